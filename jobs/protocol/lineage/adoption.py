@@ -28,7 +28,7 @@ from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_all
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import input_of, other_table_of
 from slackwater.jobs.tables.ledger.lineage_rows import adopt_row
-from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, count_honoured_by
 from slackwater.jobs.tables.ledger.rows import MAIN, Input, LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.sql import query
@@ -267,7 +267,9 @@ def _moved_rows(row: LedgerRow, overrides: Sequence[Override]) -> int:
     """How many more rows a run has read of its slice than arrived in it, because their arrivals were
     changed.
     """
-    newest_overrides = {override.row_hash: override for override in overrides[: honoured_by(row)]}.values()
+    newest_overrides = {
+        override.row_hash: override for override in overrides[: count_honoured_by(row)]
+    }.values()
     inside = Slice(start_of(row), end_of(row))
     into = sum(inside.from_ms <= to_ms(override.arrival_time) < inside.to_ms for override in newest_overrides)
     return into - sum(

@@ -33,7 +33,7 @@ from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.stragglers import input_of
 from slackwater.jobs.tables.errors import RunAtWork
 from slackwater.jobs.tables.ledger.attempts import OPEN, AttemptsWriter
-from slackwater.jobs.tables.ledger.erasures import Erased
+from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.ledger.lineage_rows import erase_row
 from slackwater.jobs.tables.ledger.owners import is_dead
 from slackwater.jobs.tables.ledger.rows import MAIN, Input, LedgerRow
@@ -195,7 +195,7 @@ class Erasure:
             )
 
     def _commit(
-        self, head: LedgerRow, deletions: Sequence[Input], erased: tuple[Erased, ...], reason: str
+        self, head: LedgerRow, deletions: Sequence[Input], erased: tuple[ErasedRows, ...], reason: str
     ) -> LedgerRow:
         ledger = self.tables.ledger_writer
         owner, start = ledger.snapshot_owner(head), ledger.start_of(head)
@@ -308,7 +308,7 @@ class Erasure:
                 rows=rows,
             )
 
-    def _delete(self, attempts: AttemptsWriter, erased: Iterable[Erased], began: datetime) -> None:
+    def _delete(self, attempts: AttemptsWriter, erased: Iterable[ErasedRows], began: datetime) -> None:
         """Delete the files that held the rows, and all others that no log names: what upkeep has dropped may
         hold such rows, too.
         """

@@ -42,7 +42,7 @@ from slackwater.jobs.tables.delta.parts import Parts
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, files_within
 from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
 from slackwater.jobs.tables.errors import CommitConflict
-from slackwater.jobs.tables.ledger.erasures import Erased
+from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.ledger.lineage_rows import cause_of, is_rebuild
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
@@ -136,7 +136,7 @@ class RollForward:
 
     def _erase(self, row: LedgerRow) -> None:
         """Put in place what an erasure has left of each table."""
-        by_table: dict[str, list[Erased]] = {}
+        by_table: dict[str, list[ErasedRows]] = {}
         for item in row.erased:
             by_table.setdefault(item.table, []).append(item)
         for name, items in by_table.items():
@@ -409,7 +409,7 @@ class _Panes:
 
 
 def _put_in_place(
-    erased: Sequence[Erased], folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction
+    erased: Sequence[ErasedRows], folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction
 ) -> None:
     """The step of an erasure in a table that says how far it was rolled forward."""
     put_in_place(folder, erased, table, transaction)

@@ -26,7 +26,7 @@ from slackwater.jobs.protocol.staging.stragglers import (
     version_of,
     without_erased,
 )
-from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, count_honoured_by
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import in_common, seqs_of
@@ -110,7 +110,7 @@ class Origin:
     def _was_redriven_since(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether rows have been redriven that the branch would take in if it were run now."""
         overrides = OverridesReader(self.prepared_runner.tables["overrides"]).rows()
-        newer_overrides = overrides[honoured_by(branch_runs[-1]) :]
+        newer_overrides = overrides[count_honoured_by(branch_runs[-1]) :]
         return any(to_ms(override.arrival_time) < end_of(branch_runs[-1]) for override in newer_overrides)
 
     def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
@@ -177,7 +177,7 @@ class ReadAgain:
                 return f"run {row.seq} has read another table as {table}, which this one has replaced"
             if any(
                 to_ms(override.true_arrival) >= boundary_ms
-                for override in self.overrides[honoured_by(row) : honoured_by(tip)]
+                for override in self.overrides[count_honoured_by(row) : count_honoured_by(tip)]
             ):
                 return f"run {row.seq} does not know of rows that were redriven since"
             if row.seq not in self._earliest:

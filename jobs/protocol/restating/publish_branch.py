@@ -25,7 +25,7 @@ from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slices import end_of, iso
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, publish_row
-from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import in_common, seqs_of
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
@@ -98,11 +98,11 @@ class BranchPublisher:
             main,
             branch,
             owner,
-            (start, end),
-            resume_from,
-            verdict,
-            self.version,
-            self._redrives(main, branch_runs),
+            restated_range=(start, end),
+            resume_from=resume_from,
+            verdict=verdict,
+            version=self.version,
+            redrives=self._redrives(main, branch_runs),
         )
         live = seqs_of(branch.head.live)
         with while_history_stays(
@@ -110,7 +110,7 @@ class BranchPublisher:
         ):
             with put_back_around(self.tables, owner):
                 [bound] = self.ledger.commit(
-                    MAIN, main.seq, [row], self.clock, beside={branch.name: branch.head.seq}
+                    MAIN, main.seq, [row], self.clock, other_heads={branch.name: branch.head.seq}
                 )
             log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
             self.conclude(branch)
@@ -122,9 +122,9 @@ class BranchPublisher:
         """
         behind_fork = self.ledger.live_runs(main, since=branch_runs[0].slice_start)
         overrides_of_replaced_runs = [
-            honoured_by(row) for row in behind_fork if end_of(row) <= end_of(branch_runs[-1])
+            count_honoured_by(row) for row in behind_fork if end_of(row) <= end_of(branch_runs[-1])
         ]
-        return honoured_by(branch_runs[-1]) > max(overrides_of_replaced_runs, default=0)
+        return count_honoured_by(branch_runs[-1]) > max(overrides_of_replaced_runs, default=0)
 
     def conclude(self, branch: Branch) -> None:
         """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile

@@ -44,7 +44,7 @@ from slackwater.jobs.protocol.staging.stragglers import newer_reads_since
 from slackwater.jobs.protocol.staging.tick_cache import TickCache
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_before
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_before
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import put_back
@@ -319,7 +319,7 @@ class StageOfSlice:
             from_ms=self.slice.from_ms,
             newer_reads=self.parent.newer_reads,
             overrides=overrides,
-            honoured_count=honoured_before(ledger, self.parent.row, owner) if overrides else 0,
+            honoured_count=count_honoured_before(ledger, self.parent.row, owner) if overrides else 0,
             ledger=ledger,
         )
         return SliceReplay(

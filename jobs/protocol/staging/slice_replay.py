@@ -25,7 +25,7 @@ from slackwater.jobs.protocol.staging.collected_mark import mark_of
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
-from slackwater.jobs.tables.ledger.overrides import Override, honoured, honoured_by
+from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by, count_to_honour
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
@@ -106,7 +106,7 @@ class Pins:
         newer = () if before is None else tuple(read for read in newer_reads if read.version > before.version)
         if before is not None:
             source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
-        count = honoured(overrides, honoured_count, to_datetime(from_ms))
+        count = count_to_honour(overrides, honoured_count, to_datetime(from_ms))
         return cls(source, before, newer, tuple(overrides[:count]))
 
     @classmethod
@@ -141,7 +141,7 @@ class Pins:
             before = source
         else:
             before = pin(pipeline.source, uri, owner_input.version, owner_input.table_id)
-        return cls(source, before, newer_reads, tuple(overrides[: honoured_by(row)]))
+        return cls(source, before, newer_reads, tuple(overrides[: count_honoured_by(row)]))
 
 
 def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:

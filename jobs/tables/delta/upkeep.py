@@ -20,9 +20,6 @@ from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, actio
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import CommitConflict
 
-# Files from this size on are left as they are, so that the cost of compacting a table follows what is new in
-# it.
-_COMPACTED_BYTES = 16 << 20
 _ROWS_AT_ONCE = 1 << 17
 # How often a compaction is tried again because somebody else has committed meanwhile.
 _TRIES = 20
@@ -44,10 +41,13 @@ class TableUpkeep:
         folder: the table.
         order: a column: files are compacted in the order of their least values of it. None for the order in
             which they were written.
+        large_bytes: files from this size on are not compacted, so that the cost of compacting a table follows
+            what is new in it.
     """
 
     folder: Folder
     order: str | None = None
+    large_bytes: int = 16 << 20
 
     def partitions(self, column: str) -> dict[str, PartitionSize]:
         """Value of the partition column → how much its partition holds."""
@@ -118,7 +118,8 @@ class TableUpkeep:
 
     def compactable(self) -> int:
         """How many files fewer there would be after `compact`."""
-        return sum(small.num_rows - 1 for small in _small_files(actions_of(self.folder.open()), self.order))
+        actions = actions_of(self.folder.open())
+        return sum(group.num_rows - 1 for group in _small_files(actions, self.order, self.large_bytes))
 
     def compact(self) -> int:
         """Merge the small files of each partition into one, in a commit that changes no data; returns how
@@ -135,7 +136,7 @@ class TableUpkeep:
         files = self._files(table)
         merges = [
             (small, self._write(replace(files, actions=small)))
-            for small in _small_files(files.actions, self.order)
+            for small in _small_files(files.actions, self.order, self.large_bytes)
         ]
         if not merges:
             return 0
@@ -198,7 +199,7 @@ def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:
     return sum(part.num_rows for part in files.scan([column], where, _ROWS_AT_ONCE))
 
 
-def _small_files(actions: pa.Table, order: str | None) -> list[pa.Table]:
+def _small_files(actions: pa.Table, order: str | None, large_bytes: int) -> list[pa.Table]:
     """Groups of small files that are to become one file each. A group is of one partition, in the order of
     the files' least `order`, then in the order in which they were written; it is full when its files
     together are large.
@@ -206,7 +207,7 @@ def _small_files(actions: pa.Table, order: str | None) -> list[pa.Table]:
     if not actions.num_rows:
         return []
     partition = [name for name in actions.column_names if name.startswith("partition.")]
-    actions = actions.filter(pc.less(actions.column("size_bytes"), _COMPACTED_BYTES))
+    actions = actions.filter(pc.less(actions.column("size_bytes"), large_bytes))
     first = [f"min.{order}"] if f"min.{order}" in actions.column_names else []
     actions = actions.sort_by([(name, "ascending") for name in (*first, "modification_time", "path")])
     columns = (actions.column(name).to_pylist() for name in ("size_bytes", *partition))
@@ -217,7 +218,7 @@ def _small_files(actions: pa.Table, order: str | None) -> list[pa.Table]:
         partition_value = tuple(values)
         open_groups[partition_value].append(number)
         sizes[partition_value] += size
-        if sizes[partition_value] >= _COMPACTED_BYTES:
+        if sizes[partition_value] >= large_bytes:
             full_groups.append(open_groups.pop(partition_value))
             del sizes[partition_value]
     return [

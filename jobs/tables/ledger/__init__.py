@@ -1,1 +1,1 @@
-"""The tables that say what was run: `runs`, the ledger, and what stands beside it (attempts, overrides)."""
+"""The tables that say what was run: `runs` (the ledger), `attempts` and `overrides`."""

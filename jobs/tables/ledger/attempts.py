@@ -1,7 +1,7 @@
-"""`attempts`: every try at a slice, as an append-only log of what it came to. Also the advisory lease of a
-lineage.
+"""The table `attempts`: an append-only log of every attempt at a slice and its outcome. A claim in it is the
+advisory lease of a lineage.
 
-A row is never changed: the newest row of a run_id says how that attempt stands.
+No row is ever changed: the newest row of a run_id says how that attempt stands.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,14 @@ from slackwater.jobs.tables.ledger.owners import is_dead, this_process
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
-# The step of an attempt that is no try at a slice: its claim keeps two upkeeps of the same tables apart.
+# The step of an attempt that is an upkeep, not a try at a slice: its claim keeps a second upkeep of the same
+# tables from starting.
 UPKEEP = "maintain"
-# How far each outcome lies from the claim: the farthest row counts, whatever the clocks were that two rows
-# have their times from.
+# How far an attempt with that outcome has come; other outcomes are ends. Of the rows of one attempt the one
+# that has come farthest counts, also where it has an earlier time: two rows may have been written by two
+# clocks.
 _PROGRESS = {OPEN: 0, "staged": 1, "rejected": 1}
-_ENDED = 2
+_PROGRESS_AT_THE_END = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class Attempt:
     """One row of `attempts`, columns in the documented order (`slackwater.jobs.tables.schemas.ATTEMPTS`).
 
     `outcome` is claimed, staged, committed, rejected, failed or lost. `ledger_row` is the row that publish
-    will commit, as JSON. Of upkeep the slice is empty: from the moment of its claim to that moment.
+    will commit, as JSON. The slice of an upkeep is empty: it starts and ends at the moment of the claim.
     """
 
     run_id: str
@@ -53,7 +55,7 @@ class Attempt:
 
     @property
     def is_upkeep(self) -> bool:
-        """Whether it is the claim of an upkeep, and no try at a slice."""
+        """Whether it is the claim of an upkeep and not a try at a slice."""
         return self.step == UPKEEP
 
 
@@ -64,11 +66,11 @@ class AttemptsReader:
         self.folder = folder
 
     def find(self, run_id: str) -> Attempt | None:
-        """How the attempt `run_id` stands."""
+        """The newest row of the attempt `run_id`; None where there is no such attempt."""
         return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
     def standing(self) -> list[Attempt]:
-        """How every attempt at a slice stands, the one that changed last at the end."""
+        """The newest row of every attempt at a slice, in the order of their times."""
         return sorted(
             (row for row in self._newest().values() if not row.is_upkeep),
             key=lambda row: (row.at, _progress(row)),
@@ -80,8 +82,8 @@ class AttemptsReader:
         return len(self._newest(where, Within.only("slice_start", slice_start)))
 
     def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
-        """Attempts that hold the lease at `now` (in `table`, or as of now): claimed, not expired, not by a
-        dead process of this host.
+        """The attempts that hold the lease at `now`: their claims have not expired, and are not of a dead
+        process of this host. `table`: the handle to read; by default the table as of now.
         """
         files = self.folder.files(table=table)
         where = (pc.field("expires_at") > now) & (pc.field("outcome") == OPEN)
@@ -91,12 +93,13 @@ class AttemptsReader:
             for run_id, row in self._newest(where, files=within).items()
             if not is_dead(row.owner or "")
         ]
-        # What has ended may have been recorded with the expiry of its claim, which its renewals lie behind.
-        stands = (
+        # The row that ends an attempt may have the first expiry of its claim, and renewals have later ones:
+        # the filter above has passed only the renewals. So all rows of the attempt are read.
+        newest_rows = (
             self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id), files)[run_id]
             for run_id in alive
         )
-        return [row for row in stands if row.outcome == OPEN]
+        return [row for row in newest_rows if row.outcome == OPEN]
 
     def _newest(
         self,
@@ -104,9 +107,13 @@ class AttemptsReader:
         within: Within | None = None,
         files: StoredFiles | None = None,
     ) -> dict[str, Attempt]:
+        """run_id → the newest of its rows that `where` selects."""
         newest: dict[str, Attempt] = {}
-        some = self.folder.files() if files is None else files
-        rows = (some if within is None else some.within(within)).read(self.folder.schema.names, where)
+        if files is None:
+            files = self.folder.files()
+        if within is not None:
+            files = files.within(within)
+        rows = files.read(self.folder.schema.names, where)
         for values in rows.to_pylist():
             row = Attempt(**values)
             if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):
@@ -115,16 +122,21 @@ class AttemptsReader:
 
 
 def _without_ended(files: StoredFiles) -> StoredFiles:
-    """Without the files of runs that have ended, which the log alone tells: of each file it has the least and
-    the greatest run_id and outcome. A chain of short slices leaves many of them within a lease's time."""
+    """`files` without those that hold only rows of attempts that have ended. A chain of short slices leaves
+    many of them within a lease's time.
+
+    Delta's log alone shows it: it has the least and the greatest run_id and outcome of each file, and of all
+    outcomes "claimed" is the least.
+    """
     actions = files.actions
     if "min.run_id" not in actions.column_names:
         return files
     run_ids = actions.column("min.run_id")
     is_of_one = pc.fill_null(pc.equal(run_ids, actions.column("max.run_id")), False)
     has_ended = pc.fill_null(pc.greater(actions.column("min.outcome"), OPEN), False)
-    ended = run_ids.filter(pc.and_(is_of_one, has_ended))
-    return replace(files, actions=actions.filter(pc.invert(pc.and_(is_of_one, pc.is_in(run_ids, ended)))))
+    ended_run_ids = run_ids.filter(pc.and_(is_of_one, has_ended))
+    is_of_ended = pc.and_(is_of_one, pc.is_in(run_ids, ended_run_ids))
+    return replace(files, actions=actions.filter(pc.invert(is_of_ended)))
 
 
 def _order(row: Attempt) -> tuple[int, datetime]:
@@ -132,14 +144,14 @@ def _order(row: Attempt) -> tuple[int, datetime]:
 
 
 def _progress(row: Attempt) -> int:
-    return _PROGRESS.get(row.outcome, _ENDED)
+    return _PROGRESS.get(row.outcome, _PROGRESS_AT_THE_END)
 
 
 class AttemptsWriter(AttemptsReader):
     """Appends to the attempts of one pipeline."""
 
     def record(self, attempt: Attempt, now: datetime, **changes: object) -> Attempt:
-        """Append `attempt` with `changes`; returns it as recorded."""
+        """Append `attempt` with `changes`, at the time `now`; returns the row that was appended."""
         row = replace(attempt, **{**changes, "at": now})  # type: ignore[arg-type]
         self.folder.append(self._arrow(row))
         return row
@@ -150,10 +162,10 @@ class AttemptsWriter(AttemptsReader):
         clock: Callable[[], datetime],
         rivals: Callable[[Attempt], bool] = lambda holder: True,
     ) -> Attempt | None:
-        """Take the lease and record `attempt` as claimed, or None when somebody holds it. Two claims at once:
-        one wins.
+        """Take the lease: append `attempt` as claimed and return that row; None when somebody else holds the
+        lease. Of two claims at once one wins.
 
-        `rivals` says which holders count: those at work on the same branch.
+        `rivals` says whether a holder counts: one that works on another branch does not.
         """
         while True:
             table = self.folder.ensure()

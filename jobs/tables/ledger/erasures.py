@@ -1,9 +1,9 @@
-"""What erasures have taken out of a pipeline's tables, and what the rows of `runs` say since: hashes and
-files of what is left of a run.
+"""What erasures have taken out of a pipeline's tables, and what the rows of `runs` count as saying since
+then: the hashes and files of the rows that are left of a run.
 
-An erasure is a row of `runs`: it names the files that go and those that take their place, so that whoever
-rolls it forward needs not know what was erased. Its commit is the moment from which the rows count as gone;
-the files follow, table by table.
+An erasure is a row of `runs`: it names the files that go and the files that take their place, so that the
+roll-forward needs not know which rows were erased. From its commit on the rows count as gone; the files are
+replaced afterwards, table by table.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,22 +13,23 @@ from typing import Any, Self
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
 from slackwater.windowing.snapshot import ContentHash
 
-# Of what a run gives out, these tables make up its `output_hash`.
+# Its rows and those of side outputs make up the `output_hash` of a run.
 _PANES = "panes"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Erased:
-    """What goes of one table, or of one run's rows of it.
+class ErasedRows:
+    """Rows that an erasure takes out of one table, or out of one run's rows there.
 
     Attributes:
         table: the table.
-        run_id: the run whose rows they are; None where files are shared by runs, or the table knows no runs.
-        rows: how many go, or lose a text.
-        hash: the content hash of the rows that go, of a run's rows of which the ledger has a hash; else None.
-        removed: files that go.
-        files: files that hold what is left: of a snapshot table all that the run has there, of another those
-            that take the place of `removed`.
+        run_id: the run whose rows they are; None where runs share files, or the table knows no runs.
+        rows: how many rows go, or how many lose a text.
+        hash: the content hash of the rows that go; None where the ledger has no hash of what the run has
+            there.
+        removed: the files that go.
+        files: the files that hold the rows that are left: of a snapshot table all files of the run, of
+            another table those that take the place of `removed`.
     """
 
     table: str
@@ -40,7 +41,7 @@ class Erased:
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Self:
-        """From a row's struct as plain values."""
+        """From one struct of the column `erased`, as plain values."""
         return cls(
             **{**values, "removed": tuple(values["removed"] or ()), "files": tuple(values["files"] or ())}
         )
@@ -51,52 +52,55 @@ class Remainders:
     """What is left of runs after some erasures.
 
     Attributes:
-        of_runs: run_id → what went of it, oldest first.
+        of_runs: run_id → the rows erased of it, oldest erasure first.
     """
 
-    of_runs: dict[str, list[Erased]] = field(default_factory=dict)
+    of_runs: dict[str, list[ErasedRows]] = field(default_factory=dict)
 
     @classmethod
-    def after(cls, erasures: Iterable[Sequence[Erased]]) -> Self:
-        """After the erasures, oldest first."""
+    def after(cls, erasures: Iterable[Sequence[ErasedRows]]) -> Self:
+        """What is left after `erasures`, oldest first; each is the column `erased` of a ledger row."""
         remainders = cls()
-        for erased in erasures:
-            for item in erased:
+        for erasure in erasures:
+            for item in erasure:
                 if item.run_id is not None:
                     remainders.of_runs.setdefault(item.run_id, []).append(item)
         return remainders
 
-    def state_hash(self, run_id: str, recorded: str | None) -> str | None:
-        """The hash of what is left of a run's snapshot."""
-        return self._without(
-            recorded, [item for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES]
+    def state_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
+        """The hash of the rows that are left of a run's snapshot, of which the ledger has recorded a hash."""
+        return _without(
+            recorded_hash, [item for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES]
         )
 
-    def output_hash(self, run_id: str, recorded: str | None) -> str | None:
-        """The hash of what is left of its panes and side outputs."""
-        emitted = [
+    def output_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
+        """The hash of the rows that are left of its panes and side outputs."""
+        erased_output = [
             item
             for item in self.of_runs.get(run_id, ())
             if item.table == _PANES or item.table.startswith(SIDE)
         ]
-        return self._without(recorded, emitted)
+        return _without(recorded_hash, erased_output)
 
-    def files(self, run_id: str, recorded: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The files that hold what is left of its snapshot, and those that it has written of other tables."""
-        return recorded | {
+    def files(self, run_id: str, recorded_files: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """By table, the files that hold what is left of its snapshot, and those that it has written of other
+        tables.
+        """
+        return recorded_files | {
             item.table: item.files for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES
         }
 
     def rows(self, run_id: str, table: str) -> int:
-        """How many of its rows of a table went."""
+        """How many of its rows were erased from a table."""
         return sum(item.rows for item in self.of_runs.get(run_id, ()) if item.table == table)
 
-    @staticmethod
-    def _without(recorded: str | None, items: Sequence[Erased]) -> str | None:
-        if recorded is None or not items:
-            return recorded
-        total = ContentHash.parse(recorded)
-        for item in items:
-            assert item.hash is not None
-            total.remove(ContentHash.parse(item.hash))
-        return str(total)
+
+def _without(recorded_hash: str | None, items: Sequence[ErasedRows]) -> str | None:
+    """The hash of the rows of which the ledger has recorded one, without the rows of `items`."""
+    if recorded_hash is None or not items:
+        return recorded_hash
+    total = ContentHash.parse(recorded_hash)
+    for item in items:
+        assert item.hash is not None
+        total.remove(ContentHash.parse(item.hash))
+    return str(total)

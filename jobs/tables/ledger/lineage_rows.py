@@ -1,8 +1,18 @@
-"""Ledger rows that run nothing and only say what is live, which source counts as read, or which rows are
-gone: fork, publish, restore, adopt, erase, drop.
+"""Makes the ledger rows that are no runs: fork, publish, restore, adopt, erase, drop. They say which runs are
+live, which source counts as read, or which rows are erased.
 
-Pure functions from rows to rows; `LedgerWriter.commit` binds them. Whether a row may be written is the
-protocol's business.
+Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs. Whether a row may be written is
+the protocol's business.
+
+The runs that are live on a branch, in slice order, make up what its readers see. A backfill of the slice of
+run 2 forks behind run 1, runs the slice again on the branch, and publishes the branch. If the new run leaves
+the same state as run 2 did (they converged), run 3 stays live behind it:
+
+    seq   row             live
+    1-3   runs on main    1 2 3
+    4     fork            1          of row 3, up to its owner 1
+    5     run on branch   1 5
+    6     publish         1 5 3      with resume_from=3, otherwise 1 5
 """
 
 import re
@@ -12,7 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.tables.ledger.erasures import Erased, Remainders
+from slackwater.jobs.tables.ledger.erasures import ErasedRows, Remainders
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of, since, spans_of, up_to
@@ -43,14 +53,14 @@ def check_branch_name(name: str) -> None:
 def fork_row(
     branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """The row that makes `branch`: live is what `of` has live up to `owner`, whose snapshot the branch
-    continues.
+    """The row that makes a branch: its live runs are those of the row `of` up to `owner`, whose snapshot the
+    branch continues.
 
     Args:
-        branch: its name; commit it with the head of that name as the parent (None, or the row that dropped an
-            earlier one).
-        of: the row whose live runs it takes, usually main's head. Recorded as the parent is `owner`, else
-            `of`.
+        branch: the name. Commit the row with the head of that name as the parent: None, or the row that
+            dropped an earlier branch.
+        of: the row whose live runs the branch takes, usually main's head. The row records `owner` as its
+            parent, or `of` without an owner.
         owner: a run that is live in `of`; None forks at the start of the lineage, from nothing.
         start: where the lineage begins (`LedgerReader.start_of`). The slice of the row is [start, end of the
             owner's slice).
@@ -74,8 +84,9 @@ def publish_row(
     main: LedgerRow,
     branch: Branch,
     owner: LedgerRow,
-    restated: tuple[datetime, datetime],
+    restated_range: tuple[datetime, datetime],
     resume_from: int | None = None,
+    *,
     verdict: str | None = None,
     version: str | None = None,
     redrives: bool = False,
@@ -85,15 +96,16 @@ def publish_row(
 
     Args:
         main: main's head; the parent to commit it on.
-        branch: the branch; commit it with `beside={branch.name: branch.head.seq}`, so that its tip is not
-            dropped meanwhile.
-        owner: the run that owns the snapshot afterwards: main's last live run when it resumes, else the
-            branch's.
-        restated: [start, end) of the slices that the branch has run.
+        branch: the branch; commit the row with `other_heads={branch.name: branch.head.seq}`, so that the
+            commit fails if the branch moves meanwhile.
+        owner: the run whose snapshot is the current one afterwards: main's last live run when it resumes,
+            else the branch's.
+        restated_range: [start, end) of the slices that the branch has run.
         resume_from: seq of the first of main's live runs that stay live behind the branch; None when the
             branch replaces all of them.
-        verdict: of the branch's runs, the worst.
-        redrives: whether rows were given another arrival, and this is why; `cause_of` says so.
+        verdict: the worst one of the branch's runs.
+        redrives: whether the restatement was made because rows were given another arrival; `cause_of` says
+            so.
     """
     return LedgerRow(
         seq=0,
@@ -105,8 +117,8 @@ def publish_row(
             seqs_of(branch.head.live)
             + (() if resume_from is None else seqs_of(since(main.live, resume_from)))
         ),
-        slice_start=restated[0],
-        slice_end=restated[1],
+        slice_start=restated_range[0],
+        slice_end=restated_range[1],
         verdict=verdict,
         version=version,
         **_as_of(owner),
@@ -116,11 +128,11 @@ def publish_row(
 def restore_row(
     main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """The row that makes live again what was live after the row `to`, and nothing else.
+    """The row that makes the runs live again that were live after the row `to`, and no others.
 
     Args:
         main: main's head; the parent to commit it on.
-        owner: the run that owns the snapshot afterwards.
+        owner: the run whose snapshot is the current one afterwards.
         start: where the lineage begins.
     """
     return LedgerRow(
@@ -140,11 +152,12 @@ def restore_row(
 def rebuild_row(
     main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
 ) -> LedgerRow:
-    """The row that makes live what is live already, so that `published` is compared with all of its panes.
+    """A publish row that leaves the same runs live: rolling it forward compares `published` with all live
+    panes.
 
     Args:
         main: main's head; the parent to commit it on.
-        owner: the run that owns the snapshot, before and afterwards.
+        owner: the run whose snapshot is the current one, before and afterwards.
         start: where the lineage begins.
     """
     return LedgerRow(
@@ -163,7 +176,7 @@ def rebuild_row(
 
 
 def is_rebuild(row: LedgerRow) -> bool:
-    """Whether a row changes nothing of what is live, and has `published` compared with all of its panes."""
+    """Whether a row was made by `rebuild_row`."""
     return row.kind == RowKind.PUBLISH and row.run_id.startswith(f"{_REBUILD}-")
 
 
@@ -171,15 +184,19 @@ def adopt_row(
     main: LedgerRow,
     owner: LedgerRow | None,
     start: datetime,
-    same: Input,
+    adopted_input: Input,
     *,
     verdict: str,
     version: str | None = None,
 ) -> LedgerRow:
-    """The row that declares `same` the source that main's live runs have read; what is live stays. `verdict`
-    says what was compared.
+    """The row that declares that main's live runs count as having read `adopted_input`, another table with
+    the rows of their source; the same runs stay live. `verdict` says what was compared.
     """
-    return replace(_unmoved(RowKind.ADOPT, main, owner, start, version), inputs=(same,), verdict=verdict)
+    return replace(
+        _row_with_same_live(RowKind.ADOPT, main, owner, start, version),
+        inputs=(adopted_input,),
+        verdict=verdict,
+    )
 
 
 def erase_row(
@@ -187,19 +204,19 @@ def erase_row(
     owner: LedgerRow | None,
     start: datetime,
     inputs: tuple[Input, ...],
-    erased: tuple[Erased, ...],
+    erased_rows: tuple[ErasedRows, ...],
     *,
     reason: str,
     version: str | None = None,
 ) -> LedgerRow:
-    """The row that takes rows out of the tables; what is live stays. `inputs` are the versions of the source
-    that have deleted theirs.
+    """The row that takes rows out of the tables; the same runs stay live. `inputs` are the versions of the
+    source that have deleted these rows there.
     """
-    remainders = Remainders.after([erased])
+    remainders = Remainders.after([erased_rows])
     row = replace(
-        _unmoved(RowKind.ERASE, main, owner, start, version),
+        _row_with_same_live(RowKind.ERASE, main, owner, start, version),
         inputs=inputs,
-        erased=erased,
+        erased=erased_rows,
         verdict=f"erased: {reason}",
     )
     if owner is None:
@@ -213,7 +230,7 @@ def erase_row(
 
 
 def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
-    """The row that ends `branch`: nothing of it is live afterwards. Commit it on the branch's head."""
+    """The row that ends `branch`: it has no live runs afterwards. Commit it on the branch's head."""
     return LedgerRow(
         seq=0,
         run_id=_run_id("drop"),
@@ -226,18 +243,18 @@ def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
 
 
 def cause_of(row: LedgerRow) -> str | None:
-    """Why a row that runs nothing changes what is published, as `corrections` has it; None of a run, where
-    each firing says why.
+    """Why a row changes published rows, as the column `cause` of `corrections` says it; None for a run, where
+    each firing has a cause of its own, and for rows that change none.
     """
     if row.kind == RowKind.PUBLISH:
         return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
     return "restore" if row.kind == RowKind.RESTORE else None
 
 
-def _unmoved(
+def _row_with_same_live(
     kind: str, main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None
 ) -> LedgerRow:
-    """A row behind main's head `main` after which the same is live."""
+    """A row behind main's head `main` after which the same runs are live."""
     return LedgerRow(
         seq=0,
         run_id=_run_id(kind),
@@ -257,8 +274,8 @@ def _run_id(what: str) -> str:
 
 
 def _as_of(owner: LedgerRow | None) -> dict[str, Any]:
-    """What the snapshot says, whose row makes it current: not what a run did, so that sums over the ledger
-    count no row twice.
+    """The columns of the run `owner` that describe its snapshot, for a row after which that snapshot is the
+    current one. Not its counts: sums over the ledger would count its rows twice.
     """
     if owner is None:
         return {}

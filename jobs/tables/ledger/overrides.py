@@ -1,7 +1,8 @@
-"""`overrides`: rows whose arrival was changed on purpose, with the reason. Append-only; a run pins how many
-of them it honours.
+"""The table `overrides`: rows of the source that get another arrival on purpose, each with the reason.
+Append-only; a run pins the number of overrides that it honours.
 
-Counted in the order in which they were made, so that a pin outlives every version of the table.
+They are counted in the order in which they were appended, so that the number stays right whatever becomes of
+the table's versions.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +16,8 @@ from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 
-# How the table is called among the inputs of a ledger row; version and rows there are the number of overrides
-# honoured.
+# The name of the table among the inputs of a ledger row; `version` and `rows` of that input are the number of
+# overrides honoured.
 INPUT = "overrides"
 
 
@@ -25,9 +26,9 @@ class Override:
     """One row of `overrides`, columns in the documented order (`slackwater.jobs.tables.schemas.OVERRIDES`).
 
     Attributes:
-        row_hash: which row (`slackwater.jobs.engines.source.overrides`).
-        arrival_time: when it arrives from now on.
-        true_arrival: when it arrived.
+        row_hash: names the source row (`slackwater.jobs.engines.source.overrides`).
+        arrival_time: the arrival that the row has from now on.
+        true_arrival: the arrival that the source has.
     """
 
     row_hash: str
@@ -44,7 +45,7 @@ class OverridesReader:
         self.folder = folder
 
     def rows(self) -> list[Override]:
-        """All of them, in the order in which they were made."""
+        """All of them, in the order in which they were appended."""
         return _rows(self.folder.read())
 
 
@@ -52,26 +53,26 @@ class OverridesWriter(OverridesReader):
     """Appends to the overrides of one pipeline."""
 
     def add(self, rows: Sequence[Override], clock: Callable[[], datetime]) -> list[Override]:
-        """Append those of `rows` that change something, `at` set behind all that there are; returns them as
-        appended.
+        """Append those of `rows` that change an arrival, with `at` later than that of every override before;
+        returns the rows that were appended.
         """
         while True:
             table = self.folder.ensure()
-            there = _rows(self.folder.read_at(table))
-            newest = {row.row_hash: row.arrival_time for row in there}
+            overrides = _rows(self.folder.read_at(table))
+            newest = {row.row_hash: row.arrival_time for row in overrides}
             new = [row for row in rows if newest.get(row.row_hash) != row.arrival_time]
             if not new:
                 return []
-            at = max([clock(), *(row.at + timedelta(microseconds=1) for row in there[-1:])])
-            made = [Override(**{**asdict(row), "at": at}) for row in new]
+            at = max([clock(), *(row.at + timedelta(microseconds=1) for row in overrides[-1:])])
+            appended_rows = [Override(**{**asdict(row), "at": at}) for row in new]
             try:
                 self.folder.append(
-                    pa.Table.from_pylist([asdict(row) for row in made], schema=self.folder.schema),
+                    pa.Table.from_pylist([asdict(row) for row in appended_rows], schema=self.folder.schema),
                     expected_table=table,
                 )
             except CommitConflict:
                 continue
-            return made
+            return appended_rows
 
 
 def _rows(table: pa.Table) -> list[Override]:
@@ -80,24 +81,28 @@ def _rows(table: pa.Table) -> list[Override]:
     )
 
 
-def honoured_by(row: LedgerRow | None) -> int:
+def count_honoured_by(row: LedgerRow | None) -> int:
     """How many overrides a run has honoured."""
     return 0 if row is None else next((item.rows for item in row.inputs if item.table == INPUT), 0)
 
 
-def honoured_before(ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None) -> int:
-    """How many overrides the lineage of `head` has honoured, whose snapshot is that of `owner`: behind a
-    restatement there may be runs that know of fewer, and they have read none of the rows concerned."""
+def count_honoured_before(ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None) -> int:
+    """How many overrides the lineage of `head` has honoured; `owner` is the run that owns its snapshot.
+
+    That is the greatest number of any live run. After a restatement the runs that stay live behind it may
+    have honoured fewer, but they have read none of the rows that the others concern.
+    """
     if head is None or len(head.live) < 2:
-        return honoured_by(owner)
-    return max(map(honoured_by, ledger.live_runs(head)), default=0)
+        return count_honoured_by(owner)
+    return max(map(count_honoured_by, ledger.live_runs(head)), default=0)
 
 
-def honoured(rows: Sequence[Override], before: int, start: datetime) -> int:
-    """How many of `rows` a slice honours that starts at `start` in a lineage which has honoured the first
-    `before`.
+def count_to_honour(rows: Sequence[Override], before: int, start: datetime) -> int:
+    """How many of `rows`, all overrides, a slice that starts at `start` honours; the lineage has honoured the
+    first `before`.
 
-    All of them if the new ones arrive in this slice or later. If one arrives before it, none of the new: what
-    lies before the slice was run without it, and a row that moved there would be lost until that is restated.
+    All of them, if the arrivals that the new ones give lie in this slice or later. If one lies earlier, none
+    of the new ones: the earlier slices were run without it, and its row would be in no slice until they are
+    restated.
     """
     return len(rows) if all(row.arrival_time >= start for row in rows[before:]) else before

@@ -1,7 +1,7 @@
-"""Who holds a claim: a process, named so that another process can tell whether it still runs, or that it
-can't tell.
+"""Names the process that holds a claim, so that another process can find out whether it still runs.
 
-Knows no table. A process can be looked up by its id only from its own pid namespace on its own machine.
+Knows no table. A process can be looked up by its id only from its own pid namespace on its own machine; from
+elsewhere nothing is known of it.
 """
 
 import os
@@ -11,40 +11,22 @@ from pathlib import Path
 
 def this_process() -> str:
     """This process as the owner of a claim."""
-    return owner_of(os.getpid(), _started(os.getpid()) or "")
+    return owner_of(os.getpid(), _start_ticks(os.getpid()) or "")
 
 
-def owner_of(pid: int, started: str) -> str:
-    """``host/place/pid/started`` of a process of this place.
+def owner_of(pid: int, start_ticks: str) -> str:
+    """The name of a process of this place: ``host/place/pid/start ticks``.
 
     Args:
         pid: its id.
-        started: when it started, in the kernel's ticks: a process id is used again.
+        start_ticks: when it started, in the kernel's ticks: process ids are used again.
     """
-    return f"{socket.gethostname()}/{_place()}/{pid}/{started}"
+    return f"{socket.gethostname()}/{process_place()}/{pid}/{start_ticks}"
 
 
-def is_dead(owner: str) -> bool:
-    """Whether `owner` was a process of this place that runs no more. False when that can't be known: also of
-    an owner that names no place, as earlier versions wrote it."""
-    parts = owner.split("/")
-    here = [socket.gethostname(), _place()]
-    if len(parts) != 4 or parts[:2] != here or not here[1]:
-        return False
-    pid, started = int(parts[2]), parts[3]
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    now = _started(pid)
-    return now is not None and bool(started) and now != started
-
-
-def _place() -> str:
-    """Where process ids mean the same process: boot and pid namespace. Containers may share a host name, and
-    machines too. "" where the kernel doesn't say."""
+def process_place() -> str:
+    """The place in which a process id names one process: the boot and the pid namespace. A host name is not
+    enough: containers may share one, and machines too. "" where the kernel doesn't say."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
@@ -52,9 +34,28 @@ def _place() -> str:
         return ""
 
 
-def _started(pid: int) -> str | None:
-    """When a process started; "" where there is none, or it only waits to be reaped; None where that can't be
-    known.
+def is_dead(owner: str) -> bool:
+    """Whether `owner` was a process of this place that runs no more. False where that can't be known, also
+    for owners as earlier versions wrote them, without a place.
+    """
+    parts = owner.split("/")
+    this_place = [socket.gethostname(), process_place()]
+    if len(parts) != 4 or parts[:2] != this_place or not this_place[1]:
+        return False
+    pid, start_ticks = int(parts[2]), parts[3]
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    ticks_now = _start_ticks(pid)
+    return ticks_now is not None and bool(start_ticks) and ticks_now != start_ticks
+
+
+def _start_ticks(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks; "" where there is no such process, or it only waits to
+    be reaped; None where that can't be known.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()

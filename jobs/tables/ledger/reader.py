@@ -17,13 +17,14 @@ from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
 
-# Folder → (files that may hold rows of that kind, these rows).
+# URI of a ledger → (paths of the files that may hold erasures, the erasures in them). Every read of a ledger
+# asks for its erasures; a file that its log names never changes.
 _ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
 
 
 class LedgerReader:
-    """Reads the ledger of one pipeline. Files that a question excludes are pruned by their statistics on
-    `seq`.
+    """Reads the ledger of one pipeline. Files that can't hold the rows in question are not read, by their
+    statistics.
 
     Raises (every method):
         NewerFormat: a row was written by a newer version of the product.
@@ -45,13 +46,13 @@ class LedgerReader:
         Raises:
             NoRuns: there is none.
         """
-        found = self.rows(seq - 1, seq)
-        if not found:
+        rows = self.rows(seq - 1, seq)
+        if not rows:
             raise NoRuns(f"the ledger has no row {seq}; `slackwater runs` lists what it has.", seq=seq)
-        return found[0]
+        return rows[0]
 
     def newest(self) -> LedgerRow | None:
-        """The row of the greatest seq of all branches; None while there is none."""
+        """The row of the greatest seq of all branches; None for an empty ledger."""
         files = self.folder.files()
         seq = newest_seq(files)
         where = pc.field("seq") == seq
@@ -62,21 +63,21 @@ class LedgerReader:
         )
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
-        """The row that a run was committed as, if it was."""
-        found = self._rows(
+        """The row of the run `run_id`; None where it was not committed."""
+        rows = self._rows(
             self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
         )
-        return found[0] if found else None
+        return rows[0] if rows else None
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
-        """The newest row of `branch`, also that which dropped it; None while there is none."""
+        """The newest row of `branch`, which may be the one that dropped it; None while there is none."""
         return self._newest_of(self.folder.files(), branch)
 
     def _newest_of(self, files: StoredFiles, branch: str) -> LedgerRow | None:
         """The newest row of `branch`, read from the newest file that may hold one, by the files' statistics
         on branch and seq.
         """
-        for first, last in sorted(_ranges(files, branch), key=lambda found: found[1], reverse=True):
+        for first, last in sorted(_ranges(files, branch), key=itemgetter(1), reverse=True):
             where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
             rows = self._rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
             if rows:
@@ -85,12 +86,12 @@ class LedgerReader:
 
     def branch(self, name: str) -> "Branch | None":
         """The branch of that name beside main; None if there is none, or it was dropped."""
-        found = self._branches(pc.field("branch") == name, Within.only("branch", name))
-        return next((branch for branch in found if branch.name == name), None)
+        branches = self._branches(pc.field("branch") == name, Within.only("branch", name))
+        return next((branch for branch in branches if branch.name == name), None)
 
     def branches(self) -> "list[Branch]":
-        """Every branch beside main that was not dropped, in the order of their forks. What their heads have
-        live must be kept.
+        """Every branch beside main that was not dropped, in the order of their forks. Upkeep must keep the
+        runs that are live in their heads.
         """
         return self._branches(pc.field("branch") != MAIN)
 
@@ -103,15 +104,15 @@ class LedgerReader:
                 forks[row.branch] = row
         return [
             Branch(fork, heads[name])
-            for name, fork in sorted(forks.items(), key=_seq)
+            for name, fork in sorted(forks.items(), key=lambda item: item[1].seq)
             if heads[name].kind != RowKind.DROP
         ]
 
     def live_runs(self, head: LedgerRow, since: datetime | None = None) -> list[LedgerRow]:
         """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose
-        slice ends after it. Their inputs are what they count as having read, see `RowKind.ADOPT`.
+        slice ends after it. Their inputs are the tables that they count as having read, see `RowKind.ADOPT`.
 
-        Rows that are not live are not read, nor are files that lie wholly before `since`.
+        Files without live rows are not read, nor are files of which all slices end before `since`.
         """
         if not head.live:
             return []
@@ -136,13 +137,12 @@ class LedgerReader:
         return head if last == head.seq else self._as_adopted(head, [self.row(last)])[0]
 
     def erasures(self) -> list[LedgerRow]:
-        """The rows that have taken rows out of the tables, oldest first."""
+        """The rows of the ledger that have erased rows of the tables, oldest first."""
         return self._erasures_in(self.folder.files(Within.only("kind", RowKind.ERASE)))
 
     def _erasures_in(self, files: StoredFiles) -> list[LedgerRow]:
         if not files.actions.num_rows:
             return []
-        # Every read of the ledger asks for them; a file that it names never changes.
         paths = tuple(files.actions.column("path").to_pylist())
         if _ERASURES.get(self.folder.uri, ((), []))[0] != paths:
             _ERASURES[self.folder.uri] = (
@@ -156,12 +156,16 @@ class LedgerReader:
         return Remainders.after(row.erased for row in self.erasures())
 
     def erasing_versions(self, table: str, table_id: str) -> frozenset[int]:
-        """The versions of a source that have deleted rows which count as never written."""
+        """The versions of a source that have deleted rows because of an erasure: these rows count as never
+        written.
+        """
         inputs = (item for row in self.erasures() for item in row.inputs)
         return frozenset(item.version for item in inputs if item.table == table and item.table_id == table_id)
 
     def _rows(self, table: pa.Table) -> list[LedgerRow]:
-        """The rows of `table`; of a run of which rows were erased, what it says of them is what is left."""
+        """The rows of `table`. Hashes, files and counts of a run of which rows were erased are those of the
+        rows that are left.
+        """
         rows = _rows(table)
         erasures = self._erasures_in(self.folder.files_as_listed(Within.only("kind", RowKind.ERASE)))
         if not erasures:
@@ -182,23 +186,24 @@ class LedgerReader:
         ]
 
     def _as_adopted(self, head: LedgerRow, rows: list[LedgerRow]) -> list[LedgerRow]:
-        """`rows` as they count at `head`: one that was live when another table was declared the same as its
-        source has read that one, at the version that was declared."""
-        found = _rows(
+        """`rows` as they count at `head`: a run that was live in an adopt row up to `head` has read the table
+        that this row declares to be the same as its source, at the version declared.
+        """
+        adoptions = _rows(
             self.folder.read(
                 where=pc.field("kind") == RowKind.ADOPT, within=Within.only("kind", RowKind.ADOPT)
             )
         )
-        for adoption in (row for row in found if row.seq <= head.seq):
+        for adoption in (row for row in adoptions if row.seq <= head.seq):
             rows = [
-                replace(row, inputs=_adopted(row.inputs, adoption)) if row.is_live_in(adoption) else row
+                replace(row, inputs=_adopt_inputs(row.inputs, adoption)) if row.is_live_in(adoption) else row
                 for row in rows
             ]
         return rows
 
     def start_of(self, head: LedgerRow) -> datetime:
-        """Where the lineage of `head`'s branch begins: the start of its first live slice, else what its fork
-        says.
+        """Where the lineage of `head`'s branch begins: the start of its first live slice; without live runs
+        the start that its fork row has.
         """
         first = (
             head if not head.live or head.live[0].first_seq == head.seq else self.row(head.live[0].first_seq)
@@ -207,17 +212,16 @@ class LedgerReader:
         return first.slice_start
 
 
-def _adopted(inputs: Iterable[Input], adoption: LedgerRow) -> tuple[Input, ...]:
-    declared = {item.table: item for item in adoption.inputs}
-    new = ((item, declared.get(item.table)) for item in inputs)
+def _adopt_inputs(inputs: Iterable[Input], adoption: LedgerRow) -> tuple[Input, ...]:
+    """`inputs`, with the table id and version that `adoption` declares for the same table."""
+    declared_inputs = {item.table: item for item in adoption.inputs}
+    pairs = ((item, declared_inputs.get(item.table)) for item in inputs)
     return tuple(
-        item if same is None else replace(item, table_id=same.table_id, version=same.version)
-        for item, same in new
+        item
+        if declared_input is None
+        else replace(item, table_id=declared_input.table_id, version=declared_input.version)
+        for item, declared_input in pairs
     )
-
-
-def _seq(named: tuple[str, LedgerRow]) -> int:
-    return named[1].seq
 
 
 def _rows(table: pa.Table) -> list[LedgerRow]:
@@ -233,7 +237,7 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
     """(least, greatest seq) of each file of the ledger, or of those that may hold rows of `branch`."""
     actions = files.actions
     if actions.num_rows:
-        unknown = [None] * actions.num_rows  # of names that are long the log has no bounds
+        unknown = [None] * actions.num_rows  # the log has no bounds of long branch names
         names = ("min.seq", "max.seq", "min.branch", "max.branch")
         columns = (
             actions.column(name).to_pylist() if name in actions.column_names else unknown for name in names

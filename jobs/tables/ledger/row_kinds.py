@@ -7,15 +7,16 @@ class RowKind(StrEnum):
     """What a row of `runs` is.
 
     Attributes:
-        RUN, CLOSE: a slice, and the end of a lineage: they have panes and a snapshot, and continue their
-            branch. The other kinds only say what is live.
-        PUBLISH: a branch became main, or `published` was corrected.
-        RESTORE: main is again what it was after an earlier row.
-        FORK, DROP: a branch begins; it is given up.
-        ADOPT: another table is declared the same as the source that the live runs have read: they count as
-            having read its version.
-        ERASE: rows are taken out of the tables: they count as never written from then on. Its inputs are the
-            versions of the source that deleted theirs, which count as if these had never been there.
+        RUN, CLOSE: a slice, and the end of a lineage. They have panes and a snapshot, and continue their
+            branch; the other kinds have none.
+        PUBLISH: the runs of a branch become live on main, or `published` was corrected.
+        RESTORE: the runs are live on main that were live after an earlier row.
+        FORK, DROP: a branch begins; a branch is given up.
+        ADOPT: another table is declared the same as the source: the live runs count as having read that
+            table, at the version that this row has.
+        ERASE: rows are taken out of the tables and count as never written. The row's inputs are the versions
+            of the source that deleted these rows there: readers of the source take the rows as never written,
+            too.
     """
 
     RUN = "run"

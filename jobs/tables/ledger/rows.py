@@ -1,5 +1,5 @@
-"""Rows of `runs`, typed: what they say, as JSON and as columns. What a row means is the run protocol's
-business.
+"""The row class of `runs`, the ledger, and its two other forms: JSON and the columns of the table. What a row
+means is the run protocol's business.
 """
 
 import json
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.errors import NewerFormat
-from slackwater.jobs.tables.ledger.erasures import Erased
+from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.ledger.spans import Span, Spans, seqs_of
 
 MAIN = "main"
@@ -19,8 +19,9 @@ MAIN = "main"
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """What a run read of one source table: its own id (None: not known, as in ledgers of format 1), its
-    pinned version, and the files, rows and bytes that were read."""
+    """What a run read of one source table: the table's own id (None in ledgers of format 1), the pinned
+    version, and how many files, rows and bytes were read.
+    """
 
     table: str
     table_id: str | None = None
@@ -75,7 +76,7 @@ class LedgerRow:
     phase_seconds: dict[str, float] = field(default_factory=dict)
     version: str | None = None
     table_versions: dict[str, int] = field(default_factory=dict)
-    erased: tuple[Erased, ...] = ()
+    erased: tuple[ErasedRows, ...] = ()
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         """Whether this row's run is part of the branch that `head` ends."""
@@ -100,7 +101,7 @@ class LedgerRow:
         return cls.of_values(values)
 
     def values(self) -> dict[str, Any]:
-        """Every column as plain values, as Arrow takes them."""
+        """Every column as plain values, for `pyarrow.Table.from_pylist`."""
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         values["live"] = [vars(span) for span in self.live]
         values["inputs"] = [vars(item) for item in self.inputs]
@@ -110,7 +111,7 @@ class LedgerRow:
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Self:
-        """The inverse of `values`, of a row as Arrow gives it.
+        """The inverse of `values`, for a row of `pyarrow.Table.to_pylist`.
 
         Raises:
             NewerFormat: a newer version of the product wrote it.
@@ -124,7 +125,7 @@ class LedgerRow:
                 "files": {table: tuple(paths) for table, paths in dict(values["files"] or {}).items()},
                 "phase_seconds": dict(values["phase_seconds"] or {}),
                 "table_versions": dict(values.get("table_versions") or {}),
-                "erased": tuple(map(Erased.of_values, values.get("erased") or ())),
+                "erased": tuple(map(ErasedRows.of_values, values.get("erased") or ())),
             }
         )
 
@@ -147,11 +148,11 @@ def refuse_newer(values: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch beside main, as the ledger has it.
+    """A branch beside main.
 
     Attributes:
-        fork: the row that made it; its live runs are those that the branch began with.
-        head: its newest row.
+        fork: the row that made the branch; its live runs are those that the branch began with.
+        head: the newest row of the branch.
     """
 
     fork: LedgerRow

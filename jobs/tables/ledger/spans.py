@@ -1,6 +1,7 @@
-"""Live runs as spans of seqs: the arithmetic of `live`, which neighbours it joins and where it is cut.
+"""The arithmetic of the ledger's column `live`: the seqs of the live runs in slice order, written as spans.
 
-Pure functions on tuples of spans. What a seq stands for is the ledger's business.
+A restatement puts runs with greater seqs before runs with smaller ones: the live seqs 1 2 7 8 4 are the spans
+1-2, 7-8, 4-4. Pure functions on tuples of spans; what a seq stands for is the ledger's business.
 """
 
 from collections.abc import Sequence

@@ -19,8 +19,8 @@ class LedgerWriter(LedgerReader):
     """Appends to the ledger.
 
     Args:
-        table_versions: the newest versions of the pipeline's tables that this process has seen, by their
-            names; recorded in each row, so that a table whose log loses its newest commits is found out.
+        table_versions: returns table name → the newest version of that table that this process has seen. Each
+            row records it, so that a table whose log loses its newest commits is noticed.
     """
 
     def __init__(self, folder: Folder, table_versions: Callable[[], Mapping[str, int]] = dict) -> None:
@@ -33,16 +33,15 @@ class LedgerWriter(LedgerReader):
         parent_seq: int | None,
         rows: Sequence[LedgerRow],
         committed_at: Callable[[], datetime],
-        beside: Mapping[str, int] | None = None,
+        other_heads: Mapping[str, int] | None = None,
     ) -> list[LedgerRow]:
-        """Append `rows` to `branch`, bound to the next seqs, in one commit, if `parent_seq` is still its
-        head.
+        """Append `rows` to `branch` with the next seqs, in one commit, if `parent_seq` is still its head.
 
-        The only commit point of a run, a fork, a publish, a restore, a close or a drop. `rows` are in slice
-        order; seq, branch, committed_at and table_versions of each are set here. So are parent_seq and live
-        of a run or close, which continues the branch; rows of other kinds (see
-        `slackwater.jobs.tables.ledger.lineage_rows`) bring their live, and a fork brings its parent.
-        `beside`: heads of other branches that must not have moved either. Returns the rows as committed.
+        The only commit point of ledger rows of any kind. `rows` are in slice order; seq, branch, committed_at
+        and table_versions of each are set here. So are parent_seq and live of a run or close, which continues
+        the branch. Rows of other kinds (see `slackwater.jobs.tables.ledger.lineage_rows`) have their live
+        already, and a fork its parent. `other_heads`: branch → seq of its head, for branches that must not
+        have moved either. Returns the rows as committed.
 
         Raises:
             LostRaceError: somebody else moved a head.
@@ -52,11 +51,16 @@ class LedgerWriter(LedgerReader):
             files = self.folder.files(table=table)
             head = self._newest_of(files, branch)
             _refuse_moved(branch, head, parent_seq)
-            for other, seq in (beside or {}).items():
+            for other, seq in (other_heads or {}).items():
                 _refuse_moved(other, self._newest_of(files, other), seq)
             versions = {**self._table_versions(), self.folder.name: table.version() + 1}
-            staged = [replace(row, table_versions=versions) for row in rows]
-            bound = _bind(branch, staged, head, newest_seq(files), committed_at())
+            bound = bind_rows(
+                branch,
+                [replace(row, table_versions=versions) for row in rows],
+                head,
+                newest_seq(files),
+                committed_at(),
+            )
             try:
                 self.folder.append(
                     pa.Table.from_pylist([row.values() for row in bound], schema=self.folder.schema),
@@ -67,20 +71,10 @@ class LedgerWriter(LedgerReader):
             return bound
 
 
-def _refuse_moved(branch: str, head: LedgerRow | None, wanted: int | None) -> None:
-    found = None if head is None else head.seq
-    if found != wanted:
-        raise LostRaceError(
-            f"another run committed first: the head of {branch} is {found}, this run started from {wanted}. "
-            "Nothing was changed; run the same command again to continue from there.",
-            head=found,
-            parent=wanted,
-        )
-
-
-def _bind(
+def bind_rows(
     branch: str, rows: Sequence[LedgerRow], head: LedgerRow | None, newest: int, now: datetime
 ) -> list[LedgerRow]:
+    """`rows` with everything set that depends on the head of their branch and on the `newest` seq of all."""
     bound: list[LedgerRow] = []
     for seq, row in enumerate(rows, newest + 1):
         live = (
@@ -92,3 +86,14 @@ def _bind(
         head = replace(row, seq=seq, branch=branch, parent_seq=parent, live=live, committed_at=now)
         bound.append(head)
     return bound
+
+
+def _refuse_moved(branch: str, head: LedgerRow | None, parent_seq: int | None) -> None:
+    head_seq = None if head is None else head.seq
+    if head_seq != parent_seq:
+        raise LostRaceError(
+            f"another run committed first: the head of {branch} is {head_seq}, this run started from "
+            f"{parent_seq}. Nothing was changed; run the same command again to continue from there.",
+            head=head_seq,
+            parent=parent_seq,
+        )

@@ -23,7 +23,7 @@ from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem
 from slackwater.jobs.tables.errors import CommitConflict
-from slackwater.jobs.tables.ledger.erasures import Erased
+from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.windowing.snapshot import ContentHash
 
 log = logging.getLogger("slackwater")
@@ -54,11 +54,11 @@ class Selection:
         """How many rows are selected."""
         return sum(self._selected_in(one) for one in _one_by_one(self._files()))
 
-    def write(self) -> list[Erased]:
+    def write(self) -> list[ErasedRows]:
         """Write what is left of the files that hold such rows, and say what a commit has to put in their
         place. Commits nothing.
         """
-        erased: list[Erased] = []
+        erased: list[ErasedRows] = []
         files, by_run = self._files(), defaultdict[str, _Rows](_Rows)
         changed: dict[str | None, list[tuple[str, list[str]]]] = defaultdict(list)
         for one in _one_by_one(files):
@@ -77,7 +77,7 @@ class Selection:
             rows = by_run.pop(run_id, _Rows()) if run_id is not None else _Rows()
             total = rows.rows if run_id is not None else sum(item.rows for item in by_run.values())
             erased.append(
-                Erased(
+                ErasedRows(
                     table=self.folder.name,
                     run_id=run_id,
                     rows=total,
@@ -88,7 +88,7 @@ class Selection:
             )
         # Of files that runs share, what went of each run.
         erased += [
-            Erased(table=self.folder.name, run_id=run, rows=item.rows, hash=item.text(self))
+            ErasedRows(table=self.folder.name, run_id=run, rows=item.rows, hash=item.text(self))
             for run, item in by_run.items()
             if run
         ]
@@ -145,7 +145,7 @@ class _Rows:
 
 
 def put_in_place(
-    folder: Folder, erased: Iterable[Erased], table: DeltaTable, transaction: Transaction | None = None
+    folder: Folder, erased: Iterable[ErasedRows], table: DeltaTable, transaction: Transaction | None = None
 ) -> None:
     """Swap files as `erased` says, in one commit on `table`; what is swapped already stays, and what somebody
     else has rewritten meanwhile.
@@ -167,7 +167,7 @@ def put_in_place(
     folder.commit_files(added, stored.among(removed) if removed else None, table, transaction)
 
 
-def put_all_in_place(folder: Folder, erased: Sequence[Erased]) -> None:
+def put_all_in_place(folder: Folder, erased: Sequence[ErasedRows]) -> None:
     """`put_in_place` on the table as it stands, however often it moves."""
     while True:
         try:

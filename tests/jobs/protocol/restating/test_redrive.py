@@ -19,7 +19,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive, Redriven
 from slackwater.jobs.tables.inspection.inspection import Inspection
-from slackwater.jobs.tables.ledger.overrides import OverridesReader, honoured_by
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
 from tests.jobs.protocol.world import HOUR, Event, World, every_hour, moment, multiset
 
 MS = timedelta(milliseconds=1)
@@ -105,7 +105,7 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     assert multiset(world.live("late_events")) == before["late"], (
         "main goes on without it until the range is restated"
     )
-    assert {honoured_by(row) for row in world.ledger.live_runs(world.main)} == {0}
+    assert {count_honoured_by(row) for row in world.ledger.live_runs(world.main)} == {0}
     assert waiting(world, 4) == ["1 rows, from 2013-01-01T08:30:00Z on"]
     wanted = as_if_it_had_arrived(world, tmp_path / "p", [(LATE, REDRIVEN_TO)], every_hour(0, 96), 96)
     assert wanted["late"] == []
@@ -131,7 +131,7 @@ def test_rows_are_redriven_behind_a_restatement_that_main_has_resumed(world: Wor
     world.run(120)
     redrive(world, key="a")
     world.backfill(REDRIVEN_TO, 31)
-    assert [honoured_by(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], (
+    assert [count_honoured_by(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], (
         "main's later runs have stayed"
     )
     [override] = redrive(world, key="b").overrides

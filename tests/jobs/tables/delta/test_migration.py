@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta import migration
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.migration import repartition
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from tests.warehouses.earlier import unpacked
 
 TABLES = ("panes", "late_events", "quarantine", "side_records")
@@ -81,17 +82,13 @@ def test_one_that_dies_in_the_middle_changes_nothing_and_is_done_again(
     table = peaks / "panes"
     before, version = rows_of(table), DeltaTable(str(table)).version()
 
-    def dying(folder: Folder, opened: DeltaTable, columns: list[str]) -> pa.RecordBatchReader:
-        reader = rows_in_order(folder, opened, columns)
+    scan = StoredFiles.scan
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            yield reader.read_next_batch()
-            raise RuntimeError("killed")
+    def dying_scan(files: StoredFiles, *arguments: Any) -> Iterator[pa.Table]:
+        yield next(scan(files, *arguments))
+        raise RuntimeError("killed")
 
-        return pa.RecordBatchReader.from_batches(reader.schema, batches())
-
-    rows_in_order = migration._rows_in_order
-    monkeypatch.setattr(migration, "_rows_in_order", dying)
+    monkeypatch.setattr(StoredFiles, "scan", dying_scan)
     with pytest.raises(Exception, match="killed"):
         repartition(folder_of(table))
     assert (rows_of(table), DeltaTable(str(table)).version()) == (before, version)

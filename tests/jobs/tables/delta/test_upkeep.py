@@ -12,7 +12,6 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.tables import schemas
-from slackwater.jobs.tables.delta import upkeep
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.delta.written_files import write_file
@@ -108,14 +107,12 @@ class TestCompaction:
         ]
         assert len(actions) == 7 and not any(action["dataChange"] for action in actions)
 
-    def test_large_files_are_left_and_what_becomes_large_is_left_from_then_on(
-        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_large_files_are_left_and_what_becomes_large_is_left_from_then_on(self, folder: Folder) -> None:
         sizes = [Path(path).stat().st_size for path in DeltaTable(folder.uri).file_uris()]
-        monkeypatch.setattr(upkeep, "_COMPACTED_BYTES", min(sizes))
-        assert TableUpkeep(folder).compact() == 0
-        monkeypatch.setattr(upkeep, "_COMPACTED_BYTES", max(sizes) + 1)
-        assert TableUpkeep(folder).compact() == 2, "of Monday's three files two are large together"
+        assert TableUpkeep(folder, large_bytes=min(sizes)).compact() == 0
+        assert TableUpkeep(folder, large_bytes=max(sizes) + 1).compact() == 2, (
+            "of Monday's three files two are large together"
+        )
 
     def test_of_two_from_one_version_the_second_does_not_commit(self, folder: Folder) -> None:
         before, second = rows(folder), older(folder)

@@ -1,6 +1,6 @@
 """Attempts: an append-only log of how each try stands, and a lease that one live process holds at a time."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -179,12 +179,12 @@ class TestTheLease:
         assert looked_at == [1, 1], "what may be held, and how that stands"
 
     def test_a_file_of_many_attempts_is_looked_into(self, attempts: AttemptsWriter) -> None:
-        """As upkeep leaves them: one has ended, of which alone other files tell, too; one has not."""
+        """Upkeep leaves such files. Here one attempt has ended, as another file says; one has not."""
         rows = [
-            attempts._arrow(replace(wanted(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE))
+            asdict(replace(wanted(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE))
             for run_id in ("a", "b")
         ]
-        attempts.folder.append(pa.concat_tables(rows))
+        attempts.folder.append(pa.Table.from_pylist(rows, schema=attempts.folder.schema))
         attempts.record(wanted("a"), NOW + SECOND, outcome="failed")
         assert [holder.run_id for holder in attempts.holders(NOW + SECOND)] == ["b"]
 

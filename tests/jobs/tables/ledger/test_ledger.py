@@ -18,7 +18,7 @@ from slackwater.jobs.tables.errors import NewerFormat, NoRuns
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
-from slackwater.jobs.tables.ledger.writer import LedgerWriter, _bind
+from slackwater.jobs.tables.ledger.writer import LedgerWriter, bind_rows
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger.ledger_rows import clock, day, ledger_folder, run_row
 
@@ -100,7 +100,7 @@ def test_live_spans_are_exactly_the_rows_of_the_branch(commits: list[tuple[str, 
     heads: dict[str, LedgerRow | None] = {"main": None, "a": None, "b": None}
     rows: list[LedgerRow] = []
     for branch, count in commits:
-        bound = _bind(branch, [run_row("r", branch=branch)] * count, heads[branch], len(rows), clock())
+        bound = bind_rows(branch, [run_row("r", branch=branch)] * count, heads[branch], len(rows), clock())
         rows += bound
         heads[branch] = bound[-1]
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))

@@ -60,7 +60,7 @@ def publish(ledger: LedgerWriter, name: str, resume_from: int | None = None) -> 
     owner = ledger.snapshot_owner(branch.head if resume_from is None else head)
     assert owner is not None
     row = publish_row(head, branch, owner, (day(0), day(1)), resume_from)
-    [bound] = ledger.commit(MAIN, head.seq, [row], clock, beside={name: branch.head.seq})
+    [bound] = ledger.commit(MAIN, head.seq, [row], clock, other_heads={name: branch.head.seq})
     return bound
 
 
@@ -200,7 +200,7 @@ class TestWhoMovesABranch:
         row = publish_row(head, branch, branch.head, (day(1), day(2)))
         drop(ledger, "fix")
         with pytest.raises(LostRaceError, match="the head of fix is 5, this run started from 4"):
-            ledger.commit(MAIN, head.seq, [row], clock, beside={"fix": branch.head.seq})
+            ledger.commit(MAIN, head.seq, [row], clock, other_heads={"fix": branch.head.seq})
         assert head_of(ledger) == head
 
     def test_of_two_forks_of_one_name_one_wins(self, ledger: LedgerWriter, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Who holds a claim: dead only if it was a process of this very place, which can be looked up, and runs no
-more.
+"""An owner of a claim counts as dead only if it was a process of this place, where it can be looked up, and
+runs no more.
 """
 
 import os
@@ -14,7 +14,7 @@ from slackwater.jobs.tables.ledger import owners
 from slackwater.jobs.tables.ledger.owners import is_dead, owner_of, this_process
 
 
-def started(pid: int) -> str:
+def start_ticks(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
 
 
@@ -26,7 +26,7 @@ def ended_process() -> int:
 
 def test_this_process_lives() -> None:
     assert not is_dead(this_process())
-    assert this_process() == owner_of(os.getpid(), started(os.getpid()))
+    assert this_process() == owner_of(os.getpid(), start_ticks(os.getpid()))
 
 
 def test_a_process_that_ended_is_dead() -> None:
@@ -35,7 +35,7 @@ def test_a_process_that_ended_is_dead() -> None:
 
 def test_a_process_that_was_killed_and_not_reaped_is_dead() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        owner = owner_of(child.pid, started(child.pid))
+        owner = owner_of(child.pid, start_ticks(child.pid))
         assert not is_dead(owner)
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -43,7 +43,7 @@ def test_a_process_that_was_killed_and_not_reaped_is_dead() -> None:
 
 
 def test_another_process_with_its_number_does_not_stand_in_for_it() -> None:
-    assert is_dead(owner_of(os.getpid(), str(int(started(os.getpid())) - 1)))
+    assert is_dead(owner_of(os.getpid(), str(int(start_ticks(os.getpid())) - 1)))
 
 
 def test_of_another_host_nothing_is_known() -> None:
@@ -60,7 +60,7 @@ def test_of_an_owner_that_names_no_place_nothing_is_known() -> None:
 
 
 def test_where_the_kernel_names_no_place_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "_place", lambda: "")
+    monkeypatch.setattr(owners, "process_place", lambda: "")
     assert not is_dead(owner_of(ended_process(), "1"))
 
 

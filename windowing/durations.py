@@ -1,5 +1,5 @@
-"""Durations: the one step from a user's timedelta to the integer milliseconds that everything inside works
-with.
+"""Durations: the conversion of a user's timedelta to the integer milliseconds that all else in windowing
+uses.
 """
 
 from __future__ import annotations

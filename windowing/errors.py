@@ -1,7 +1,6 @@
-"""What can go wrong in windowing, by whose fault.
+"""The errors of windowing: one root class, and for each error whose fault it is.
 
-One root; facts are attributes; a message says what, where and what to do. Knows nothing of the rest of the
-package.
+Facts are attributes; a message says what happened, where, and what to do. Imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ class WindowingError(Exception):
     """Root of all errors of this package.
 
     Attributes:
-        fault: whose it is: "user" (declarations and functions), "data" (an element), "environment", or "bug"
+        fault: whose fault it is: "user" (declarations and functions), "data" (an element), "environment", or
+        "bug"
             (ours).
         retryable: whether the same call may succeed later without a change.
         flink: simple name of the Java exception that Flink 2.3.0 throws in the same place; empty where Flink
             has none.
         key, window, timestamp: where it happened, as far as known; None otherwise. The operator fills them
             in.
-        undone: whether what the element had changed was taken back, so that the operator can go on.
+        undone: whether the changes that the element had made were taken back, so that the operator can go on.
     """
 
     fault: ClassVar[str] = "bug"
@@ -92,7 +92,7 @@ class MissingTimestampError(WindowingError):
 
 
 class UntimedElementError(WindowingError):
-    """An element without a timestamp was asked for it by an evictor."""
+    """An evictor asked for the timestamp of an element that has none."""
 
     fault = "data"
     flink = "IllegalStateException"
@@ -119,9 +119,7 @@ class UnknownWindowError(WindowingError, LookupError):
 
 
 class TriggerStateError(WindowingError):
-    """A trigger was called back for a timer that is not its own, without the state that it keeps for its
-    timers.
-    """
+    """A trigger was called back for a timer that it did not register: its state has no time for it."""
 
     fault = "user"
     flink = "NullPointerException"

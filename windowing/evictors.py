@@ -43,7 +43,7 @@ class TimestampedValue(NamedTuple):
 
 
 class EvictorContext(Protocol):
-    """What an evictor may ask for."""
+    """What an evictor may look up: event time and processing time."""
 
     @property
     def current_watermark(self) -> int: ...
@@ -57,7 +57,7 @@ class Evictor:
     state.
 
     Attributes:
-        looks_at_elements: False promises (see `promises`) that it goes by timestamps and numbers alone.
+        looks_at_elements: False promises (see `promises`) that it decides by timestamps and counts alone.
     """
 
     looks_at_elements: ClassVar[bool] = True
@@ -83,7 +83,7 @@ class Evictor:
 
 @dataclass(frozen=True, kw_only=True)
 class _OneSidedEvictor(Evictor):
-    """One rule, before the function or, with `do_evict_after`, after it instead."""
+    """One rule, `evict`, applied before the window function or, with `do_evict_after`, after it instead."""
 
     do_evict_after: bool = False
 

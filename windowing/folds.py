@@ -46,10 +46,12 @@ class AggregateFunction:
 
 
 class BulkAggregateFunction(AggregateFunction):
-    """An aggregate that takes many elements at once, raises on none, and to which their order is all one."""
+    """An aggregate that adds many elements in one call. It raises on none of them, and their order does not
+    matter to it.
+    """
 
     def add_all(self, values: Sequence[Any], accumulator: Any) -> Any:
-        """The accumulator with these elements more, as `add` would leave it after each in turn."""
+        """The accumulator with all of `values` added, as after a call of `add` for each in turn."""
         for value in values:
             accumulator = self.add(value, accumulator)
         return accumulator

@@ -1,5 +1,5 @@
-"""What users write: functions on elements, on the contents of windows, and on timers; and what those
-functions are given.
+"""The functions that users write, on elements, on the contents of windows and on timers, and the contexts
+that they are called with.
 
 Signatures are Flink's in snake case; as in PyFlink, results are returned or yielded. No runtime here.
 """
@@ -46,8 +46,8 @@ RuntimeContext: TypeAlias = KeyedStateStore
 
 
 class Function:
-    """Base of what users write. An operator opens its own copy once before the first element and closes it
-    once at the end.
+    """Base of the functions that users write. An operator opens its own copy once before the first element
+    and closes it once at the end.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -58,7 +58,7 @@ class Function:
 
 
 class AllWindowContext(Protocol):
-    """What a ProcessAllWindowFunction is told. Valid during the call only.
+    """The context of a call of a ProcessAllWindowFunction. Valid during the call only.
 
     Attributes:
         window: the window that fires, or that is being cleared.
@@ -79,7 +79,7 @@ class AllWindowContext(Protocol):
 
 
 class WindowContext(AllWindowContext, Protocol):
-    """What a ProcessWindowFunction is told."""
+    """The context of a call of a ProcessWindowFunction."""
 
     @property
     def current_watermark(self) -> int: ...
@@ -150,7 +150,7 @@ class TimerService(Protocol):
 
 
 class KeyedProcessContext(Protocol):
-    """What `process_element` is told. Valid during the call only.
+    """The context of a call of `process_element`. Valid during the call only.
 
     Attributes:
         current_key: the element's key.
@@ -172,7 +172,7 @@ class KeyedProcessContext(Protocol):
 
 
 class OnTimerContext(KeyedProcessContext, Protocol):
-    """What `on_timer` is told.
+    """The context of a call of `on_timer`.
 
     Attributes:
         time_domain: "event" or "processing".

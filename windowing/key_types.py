@@ -1,7 +1,7 @@
 """Key types: Java's hash code and Flink's serialized bytes of a key, which decide its key group and the order
 of equal timers.
 
-One class a kind of key, without state. Null keys do not exist.
+One stateless class for each kind of key. There are no null keys.
 """
 
 from __future__ import annotations

@@ -10,14 +10,15 @@ from enum import Enum
 
 
 class OrderMode(Enum):
-    """Whose order results have.
+    """The state back end of Flink whose order is followed.
 
-    ROCKSDB: inside a key group equal timers fire by serialized key, then window; merges call f(merged
-    sources, target). A function of
-        content alone, so it survives restore and rescaling. The default.
-    HEAP: as Flink's hashmap back end: equal timers by the history of one binary heap; merges call f(target,
-    merged sources).
-    ROCKSDB_HEAP_TIMERS: the heap's timers with RocksDB's merges.
+    Attributes:
+        ROCKSDB: inside a key group equal timers fire by serialized key, then window; merges call f(merged
+            sources, target). The order depends on keys and windows alone, so it survives restore and
+            rescaling. The default.
+        HEAP: as Flink's hashmap back end: the order of equal timers depends on the history of one binary
+            heap; merges call f(target, merged sources).
+        ROCKSDB_HEAP_TIMERS: the heap's timers with RocksDB's merges.
     """
 
     ROCKSDB = "rocksdb"

@@ -1,7 +1,7 @@
-"""Processing time: what a clock with timers promises, and the two clocks that are moved from outside. No wall
-clock is read here.
+"""Processing time: what a clock with timers promises, and the two clocks that their owner moves.
 
-Two rules of "due": a test harness's and a production job's. No element, key or window here.
+They differ in when a timer for t is due: at t, as in Flink's test harness, or at t + 1 ms, as in a production
+job. No wall clock is read here; elements, keys and windows are not known.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ScheduledTimer:
         self.callback = None
 
     def next_timestamp(self, now: int) -> int | None:
-        """When it is due again, asked at the end of a call; None for never."""
+        """When the timer is due again after a call that ended at `now`; None for never."""
         return None
 
 
@@ -125,8 +125,8 @@ class ProcessingTimeService(Protocol):
 
 
 class TimerSchedule:
-    """A clock's timers in the order in which they are due, and whether any are to be called still. It does
-    not know what time it is.
+    """The timers of a clock in the order in which they are due. It does not know what time it is, and after
+    `quiesce` no timer is due any more.
     """
 
     def __init__(self) -> None:
@@ -148,8 +148,8 @@ class TimerSchedule:
         return timer
 
     def repeat(self, timer: ScheduledTimer, now: int) -> None:
-        """Take back a timer whose call has ended at `now`, if it is due again; a cancelled one is dropped
-        like all others.
+        """Put a timer whose call has ended at `now` back if it is due again. A cancelled one is put back,
+        too, and dropped like other cancelled timers.
         """
         timestamp = timer.next_timestamp(now)
         if timestamp is not None and self.is_alive:
@@ -157,7 +157,7 @@ class TimerSchedule:
             self._push(timestamp, timer)
 
     def next_due(self) -> int | None:
-        """The moment at which the next timer is due; None when there is none to be called."""
+        """The moment at which the next timer is due; None when no timer is."""
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap and self.is_alive else None
@@ -178,8 +178,8 @@ class TimerSchedule:
         self._heap.clear()
 
     def _push(self, due: int, timer: ScheduledTimer) -> None:
-        # A timer service that moves its physical timer forward again and again would else keep every
-        # cancelled one until it is due.
+        # Otherwise a timer service that moves its physical timer forward again and again would keep every
+        # cancelled timer until it is due.
         if len(self._heap) >= self._sweep_at:
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)

@@ -97,6 +97,12 @@ def merge_time_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -
     """Group windows that overlap or touch, and report each group of more than one (Flink:
     TimeWindow.mergeWindows).
 
+        windows    [0 ── 10)        [20 ── 30)
+                       [10 ── 15)
+        groups     [0 ──────── 15)  [20 ── 30)      one merge: cover [0, 15) of two members
+
+    The windows are taken by start. One belongs to the last group if it intersects the group's cover.
+
     Args:
         windows: in any order; duplicates collapse.
         callback: called in ascending order of the groups' starts with (cover, members); members as a

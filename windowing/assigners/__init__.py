@@ -1,7 +1,7 @@
 """Window assigners: which windows an element falls into.
 
-Frozen values that a user declares and executors receive. Operators call what `bind` returns, which may
-remember its last answers.
+Frozen values that a user declares and executors receive. Operators call the function that `bind` returns,
+which may cache windows.
 """
 
 from slackwater.windowing.assigners.aligned import (

@@ -1,6 +1,6 @@
 """Tumbling and sliding windows: all of one size, aligned to a grid of starts offset + k·slide.
 
-Which windows hold a time is arithmetic alone (`_Aligned`); an assigner adds the time that counts, the
+Which windows hold a time is arithmetic alone (`_AlignedWindows`); an assigner adds the time that counts, the
 element's timestamp or the clock.
 """
 
@@ -24,7 +24,7 @@ _CACHE_SIZE = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Aligned(WindowAssigner):
+class _AlignedWindows(WindowAssigner):
     """Windows of `size_ms`, one starting every `slide_ms` ms at offset + k·slide.
 
     size 10, slide 5, offset 0: time 12 lies in [10, 20) and [5, 15)
@@ -86,7 +86,7 @@ class _Aligned(WindowAssigner):
         return assign_cached
 
 
-class _AlignedEventTime(_Aligned):
+class _AlignedEventTimeWindows(_AlignedWindows):
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
         _check_timestamp(self, timestamp)
         return self.aligned_windows(timestamp)
@@ -103,7 +103,7 @@ def _check_timestamp(assigner: Any, timestamp: int) -> None:
         )
 
 
-class _AlignedProcessingTime(_Aligned):
+class _AlignedProcessingTimeWindows(_AlignedWindows):
     is_event_time = False
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
@@ -114,7 +114,7 @@ class _AlignedProcessingTime(_Aligned):
         return lambda element, timestamp: assign(element, context.current_processing_time)
 
 
-class _Tumbling(_Aligned):
+class _TumblingWindows(_AlignedWindows):
     """One window: [s, s + size), s = time - (time - offset) mod size."""
 
     def aligned_windows(self, time: int) -> list[TimeWindow]:
@@ -122,7 +122,7 @@ class _Tumbling(_Aligned):
         return [TimeWindow(start, wrap_long(start + self.size_ms))]
 
 
-class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
+class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
     """Windows of equal size that follow each other in event time (Flink: TumblingEventTimeWindows, without
     staggering).
     """
@@ -140,7 +140,7 @@ class TumblingEventTimeWindows(_Tumbling, _AlignedEventTime):
         )
 
 
-class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
+class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWindows):
     """Windows of equal size that follow each other in processing time (Flink:
     TumblingProcessingTimeWindows).
     """
@@ -155,7 +155,7 @@ class TumblingProcessingTimeWindows(_Tumbling, _AlignedProcessingTime):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingEventTimeWindows(_AlignedEventTime):
+class SlidingEventTimeWindows(_AlignedEventTimeWindows):
     """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
     offset + k·slide.
 
@@ -188,7 +188,7 @@ class SlidingEventTimeWindows(_AlignedEventTime):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingProcessingTimeWindows(_AlignedProcessingTime):
+class SlidingProcessingTimeWindows(_AlignedProcessingTimeWindows):
     """SlidingEventTimeWindows by the clock (Flink: SlidingProcessingTimeWindows)."""
 
     looks_at_elements: ClassVar[bool] = False
@@ -205,7 +205,7 @@ class SlidingProcessingTimeWindows(_AlignedProcessingTime):
         return cls(**_sliding_fields(size, slide, offset))
 
 
-def _check_sliding(assigner: _Aligned) -> None:
+def _check_sliding(assigner: _AlignedWindows) -> None:
     if absolute(assigner.offset_ms) >= assigner.slide_ms or assigner.size_ms <= 0:
         raise ConfigurationError(
             f"{type(assigner).__name__} needs abs(offset) < slide and size > 0, got size {assigner.size_ms}, "

@@ -1,5 +1,5 @@
-"""What a window assigner is: the question that the operator asks for each element, and what an assigner may
-promise about its answers.
+"""What a window assigner is: the call that the operator makes for each element, and what an assigner may
+promise about the windows that it gives.
 
 Interfaces only; the built-in assigners are beside this file.
 """
@@ -15,7 +15,7 @@ from slackwater.windowing.windows import MergeCallback, TimeWindow, Window
 
 
 class AssignerContext(Protocol):
-    """What an assigner may ask for."""
+    """What an assigner may look up: the processing time."""
 
     @property
     def current_processing_time(self) -> int: ...
@@ -46,8 +46,9 @@ class WindowAssigner:
     """Gives each element its windows (Flink: WindowAssigner). A subclass is a value: comparable, picklable,
     without state.
 
-    What an assigner is like, it says itself. All but the first two answers are promises (see `promises`): a
-    subclass has the cautious answers of this class until it makes the promises itself.
+    Class attributes and properties describe the assigner to the operator and the engines. All but the first
+    two are promises (see `promises`): a subclass has the cautious values of this class until it makes a
+    promise itself.
 
     Attributes:
         is_event_time: whether windows pass with the watermark; otherwise with the clock, and nothing is ever

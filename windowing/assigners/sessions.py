@@ -17,7 +17,7 @@ from slackwater.windowing.java import wrap_long
 from slackwater.windowing.windows import MergeCallback, TimeWindow, merge_time_windows
 
 
-class _Sessions(MergingWindowAssigner):
+class _SessionWindows(MergingWindowAssigner):
     """Windows that merge when they overlap or touch."""
 
     merges_on_touch: ClassVar[bool] = True
@@ -27,7 +27,7 @@ class _Sessions(MergingWindowAssigner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _FixedGap(_Sessions):
+class _FixedGapSessions(_SessionWindows):
     gap_ms: int
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class _FixedGap(_Sessions):
             raise ConfigurationError(f"{type(self).__name__} needs gap > 0, got {self.gap_ms} ms.")
 
 
-class EventTimeSessionWindows(_FixedGap):
+class EventTimeSessionWindows(_FixedGapSessions):
     """Sessions in event time: each element opens [t, t + gap), and windows that touch merge (Flink:
     EventTimeSessionWindows).
     """
@@ -59,7 +59,7 @@ class EventTimeSessionWindows(_FixedGap):
         return [TimeWindow(timestamp, wrap_long(timestamp + self.gap_ms))]
 
 
-class ProcessingTimeSessionWindows(_FixedGap):
+class ProcessingTimeSessionWindows(_FixedGapSessions):
     """Sessions by the clock: each element opens [now, now + gap) (Flink: ProcessingTimeSessionWindows)."""
 
     is_event_time = False
@@ -81,7 +81,9 @@ class ProcessingTimeSessionWindows(_FixedGap):
 
 @dataclass(frozen=True)
 class _GapInMilliseconds:
-    """A user's element → timedelta as element → milliseconds."""
+    """A user's function element → timedelta, as element → milliseconds. Configuration hashes hold the names
+    of this class and of its field.
+    """
 
     gap_of: Callable[[Any], timedelta]
 
@@ -90,7 +92,7 @@ class _GapInMilliseconds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _DynamicGap(_Sessions):
+class _DynamicGapSessions(_SessionWindows):
     gap_ms_of: Callable[[Any], int]
 
     def session(self, element: Any, time: int) -> list[TimeWindow]:
@@ -100,14 +102,14 @@ class _DynamicGap(_Sessions):
         return [TimeWindow(time, wrap_long(time + gap))]
 
 
-class DynamicEventTimeSessionWindows(_DynamicGap):
+class DynamicEventTimeSessionWindows(_DynamicGapSessions):
     """Sessions in event time, [t, t + gap(element)) (Flink: DynamicEventTimeSessionWindows)."""
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
         return self.session(element, timestamp)
 
 
-class DynamicProcessingTimeSessionWindows(_DynamicGap):
+class DynamicProcessingTimeSessionWindows(_DynamicGapSessions):
     """Sessions by the clock, [now, now + gap(element)) (Flink: DynamicProcessingTimeSessionWindows)."""
 
     is_event_time = False

@@ -1,6 +1,6 @@
 """Plays traces recorded from the real Flink 2.3.0 against this package, step by step and in exact order.
 
-One module a group of families; this file only opens the door.
+Each group of families has a module.
 """
 
 from slackwater.windowing.conformance.player import PlayReport, play, play_case

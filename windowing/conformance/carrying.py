@@ -1,7 +1,7 @@
-"""Ways to carry snapshots through a restore of a case: as the rows of the snapshot tables, or as files of
-them.
+"""Ways to carry snapshots through a restore of a case: in memory, as rows of the snapshot tables, or as files
+of them.
 
-What engines do between two runs, so that the codec is held by the recorded traces too. No comparison here.
+The last two are what engines do between two runs, so the recorded traces test the snapshot codec too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The functions that the recorded window operators ran, by name.
 
-Written after the traces' format; each is as a user would write it.
+The traces' format defines them; each is written as a user would write it.
 """
 
 from __future__ import annotations

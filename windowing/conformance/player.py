@@ -1,6 +1,6 @@
 """Plays cases: finds the family's player, compares every step's result with the recorded one, and counts.
 
-A case that cannot be played is never counted as passed. What a step means is the family's business.
+A case that cannot be played is never counted as passed. The family's player knows what a step means.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where the operators of a case keep state and timers: as the case says, in memory, or just the other way
-round.
+"""Where the operators of a case keep state and timers: as the case says, all in memory, or with memory and
+RocksDB swapped.
 
 The order of timers and merges is always the case's own, wherever they live.
 """

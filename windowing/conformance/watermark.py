@@ -42,7 +42,7 @@ class WatermarkGeneratorPlayer:
 
     def play(self, step: Step) -> dict[str, Any]:
         """What the step causes. Raises TraceError for a kind of step that the family does not have."""
-        return self._answer.to(lambda: self._play(step))
+        return self._answer.record(lambda: self._play(step))
 
     def _play(self, step: Step) -> None:
         if self._operator is None:
@@ -96,17 +96,17 @@ class WatermarkInputsPlayer:
 
     def play(self, step: Step) -> dict[str, Any]:
         """What the step causes. Raises TraceError for a kind of step that the family does not have."""
-        return self._answer.to(lambda: self._play(step))
+        return self._answer.record(lambda: self._play(step))
 
 
 class _Answer:
-    """Every kind of output at once: writes down what comes, as the traces do."""
+    """An output of every kind that writes down what it is given, as the traces do."""
 
     def __init__(self) -> None:
         self.out: list[dict[str, Any]] = []
 
-    def to(self, play: Callable[[], None]) -> dict[str, Any]:
-        """The entries that `play` causes; an error ends them."""
+    def record(self, play: Callable[[], None]) -> dict[str, Any]:
+        """The result of a step: the entries that `play` causes, the last one an error if it raises one."""
         self.out = []
         try:
             play()

@@ -1,7 +1,8 @@
-"""Drives the parallel operators of one run by hand: elements by key group, watermark and clock to all, and
-everything they do recorded.
+"""The operator harness: a test drives the parallel operators of one run by hand, and their output is
+recorded.
 
-Flink's KeyedOneInputStreamOperatorTestHarness. It decides nothing about windows.
+Elements go to the operator that owns their key group, watermark and clock to all operators. Mirrors Flink's
+KeyedOneInputStreamOperatorTestHarness. It decides nothing about windows.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ class OperatorHarness(ReadableOutput):
     """The subtasks of one operator, from their start (new or restored) to `close`.
 
     Args:
-        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
-        runtime: what to run it on: clock, key groups, order of timers, state back end.
-        parallelism: number of subtasks; each owns a range of key groups.
-        restore: what an earlier harness left; its parallelism may have been another.
-        restores_watermark: whether the watermark is part of that. Not so in Flink, where all is on time until
-            the next watermark.
+        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess. runtime: what to run it on:
+        clock, key groups, order of timers, state back end. parallelism: number of subtasks; each owns a range
+        of key groups. restore: the snapshot of an earlier harness, whose parallelism may have been another.
+        restores_watermark: whether the watermark is restored, too. Flink does not restore it: there, every
+        element
+            is on time until the next watermark.
         clock_ms: the clock's first reading; that of the snapshot unless given, and 0 without one.
 
     Raises:
@@ -160,7 +161,7 @@ class OperatorHarness(ReadableOutput):
         return counts
 
     def snapshot(self) -> HarnessSnapshot:
-        """What the operators remember. Nothing is flushed, and the harness can go on."""
+        """State, timers, watermark and clock of the operators. Nothing is flushed; the harness can go on."""
         self._check_open()
         parts = [
             take_snapshot(operator, key_groups)

@@ -1,6 +1,6 @@
-"""What operators put out, in order, as values that compare with plain tuples.
+"""The recorded output of operators, in order, as values that compare with plain tuples.
 
-An output like any other: it knows no operator and no key group.
+A recorder is an output like any other: it knows no operator and no key group.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Record: TypeAlias = Pane | Row | LateElement | SideOutput | Watermark
 
 
 class ReadableOutput:
-    """The kinds of output apart, for whoever has all of it in `output`."""
+    """Gives each kind of output by itself; a subclass gives all of it in `output`."""
 
     @property
     def output(self) -> list[Record]:

@@ -1,7 +1,7 @@
-"""Runs that follow each other, as scheduled ones do: each starts from what the last one parked, and a crashed
-one has never been.
+"""Runs that follow each other, as scheduled ones do: each starts from the snapshot of the last one, and a run
+that crashes leaves nothing.
 
-Knows harnesses and snapshots only; where production keeps snapshots is not its business.
+Knows harnesses and snapshots only; production keeps its snapshots in tables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RunSequence(ReadableOutput):
         runtime: what every run runs on.
 
     Attributes:
-        snapshot: what the last finished run parked; None before the first.
+        snapshot: taken at the end of the last finished run; None before the first.
     """
 
     def __init__(self, subject: Subject, runtime: Runtime | None = None) -> None:
@@ -57,8 +57,8 @@ class RunSequence(ReadableOutput):
     ) -> Iterator[Run]:
         """One run, restored from the last finished one. At the end of the block it parks; nothing is flushed.
 
-        If the block calls `crash` or raises, the run has never been: its output and state are dropped, and
-        the next one starts as it did.
+        If the block calls `crash` or raises, output and state of the run are dropped, and the next run starts
+        where this one did.
 
         Args:
             parallelism: of this run; another number than last time rescales.

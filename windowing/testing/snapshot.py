@@ -1,4 +1,4 @@
-"""What a run leaves to the next: state, timers, watermark and clock, as bytes.
+"""The snapshot that a run leaves to the next: state, timers, watermark and clock, as bytes.
 
 Bytes, so that a test notices what could not leave the process, and two runs never share an object.
 """

@@ -97,7 +97,7 @@ class Runtime:
         storage: OperatorStorage,
         key_groups: KeyGroupRange,
     ) -> DrivenOperator:
-        """An operator of the key groups `key_groups`, new and unopened."""
+        """A new operator, not yet opened, of a subtask that owns `key_groups`."""
         match subject:
             case WindowOperatorConfig():
                 return window_operator(

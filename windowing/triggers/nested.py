@@ -1,6 +1,6 @@
-"""Triggers around another trigger: one that forgets what has fired, and one that does not wait for ever.
+"""Triggers that wrap another trigger: one purges the window at each firing, one also fires after a timeout.
 
-They forward every question to the inner trigger and change the answer.
+They forward every call to the inner trigger and change its result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a trigger is: five questions the operator asks, four answers, and what a trigger may do meanwhile.
+"""What a trigger is: the five calls that the operator makes, the four results, and the context in which a
+trigger registers timers and keeps state.
 
 Interfaces only; the built-in triggers are beside this file.
 """
@@ -66,7 +67,7 @@ class TriggerContext(Protocol):
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """What `on_merge` may do besides."""
+    """The context of `on_merge`, which can also merge state."""
 
     def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:
         """Fold the absorbed windows' state into the merged window's. Raises StateMergeError for value and map
@@ -88,9 +89,9 @@ class Trigger:
     """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; what it
     remembers is window state.
 
-    What a trigger is like, it says itself. The answers below the first three are promises (see `promises`): a
-    subclass that overrides what a promise is about has the cautious answer of this class until it makes the
-    promise itself.
+    Class attributes and properties describe the trigger to the operator and the engines. All but the first
+    three are promises (see `promises`): a subclass that overrides the methods that a promise is about has the
+    cautious value of this class until it makes the promise itself.
 
     Attributes:
         can_merge: whether `on_merge` is implemented; without it the trigger is refused for session windows.
@@ -118,12 +119,12 @@ class Trigger:
 
     @property
     def firing_trigger(self) -> Trigger:
-        """The trigger that decides when to fire: this one, or of one that only purges the one inside it."""
+        """The trigger that decides when to fire: this one, or the one inside a trigger that only purges."""
         return self
 
     @property
     def innermost(self) -> Trigger:
-        """The trigger inside every trigger that goes around another; this one when it goes around none."""
+        """The trigger inside all triggers that wrap another; this one when it wraps none."""
         return self
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -1,6 +1,6 @@
-"""Watermarks: how event time is said to pass, by Flink 2.3.0's rules.
+"""Watermarks: how far event time has come, by Flink 2.3.0's rules.
 
-No window, no key and no state back end here; README.md states where replays differ from Flink, and why.
+Knows no window, key or state back end. README.md states where replays differ from Flink, and why.
 """
 
 from slackwater.windowing.watermarks.generators import (

@@ -1,7 +1,7 @@
-"""From the timestamps of elements to watermarks, one generator per source partition, as Flink's generators do
-it.
+"""Watermark generators: they turn the timestamps of elements into watermarks, one generator for each source
+partition, as Flink's do.
 
-Each call is driven from outside: `on_event` per element, `on_periodic_emit` per tick. The only clock is the
+The caller drives them: `on_event` for each element, `on_periodic_emit` for each tick. The only clock is the
 one handed in.
 """
 

@@ -169,8 +169,8 @@ class CombinedInputs:
             self._output.emit_watermark(self._combined_status.watermark)
 
     def process_watermark_status(self, status: WatermarkStatus, index: int) -> None:
-        """A status on input `index`: first the watermark that it frees, then the status if it changed the
-        whole.
+        """A status on input `index`: first the watermark that it no longer holds back, then the status if the
+        combined one changed.
         """
         was_idle = self._combined_status.is_idle
         self._partials[index].is_idle = status.is_idle

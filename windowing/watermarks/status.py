@@ -1,4 +1,4 @@
-"""What a watermark source says: a watermark, idle, or active; and who listens.
+"""What a source of watermarks reports (a watermark, idle, or active), and the outputs that take it.
 
 Shapes only: nothing here decides when a watermark is due. Core only, not used by replays.
 """

@@ -1,8 +1,7 @@
-"""How a user says what event time to expect: bounded disorder, none, or marks in the data; idleness; the
-tick.
+"""Watermark strategies: what a user declares about the order of event times (bounded disorder, none, or
+watermarks in the data), about idleness, and about the length of a tick.
 
-Values only: frozen, comparable, picklable. What a strategy does is in generators.py and in
-columnar/timeline.py.
+Values only: frozen, comparable, picklable. generators.py and columnar/timeline apply them.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ WatermarkFunction = Callable[[Any, int], int | None]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WatermarkStrategy:
-    """When event time has passed t: declared once for a source, applied to each of its partitions (Flink:
-    WatermarkStrategy).
+    """The declaration of when event time has passed t: made once for a source, applied to each of its
+    partitions (Flink: WatermarkStrategy).
 
     Build it with `bounded_out_of_orderness`, `monotonous`, `no_watermarks` or `punctuated`, and refine it
     with `with_idleness` and `with_interval`. Durations are timedeltas of whole milliseconds; what Flink
     refuses is refused with a ConfigurationError.
 
     Attributes:
-        kind: which of the four.
-        out_of_orderness_ms: the bound; 0 for all kinds but bounded_out_of_orderness.
-        idle_timeout_ms: after so long without an element a source partition holds the watermark back no more;
+        kind: which of the four. out_of_orderness_ms: the bound; 0 for all kinds but bounded_out_of_orderness.
+        idle_timeout_ms: after so long without an element a source partition no longer holds the watermark
+        back;
             None = it always does.
         interval_ms: Flink's auto-watermark interval, the length of a tick; 0 = no periodic watermarks.
         watermark_of: for punctuated, the function (element, timestamp) -> watermark or None; else None.
@@ -104,7 +103,7 @@ class WatermarkStrategy:
         return cls(kind="punctuated", watermark_of=watermark_of)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
-        """A source partition without elements for that long holds the watermark back no more; the timeout
+        """A source partition without elements for that long no longer holds the watermark back; the timeout
         must be above zero.
         """
         return replace(self, idle_timeout_ms=milliseconds("WatermarkStrategy: idle timeout", timeout))

@@ -103,7 +103,7 @@ def _pipelines_with_tables(warehouse: str | None, pipelines: str | None) -> list
     try:
         for name in registry.load(pipelines):
             with suppress(NoRuns):
-                Warehouse.at(warehouse).stored(name)
+                Warehouse.at(warehouse).stored_tables(name)
                 names.append(name)
     except (SlackwaterError, OSError):  # said by the checks of the pipelines and of the warehouse
         return []

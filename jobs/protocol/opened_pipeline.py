@@ -91,7 +91,7 @@ class OpenedPipeline:
             NoRuns: nothing has run yet.
         """
         pipeline = self.pipeline
-        return self.warehouse.stored(self.name, pipeline.sides)
+        return self.warehouse.stored_tables(self.name, pipeline.sides)
 
     @cached_property
     def roll_forward(self) -> RollForward:

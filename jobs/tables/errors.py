@@ -1,4 +1,4 @@
-"""What can be wrong with a warehouse or one of its tables."""
+"""The errors of a warehouse and its tables."""
 
 from slackwater.jobs.errors import PermanentError, RetryableError, UsageError
 
@@ -12,12 +12,12 @@ class WarehouseNotWritable(UsageError):
 
 
 class WarehouseNotReadable(UsageError):
-    """A path or its permissions keep what is there from being read."""
+    """The path, or permissions on it, keep the warehouse from being read."""
 
 
 class StorageFailed(RetryableError):
-    """Storage did not do what it was asked for: a time-out, a lost connection, throttling, an error of its
-    own or of unknown cause.
+    """Storage failed for a while or for an unknown cause: a time-out, a lost connection, throttling, an error
+    of its own.
     """
 
 
@@ -26,7 +26,7 @@ class StorageFull(RetryableError):
 
 
 class TooManyOpenFiles(RetryableError):
-    """The process, or the system, may open no more files."""
+    """The process, or the system, is at its limit of open files."""
 
 
 class CredentialsExpired(RetryableError):
@@ -38,11 +38,11 @@ class NewerFormat(UsageError):
 
 
 class RunAtWork(RetryableError):
-    """A run, perhaps of an earlier version, is writing to tables whose layout is to change."""
+    """Tables whose layout is to change are being written to by a run, perhaps of an earlier version."""
 
 
 class ShapeChanged(UsageError):
-    """The columns of a pipeline's tables are not those that the pipeline declares now."""
+    """The columns of a pipeline's stored tables are not those that the pipeline declares now."""
 
 
 class NoRuns(UsageError):
@@ -50,8 +50,8 @@ class NoRuns(UsageError):
 
 
 class CommitConflict(PermanentError):
-    """Somebody else committed to the table since it was opened. Callers decide what that means; it never
-    reaches a user.
+    """Somebody else has committed to the table since it was opened. Callers try again or give up; the error
+    never reaches a user.
     """
 
 
@@ -60,18 +60,18 @@ class CommitUnknown(RetryableError):
 
 
 class LogDamaged(PermanentError):
-    """A file of a Delta log is empty or lost. Facts: uri of the table, path of the file in its folder."""
+    """A file of a Delta log is empty or missing. Facts: uri of the table, path of the file in its folder."""
 
 
 class SnapshotGone(UsageError):
-    """Retention has dropped the snapshot that somebody wants."""
+    """Upkeep has dropped the snapshot that a command needs."""
 
 
 class DamagedFile(PermanentError):
-    """What stands in a file is not what was written into it. Facts: uri (of the table), path (below it),
-    wrong.
+    """The contents of a file are not what was written. Facts: uri of the table, path of the file in its
+    folder, wrong (what is wrong with it, as a text).
     """
 
 
 class DamagedSnapshot(PermanentError):
-    """The snapshot of a run does not hold the rows that the run has parked. Facts: seq, run_id."""
+    """The snapshot of a run does not hold the rows that the run has written. Facts: seq, run_id."""

@@ -1,4 +1,5 @@
-"""A key as a person names it: `EWR`, `EWR,2013-01-01`, or as JSON where a value holds a comma, `["a,b", 7]`.
+"""Parses a key as a person writes it, and finds its rows: `EWR`, `EWR,2013-01-01`, or a JSON list where a
+value holds a comma, `["a,b", 7]`.
 
 Knows no table by name.
 """
@@ -22,17 +23,17 @@ def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray
     Raises:
         NotAKey: it has another number of values than there are columns.
     """
-    same = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
+    has_key = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
     for name, value in zip(columns, values_of_key(columns, text), strict=True):
         column = rows.column(name)
-        wanted = value.lower() if pa.types.is_boolean(column.type) else value
-        same = pc.and_(same, pc.equal(column.cast(pa.string()), wanted))
-    return same
+        text_value = value.lower() if pa.types.is_boolean(column.type) else value
+        has_key = pc.and_(has_key, pc.equal(column.cast(pa.string()), text_value))
+    return has_key
 
 
 def values_of_key(columns: Sequence[str], text: str) -> list[str]:
-    """The values of the key `columns`, as text. A whole text that is no JSON list is the value of a single
-    column, commas and all.
+    """The values of the key `columns`, as text. A text that is no JSON list is split at commas, but not for a
+    key of a single column.
 
     Raises:
         NotAKey: there is another number of values than of columns.
@@ -50,7 +51,7 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
 
 
 def _of_json(text: str) -> list[str] | None:
-    """The values of a JSON list; None of any other text."""
+    """The values of a JSON list, as text; None for any other text."""
     try:
         values = json.loads(text)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Every table's columns, in the documented order. One place: readers, writers, the reference and a test all
-follow it.
+"""Every table's columns, in the documented order. Readers, writers, the reference of the tables and a test
+all follow this one place.
 
-`K` are a pipeline's key columns, `R` its result columns, both under their own names. Times are UTC timestamps
-in microseconds.
+A pipeline's key and result columns are in its tables under their own names. Times are UTC timestamps in
+microseconds.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,8 @@ INPUT = pa.struct(
         pa.field("bytes", LONG),
     ]
 )
-# What an erasure takes out of a table, or of one run's rows of it; see
-# `slackwater.jobs.tables.ledger.erasures.Erased`.
-ERASED = pa.struct(
+# See `slackwater.jobs.tables.ledger.erasures.ErasedRows`.
+ERASED_ROWS = pa.struct(
     [
         pa.field("table", TEXT),
         pa.field("run_id", TEXT),
@@ -43,7 +42,7 @@ WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
-# What a run counts, in the order of the columns of `runs`.
+# The counts of a run, in the order of the columns of `runs`.
 COUNTS = (
     "rows_read",
     "rows_filtered",
@@ -90,7 +89,7 @@ RUNS: Columns = (
     ("phase_seconds", pa.map_(TEXT, pa.float64())),
     ("version", TEXT),
     ("table_versions", pa.map_(TEXT, LONG)),
-    ("erased", pa.list_(ERASED)),
+    ("erased", pa.list_(ERASED_ROWS)),
 )
 
 ATTEMPTS: Columns = (
@@ -154,8 +153,9 @@ OVERRIDES: Columns = (
     ("true_arrival", TIME),
 )
 
-# Columns of `late_events` that are ours: a column of the source of such a name is not kept there under it.
-RESERVED = frozenset(
+# The columns of `late_events` that the engine adds: a column of the source with such a name is left out
+# there.
+RESERVED_NAMES = frozenset(
     {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
 )
 
@@ -167,14 +167,14 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "published": ("window_date",),
 }
 
-# The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows
-# of that format.
+# Table → the columns that it lacks in an earlier format, in their order at the table's end; they are null in
+# rows of that format.
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "runs": ("table_versions", "erased"),
     "source_progress": ("collected",),
 }
-# The tables that lack fields inside of columns in an earlier format. Where they were added, they stand behind
-# the others.
+# The tables in which struct columns lack fields in an earlier format. Where fields were added later, they
+# stand behind the others.
 ADDED_FIELDS: frozenset[str] = frozenset({"runs"})
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
@@ -230,7 +230,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
     result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
     window: Columns = (("window_start", TIME), ("window_end", TIME))
-    reserved = {*(name.lower() for name in shape.key_names), *RESERVED}
+    reserved_names = {*(name.lower() for name in shape.key_names), *RESERVED_NAMES}
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,
@@ -258,7 +258,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
             ("run_id", TEXT),
             ("key_group", INT),
             *shape.keys,
-            *((name, kind) for name, kind in shape.source if name.lower() not in reserved),
+            *((name, kind) for name, kind in shape.source if name.lower() not in reserved_names),
             ("event_time", TIME),
             ("arrival_time", TIME),
             ("windows", pa.list_(WINDOW)),
@@ -320,8 +320,8 @@ def table_schemas(shape: Shape) -> dict[str, pa.Schema]:
 
 
 def has_all(schema: pa.Schema, of: pa.Schema) -> bool:
-    """Whether a schema has every column of another, of the same type but for fields of structs that only it
-    has, in whatever order.
+    """Whether `schema` has every column of the schema `of`, in any order. A struct may have more fields in
+    `schema`; other types must be the same.
     """
     return all(
         column.name in schema.names and _holds(schema.field(column.name).type, column.type) for column in of

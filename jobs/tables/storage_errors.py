@@ -1,9 +1,8 @@
-"""What an error of storage means: the one place that tells its causes apart, and with them whether the same
-command may succeed later.
+"""Classifies errors of storage by their cause, and with it says whether the same command may succeed later.
 
-By the number of the operating system's error where there is one, by its Python type, and last by the words of
-delta-rs, Arrow, Hadoop and the stores behind them, which hand over nothing but text. Standard library only: a
-backstop of the command line asks here, too.
+The cause is found by the number of the operating system's error where there is one, then by the Python type,
+and last by the words of the message: delta-rs, Arrow, Hadoop and the stores behind them hand over nothing but
+text. Standard library only: the command line asks here, too, for errors that nobody has caught.
 """
 
 import errno
@@ -24,14 +23,24 @@ from slackwater.jobs.tables.errors import (
 
 
 class Cause(Enum):
-    """Why storage did not do what it was asked for."""
+    """Why storage did not do what it was asked for.
+
+    Attributes:
+        FULL: the disk is full.
+        OPEN_FILES: the process may open no more files.
+        EXPIRED_CREDENTIALS: the token is no longer valid.
+        TRANSIENT: a time-out, a lost connection, throttling: the next try may succeed.
+        NO_PERMISSION: storage refuses access.
+        WRONG_PATH: a path that can name no file there, such as one below a file.
+        MISSING: there is nothing at the path.
+    """
 
     FULL = auto()
     OPEN_FILES = auto()
-    EXPIRED = auto()
+    EXPIRED_CREDENTIALS = auto()
     TRANSIENT = auto()
-    REFUSED = auto()
-    MISPLACED = auto()
+    NO_PERMISSION = auto()
+    WRONG_PATH = auto()
     MISSING = auto()
     UNKNOWN = auto()
 
@@ -39,8 +48,8 @@ class Cause(Enum):
 _OF_NUMBER = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Cause.FULL),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), Cause.OPEN_FILES),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Cause.REFUSED),
-    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP), Cause.MISPLACED),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Cause.NO_PERMISSION),
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP), Cause.WRONG_PATH),
     errno.ENOENT: Cause.MISSING,
     **dict.fromkeys(
         (errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED, errno.EPIPE),
@@ -56,30 +65,30 @@ _NUMBER = re.compile(r"\((?:os error|errno) (\d+)\)|\[errno (\d+)\]", re.IGNOREC
 _STATUS = r"\b(?:status|code|http)\b\W{{0,5}}(?:code\W{{0,5}})?(?:{})\b"
 _OF_TYPE = (
     (FileNotFoundError, Cause.MISSING),
-    (PermissionError, Cause.REFUSED),
+    (PermissionError, Cause.NO_PERMISSION),
     (TimeoutError, Cause.TRANSIENT),
 )
-# The first that matches counts: a store may call an expired token forbidden, and says how often it has tried
-# before it says why.
+# The first pattern that matches counts: a store may call an expired token forbidden, and its message may say
+# how often it has tried before it says why.
 _OF_WORDS = tuple(
     (cause, re.compile(words, re.IGNORECASE))
     for cause, words in (
         (Cause.FULL, r"no space left|disk quota exceeded"),
         (Cause.OPEN_FILES, r"too many open files"),
         (
-            Cause.EXPIRED,
+            Cause.EXPIRED_CREDENTIALS,
             r"expired ?token|token\b.{0,40}\bexpired|token ?refresh ?required|request ?expired|credentials? "
             r".{0,20}expired",
         ),
         (Cause.TRANSIENT, _STATUS.format(r"408|425|429|5\d\d")),
         (
-            Cause.REFUSED,
+            Cause.NO_PERMISSION,
             _STATUS.format("401|403")
             + r"|permission denied|access ?denied|necessary privileges|unauthorized",
         ),
         (Cause.MISSING, _STATUS.format("404|410")),
-        (Cause.REFUSED, r"signature ?does ?not ?match|invalid ?access ?key ?id|read-only file system"),
-        (Cause.MISPLACED, r"not a directory|is a directory"),
+        (Cause.NO_PERMISSION, r"signature ?does ?not ?match|invalid ?access ?key ?id|read-only file system"),
+        (Cause.WRONG_PATH, r"not a directory|is a directory"),
         (
             Cause.TRANSIENT,
             r"time(?:d )?-?out|connection \w*\s?(?:reset|refused|closed|aborted|error)|broken pipe|error "
@@ -98,12 +107,12 @@ _OF_WORDS = tuple(
         (Cause.MISSING, r"no such file|no ?such ?(?:key|bucket)|not ?found"),
     )
 )
-# A path may hold any word. The tags of a store's XML are none.
+# Paths are cut out of a message, because they may hold any word. The tags of a store's XML are no paths.
 _PATH = re.compile(r"[^\s<>]*(?<!<)/[^\s<>]*")
 
 
 def cause_of(error: BaseException | str) -> Cause:
-    """The cause of an error, or of one of which only the text is left."""
+    """The cause of an error, or of the text of one."""
     number = getattr(error, "errno", None)
     text = error if isinstance(error, str) else reason(error)
     if not isinstance(number, int):
@@ -119,15 +128,18 @@ def cause_of(error: BaseException | str) -> Cause:
 
 
 def reason(error: BaseException) -> str:
-    """What delta-rs, Arrow or the system says is wrong, on one line: without colours and without a backtrace
-    of delta-rs.
+    """The message of an error of delta-rs, Arrow or the system on one line, without colours and without
+    delta-rs' backtrace.
     """
     return " ".join(_COLOUR.sub("", str(error)).split("\n   0: ")[0].split())
 
 
 def is_failure(error: BaseException | str) -> bool:
-    """Whether storage itself has failed, by an error or its text. Where the cause is not known the error must
-    be one of a system call or a store: Arrow calls damage within a file an OSError, too."""
+    """Whether an error, or its text, says that storage itself has failed.
+
+    An error of unknown cause counts only if it comes from a system call or a store: Arrow raises OSError for
+    damage within a file, too.
+    """
     cause = cause_of(error)
     if cause is not Cause.UNKNOWN:
         return cause in _FAILURES
@@ -137,16 +149,16 @@ def is_failure(error: BaseException | str) -> bool:
 
 
 def storage_error(uri: str, action: str, error: BaseException) -> SlackwaterError | None:
-    """The error to raise where storage itself has failed. None where it has answered, and its answer is what
-    is wrong: something is missing or refused, or is not what it should be. Callers know what that means.
+    """The error to raise where storage itself has failed. None where storage has answered: the file is
+    missing, access is refused, or the contents are wrong. What that means, the caller knows.
 
     Args:
         action: what was tried, as a participle ("written").
     """
     if not is_failure(error):
         return None
-    kind, told, way = _FAILURES[cause_of(error)]
-    return kind(f"{uri}: can't be {action}: {told} ({reason(error)}). {way}", uri=uri)
+    kind, explanation, next_step = _FAILURES[cause_of(error)]
+    return kind(f"{uri}: can't be {action}: {explanation} ({reason(error)}). {next_step}", uri=uri)
 
 
 def not_writable(uri: str, error: BaseException) -> SlackwaterError:
@@ -157,8 +169,8 @@ def not_writable(uri: str, error: BaseException) -> SlackwaterError:
 
 
 def not_readable(uri: str, error: BaseException) -> SlackwaterError | None:
-    """As `storage_error`, for what was to be read; a refusal is an error, too."""
-    if cause_of(error) is Cause.REFUSED:
+    """As `storage_error`, for a table or file that was to be read; also where access is refused."""
+    if cause_of(error) is Cause.NO_PERMISSION:
         return WarehouseNotReadable(
             f"{uri}: can't be read ({reason(error)}). Check its path and permissions.", uri=uri
         )
@@ -166,9 +178,7 @@ def not_readable(uri: str, error: BaseException) -> SlackwaterError | None:
 
 
 def unforeseen(error: BaseException) -> SlackwaterError:
-    """The error to end a command with where one of storage has come through from a place that does not expect
-    it.
-    """
+    """The error to end a command with where an error of storage comes from code that does not handle any."""
     where = str(getattr(error, "filename", None) or "storage")
     if cause_of(error) is Cause.MISSING:
         return PermanentError(f"{where}: a file that is needed is not there ({reason(error)}).")
@@ -177,7 +187,7 @@ def unforeseen(error: BaseException) -> SlackwaterError:
 
 @contextmanager
 def reads(uri: str) -> Iterator[None]:
-    """Errors of storage in the block become those of `not_readable`; others stay what they are."""
+    """Replaces an OSError of the block by the error of `not_readable`, if that has one for it."""
     try:
         yield
     except OSError as error:
@@ -199,7 +209,7 @@ _FAILURES: dict[Cause, tuple[type[SlackwaterError], str, str]] = {
         "too many files are open",
         f"Let the process open more of them (`ulimit -n 4096`). {_REPEAT}",
     ),
-    Cause.EXPIRED: (CredentialsExpired, "the credentials have expired", f"Renew them. {_REPEAT}"),
+    Cause.EXPIRED_CREDENTIALS: (CredentialsExpired, "the credentials have expired", f"Renew them. {_REPEAT}"),
     Cause.TRANSIENT: (StorageFailed, "storage did not answer as it should", _REPEAT),
     Cause.UNKNOWN: (StorageFailed, "storage failed", _REPEAT),
 }

@@ -1,5 +1,5 @@
-"""A warehouse: the folder (or URI) below which each pipeline has a folder of tables, and the examples'
-sources stand.
+"""A warehouse: the folder (or URI) in which each pipeline has a folder with its tables, and the examples have
+their sources. Makes the tables, and refuses tables that this version or this pipeline can't write.
 """
 
 import os
@@ -24,15 +24,15 @@ from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
-_LATE = "late_events"  # it has every column of the source
-# Under this name `published` and `corrections` say in their logs how far they have been rolled forward: the
-# seq of a ledger row.
+_LATE_EVENTS = "late_events"  # the only table that has every column of the source
+# The application id of the transactions with which `published` and `corrections` record in their logs up to
+# which seq of the ledger they have been rolled forward.
 APPLICATION = "slackwater"
 
 
 @dataclass(frozen=True)
 class Warehouse:
-    """Where tables stand. `root` is an absolute local path or a URI."""
+    """The folder of all pipelines' tables. `root` is an absolute local path or a URI."""
 
     root: str
 
@@ -41,11 +41,11 @@ class Warehouse:
         """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in the folder ``warehouse`` of the
         current one.
         """
-        wanted = location or os.environ.get(VARIABLE) or DEFAULT
-        return cls(wanted.rstrip("/") if "://" in wanted else str(Path(wanted).expanduser().absolute()))
+        root = location or os.environ.get(VARIABLE) or DEFAULT
+        return cls(root.rstrip("/") if "://" in root else str(Path(root).expanduser().absolute()))
 
     def source(self, table: str) -> str:
-        """Where a source stands: `table` itself if it is absolute, else below the warehouse."""
+        """The location of a source table: `table` itself if it is absolute, else in the warehouse."""
         return table if "://" in table or os.path.isabs(table) else f"{self.root}/{table}"
 
     def tables(self, pipeline: str, shape: schemas.Shape) -> "Tables":
@@ -57,29 +57,29 @@ class Warehouse:
             }
         )
 
-    def stored(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
-        """The tables of a pipeline as they are stored, for reading; those of side outputs only as far as
-        their tags are named.
+    def stored_tables(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
+        """The tables of a pipeline with the columns that they have in storage, for reading. Tables of side
+        outputs are among them only for the tags in `sides`.
 
         Raises:
             NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it
                 made them.
             LogDamaged: see `Tables.check_logs`.
         """
-        found: dict[str, Folder] = {}
+        folders: dict[str, Folder] = {}
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         for name in (*every, *map(schemas.side_table, sides)):
             folder = Folder.existing_at(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name))
             if folder is not None:
-                found[name] = folder
-        if "runs" in found:
+                folders[name] = folder
+        if "runs" in folders:
             absent = {
                 name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]))
                 for name in every
-                if name not in found
+                if name not in folders
             }
-            Tables({**found, **absent}).check_logs()
-        if not every.keys() <= found.keys():
+            Tables({**folders, **absent}).check_logs()
+        if not every.keys() <= folders.keys():
             raise NoRuns(
                 f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run "
                 f"{pipeline} --to TIME`, or name "
@@ -87,7 +87,7 @@ class Warehouse:
                 pipeline=pipeline,
                 warehouse=self.root,
             )
-        return Tables(found)
+        return Tables(folders)
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Tables:
 
     @property
     def ledger_writer(self) -> LedgerWriter:
-        return LedgerWriter(self.folders["runs"], self._versions_seen)
+        return LedgerWriter(self.folders["runs"], self._newest_known_versions)
 
-    def _versions_seen(self) -> dict[str, int]:
+    def _newest_known_versions(self) -> dict[str, int]:
         return {
             name: folder.newest_known_version
             for name, folder in self.folders.items()
@@ -119,22 +119,23 @@ class Tables:
         }
 
     def check_logs(self) -> None:
-        """Refuse tables whose logs have lost commits that the ledger knows of, and a ledger that `published`
-        is ahead of.
+        """Refuse tables whose versions are older than the ledger has recorded, and a ledger that ends before
+        the row up to which `published` was rolled forward.
 
         Raises:
             LogDamaged: with the first file that is missing.
         """
-        newest = self.ledger.newest()  # read first: tables only move on
+        # The ledger is read first: tables may move on meanwhile, but never back.
+        newest = self.ledger.newest()
         seq, versions = (0, {}) if newest is None else (newest.seq, newest.table_versions)
-        seen = {name: folder for name, folder in self.folders.items() if name in versions}
+        recorded_folders = {name: folder for name, folder in self.folders.items() if name in versions}
         for (name, folder), version in zip(
-            seen.items(), map_concurrently(Folder.version, seen.values()), strict=True
+            recorded_folders.items(), map_concurrently(Folder.version, recorded_folders.values()), strict=True
         ):
             refuse_older(folder.uri, version, versions[name], seq)
         if "published" in self.folders:
-            with self.folders["published"].handle() as published:
-                rolled_forward = 0 if published is None else published.transaction_version(APPLICATION) or 0
+            with self.folders["published"].handle() as table:
+                rolled_forward = 0 if table is None else table.transaction_version(APPLICATION) or 0
             if rolled_forward > seq and (newest := self.ledger.newest()) is not None:
                 seq = newest.seq  # another process may have committed and rolled forward meanwhile
             if rolled_forward > seq:
@@ -143,9 +144,9 @@ class Tables:
                 )
 
     def ensure(self) -> None:
-        """Make every table that isn't there; give one of an earlier format what it lacks of
-        `schemas.ADDED_COLUMNS` and `ADDED_FIELDS`, and today's partition columns. A column that the source
-        has gained becomes one of `late_events`; one that it lost stays.
+        """Make every table that isn't there; give a table of an earlier format the columns and fields that it
+        lacks (`schemas.ADDED_COLUMNS`, `ADDED_FIELDS`) and today's partition columns. A column that the
+        source has gained is added to `late_events`; one that the source has lost stays there.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -161,13 +162,13 @@ class Tables:
                 strict=True,
             )
         )
-        for folder, (stored, _) in layouts:
-            self._addition(folder, stored)()
+        for folder, layout in layouts:
+            self._addition(folder, layout.schema)()
         if any(folder.partition_by != layout.partition_by for folder, layout in layouts):
             self.repartition()
 
     def check(self) -> None:
-        """Refuse what `ensure` would, and change nothing.
+        """Raise the errors that `ensure` would raise, and change nothing.
 
         Raises:
             ShapeChanged, NewerFormat, LogDamaged: see `ensure`.
@@ -179,37 +180,47 @@ class Tables:
             if table is not None:
                 self._addition(folder, pa.schema(table.schema()))
 
-    def _addition(self, folder: Folder, stored: pa.Schema) -> Callable[[], None]:
-        """What gives a table that has the columns `stored` those that it lacks and may be given; it does
-        nothing where it lacks none.
+    def _addition(self, folder: Folder, stored_schema: pa.Schema) -> Callable[[], None]:
+        """The action that adds to a table the columns or fields that its stored schema lacks and may be
+        given; it does nothing where none is lacking.
+
+        Raises:
+            ShapeChanged, NewerFormat: see `ensure`.
         """
-        if stored.equals(folder.schema):
+        if stored_schema.equals(folder.schema):
             return partial(folder.add_columns, [])
-        known = [field for field in folder.schema if field.name in stored.names]
-        if folder.name == _LATE and all(stored.field(field.name).equals(field) for field in known):
-            return partial(folder.add_columns, [field for field in folder.schema if field not in known])
-        if folder.name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored):
+        known_fields = [field for field in folder.schema if field.name in stored_schema.names]
+        if folder.name == _LATE_EVENTS and all(
+            stored_schema.field(field.name).equals(field) for field in known_fields
+        ):
+            return partial(
+                folder.add_columns, [field for field in folder.schema if field not in known_fields]
+            )
+        if folder.name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored_schema):
             return (
                 partial(folder.add_columns, [])
-                if schemas.has_all(stored, folder.schema)
+                if schemas.has_all(stored_schema, folder.schema)
                 else folder.add_fields
             )
-        added = [
+        missing_fields = [
             folder.schema.field(column)
             for column in schemas.ADDED_COLUMNS.get(folder.name, ())
-            if column not in stored.names
+            if column not in stored_schema.names
         ]
-        if added and pa.schema([*stored, *added]).equals(folder.schema):
-            return partial(folder.add_columns, added)
+        if missing_fields and pa.schema([*stored_schema, *missing_fields]).equals(folder.schema):
+            return partial(folder.add_columns, missing_fields)
         self._refuse_newer()
-        self._refuse_retyped_source(stored)
-        raise _shape_changed(folder, stored)
+        self._refuse_retyped_source(stored_schema)
+        raise _shape_changed(folder, stored_schema)
 
-    def _refuse_retyped_source(self, stored: pa.Schema) -> None:
-        """Where a column of the source has another type, of which a table with `stored` has only what is
-        computed from it, say so.
+    def _refuse_retyped_source(self, stored_schema: pa.Schema) -> None:
+        """Refuse a source in which a column has another type than when the pipeline first ran.
+
+        A table that differs from the declaration may differ only because its columns are computed from that
+        one. So the error names the column of the source, which `late_events` has with its first type. Columns
+        that `stored_schema` has itself are the business of `_shape_changed`.
         """
-        late = self.folders[_LATE]
+        late = self.folders[_LATE_EVENTS]
         table = late.find()
         before = (
             {}
@@ -217,31 +228,31 @@ class Tables:
             else {
                 field.name: field.type
                 for field in pa.schema(table.schema())
-                if field.name not in stored.names
+                if field.name not in stored_schema.names
             }
         )
-        retyped = [
+        retyped_fields = [
             field for field in late.schema if not before.get(field.name, field.type).equals(field.type)
         ]
-        if retyped:
-            listed = ", ".join(
-                f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped
+        if retyped_fields:
+            differences = ", ".join(
+                f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped_fields
             )
             raise ShapeChanged(
                 f"{late.uri}: the source's columns have other types than when the pipeline first ran: "
-                f"{listed}. Give them their types "
+                f"{differences}. Give them their types "
                 "back, or give the pipeline another name (it then starts a lineage of its own).",
-                table=_LATE,
-                differing=[field.name for field in retyped],
+                table=_LATE_EVENTS,
+                differing=[field.name for field in retyped_fields],
             )
 
     def repartition(self) -> None:
-        """Give every table today's partition columns, those of a table that has others with all its rows.
+        """Write every table anew that has other partition columns than today's.
 
         Raises:
             NewerFormat: a newer version of the product has written here.
-            RunAtWork: a run that may be of an earlier version would stage rows in the layout of before, which
-                nobody would find.
+            RunAtWork: a run is at work; if it is of an earlier version it would go on to stage rows in the
+                old layout, where no reader would find them.
             WarehouseNotWritable: the warehouse can't be written.
         """
         self._refuse_newer()
@@ -269,12 +280,17 @@ class Tables:
             refuse_newer(values)
 
 
-def _shape_changed(folder: Folder, stored: pa.Schema) -> ShapeChanged:
-    there = {field.name: str(field.type) for field in stored}
-    wanted = {field.name: str(field.type) for field in folder.schema}
-    differing = sorted(name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name))
+def _shape_changed(folder: Folder, stored_schema: pa.Schema) -> ShapeChanged:
+    stored_types = {field.name: str(field.type) for field in stored_schema}
+    declared_types = {field.name: str(field.type) for field in folder.schema}
+    differing = sorted(
+        name
+        for name in stored_types.keys() | declared_types.keys()
+        if stored_types.get(name) != declared_types.get(name)
+    )
     differences = ", ".join(
-        f"{name} (stored {there.get(name, 'not')}, declared {wanted.get(name, 'not')})" for name in differing
+        f"{name} (stored {stored_types.get(name, 'not')}, declared {declared_types.get(name, 'not')})"
+        for name in differing
     )
     return ShapeChanged(
         f"{folder.uri}: its columns are not those that the pipeline declares now: "

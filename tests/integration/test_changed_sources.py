@@ -114,7 +114,7 @@ def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothi
     world.insert([Event(23, 23.6, 99), *every_hour(24, 48)])
     with pytest.raises(SourceRewritten, match="slackwater erase daily"):
         world.run(48)
-    tables = world.warehouse.stored("daily")
+    tables = world.warehouse.stored_tables("daily")
     forward = RollForward.of_stored(world.pipeline, tables)
     row = Erasure(world.warehouse, world.pipeline, tables, forward, "test").run(
         [of_key(world.pipeline, "b")], "asked for"

@@ -197,7 +197,7 @@ def test_a_slice_that_another_run_covers_between_two_looks_is_not_run_again(
 
 def leave_claim(hourly: Stored, owner: str, ends_in: timedelta) -> None:
     """A claim that `owner` took a while ago and that ends so long from now."""
-    attempts = AttemptsWriter(Warehouse.at(str(hourly.warehouse)).stored("hourly")["attempts"])
+    attempts = AttemptsWriter(Warehouse.at(str(hourly.warehouse)).stored_tables("hourly")["attempts"])
     now = datetime.now(UTC)
     day = datetime(2013, 1, 2, tzinfo=UTC)
     claim = Attempt(

@@ -179,7 +179,7 @@ def test_every_reader_gives_the_rows_of_a_table_that_was_partitioned_by_an_earli
     before = {
         table: sorted(earlier.live(table), key=repr) for table in ("panes", "late_events", "quarantine")
     }
-    Warehouse.at(str(earlier.warehouse)).stored("peaks").repartition()
+    Warehouse.at(str(earlier.warehouse)).stored_tables("peaks").repartition()
     for table, rows in before.items():
         assert rows and DeltaTable(earlier.uri(table)).metadata().partition_columns == []
         for answer in (on_spark(earlier, spark), earlier.ask, on_polars(earlier)):

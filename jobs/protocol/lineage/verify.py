@@ -105,7 +105,7 @@ class Verifier:
             CannotRepeat, SnapshotGone: it can't be repeated; with the reason and what is kept.
             NoRuns: there is no such run.
         """
-        stored = self.warehouse.stored(self.pipeline.name)
+        stored = self.warehouse.stored_tables(self.pipeline.name)
         row = stored.ledger.row(seq)
         self._refuse_erased(stored, row)
         notes, horizon = self._notes(stored, row), horizon_of(stored)

@@ -45,7 +45,7 @@ class PlanInputs:
         """
         source, shape = checked_source(warehouse, pipeline)
         try:
-            tables = warehouse.stored(pipeline.name)
+            tables = warehouse.stored_tables(pipeline.name)
         except NoRuns:
             return cls(pipeline, source)
         warehouse.tables(pipeline.name, shape).check()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.schemas import TIME
-from slackwater.jobs.tables.sql import connected
+from slackwater.jobs.tables.sql import connect
 
 TIME_COLUMN = "__time"
 
@@ -56,7 +56,7 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
         ASOF JOIN points p ON {same_key} AND w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
         WHERE p.{TIME_COLUMN} < w.__high
     """
-    with connected() as connection:
+    with connect() as connection:
         connection.register("given", windows.select([*keys, "window_start", "window_end"]))
         distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM given"
         connection.execute(

@@ -76,7 +76,7 @@ class Redrive:
         Where the run in which the first of them closed can't be looked at again, that is the start of its
         slice, when it was open for sure.
         """
-        tables = self.warehouse.stored(self.pipeline.name)
+        tables = self.warehouse.stored_tables(self.pipeline.name)
         if not is_dry:
             self.roll_forward.finish()
         rows = [row for row in late.to_pylist() if row["windows"]]

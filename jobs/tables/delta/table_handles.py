@@ -90,9 +90,9 @@ class TableHandles:
 
     def actions(self, table: DeltaTable) -> pa.Table:
         """The files of the table as of the handle's version, as of `actions_of`."""
-        version, listed = table.version(), self.listed_actions
-        if listed is not None and listed[0] == version:
-            return listed[1]
+        version = table.version()
+        if self.listed_actions is not None and self.listed_actions[0] == version:
+            return self.listed_actions[1]
         actions = actions_of(table)
         self.listed_actions = (version, actions)
         return actions

@@ -46,7 +46,7 @@ class Comparison:
             NotComparable: their keys differ, or they have no result column in common.
         """
         where = Warehouse.at(warehouse)
-        tables = [where.stored(name)["published"].read() for name in (left, right)]
+        tables = [where.stored_tables(name)["published"].read() for name in (left, right)]
         keys, others = (_keys(table) for table in tables)
         results = tuple(name for name in _results(tables[0]) if name in _results(tables[1]))
         kinds = [

@@ -56,5 +56,5 @@ def _of_run(warehouse: Warehouse, pipeline: str, table: str, path: str) -> str:
 
 
 def _bound(warehouse: Warehouse, pipeline: str, run_id: str) -> tuple[Tables, LedgerRow | None]:
-    tables = warehouse.stored(pipeline)
+    tables = warehouse.stored_tables(pipeline)
     return tables, tables.ledger.by_run_id(run_id)

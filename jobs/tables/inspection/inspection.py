@@ -55,7 +55,7 @@ class Inspection:
         Raises:
             NoRuns: there are none.
         """
-        return cls(pipeline, Warehouse.at(warehouse).stored(pipeline))
+        return cls(pipeline, Warehouse.at(warehouse).stored_tables(pipeline))
 
     def say_if_unfinished(self) -> None:
         """Say on stderr when `published` lags the ledger."""

@@ -139,7 +139,7 @@ def test_it_waits_for_a_run_and_deletes_no_file_that_a_run_may_be_writing(
     own: Own, said: Callable[[], str]
 ) -> None:
     delete_in_source(own)
-    attempts = AttemptsWriter(Warehouse(str(own.warehouse)).stored("own")["attempts"])
+    attempts = AttemptsWriter(Warehouse(str(own.warehouse)).stored_tables("own")["attempts"])
     wanted = Attempt(
         run_id="other", parent_seq=2, slice_start=moment(48), slice_end=moment(72), at=moment(72)
     )

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("without_spark")
 
 def drop(hourly: Hourly, run_id: str) -> None:
     """What upkeep does to a run that nothing needs."""
-    tables = Warehouse.at(str(hourly.stored.warehouse)).stored("hourly")
+    tables = Warehouse.at(str(hourly.stored.warehouse)).stored_tables("hourly")
     for name in SNAPSHOT_TABLES:
         TableUpkeep(tables[name]).drop_partitions("run_id", [run_id])
 

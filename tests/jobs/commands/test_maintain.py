@@ -210,7 +210,7 @@ def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(
     six_runs: Hourly, said: Callable[[], str], table: str
 ) -> None:
     before = facts_of_tables(six_runs.stored)
-    assert double(Warehouse.at(str(six_runs.stored.warehouse)).stored("hourly")[table]) > 0
+    assert double(Warehouse.at(str(six_runs.stored.warehouse)).stored_tables("hourly")[table]) > 0
     assert here("doctor", "--output", "json", *six_runs.where) == 1
     assert f"rows too many: {table} " in said()
     for verb in (

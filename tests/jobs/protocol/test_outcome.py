@@ -142,7 +142,7 @@ def test_a_missing_source_is_refused(tmp_path: Path) -> None:
 
 def test_a_living_lease_asks_for_another_try_and_leaves_no_manifest(warehouse: Path) -> None:
     ended(warehouse, UP_TO[1])
-    attempts = AttemptsWriter(Warehouse.at(str(warehouse)).stored("departures")["attempts"])
+    attempts = AttemptsWriter(Warehouse.at(str(warehouse)).stored_tables("departures")["attempts"])
     other = Attempt(run_id="other", parent_seq=None, slice_start=day(0), slice_end=day(1), at=wall_clock())
     claimed = attempts.claim(other, wall_clock)
     assert claimed is not None

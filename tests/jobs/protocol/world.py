@@ -158,7 +158,7 @@ class World:
 
     @property
     def tables(self) -> Tables:
-        return self.warehouse.stored(self.pipeline.name)
+        return self.warehouse.stored_tables(self.pipeline.name)
 
     def table(self, name: str) -> Folder:
         """One table as it is stored; `tables` opens them all."""

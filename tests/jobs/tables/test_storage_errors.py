@@ -75,13 +75,13 @@ CAUSES: list[tuple[Exception, Cause]] = [
     (DeltaError("Generic error: Disk quota exceeded"), Cause.FULL),
     (OPEN_FILES, Cause.OPEN_FILES),
     (DeltaError("Kernel error: IO error: Too many open files (os error 24)"), Cause.OPEN_FILES),
-    (OSError(STATUS.format(EXPIRED)), Cause.EXPIRED),
+    (OSError(STATUS.format(EXPIRED)), Cause.EXPIRED_CREDENTIALS),
     (
         OSError(
             "Generic MicrosoftAzure error: 401 Unauthorized: Lifetime validation failed. The token is "
             "expired."
         ),
-        Cause.EXPIRED,
+        Cause.EXPIRED_CREDENTIALS,
     ),
     *(
         (OSError(STATUS.format(told)), Cause.TRANSIENT)
@@ -101,12 +101,12 @@ CAUSES: list[tuple[Exception, Cause]] = [
     ),
     (TimeoutError(), Cause.TRANSIENT),
     (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), Cause.TRANSIENT),
-    (DENIED, Cause.REFUSED),
-    (OSError(STATUS.format("403 Forbidden: <Error><Code>AccessDenied</Code></Error>")), Cause.REFUSED),
-    (OSError(errno.EROFS, "Read-only file system"), Cause.REFUSED),
+    (DENIED, Cause.NO_PERMISSION),
+    (OSError(STATUS.format("403 Forbidden: <Error><Code>AccessDenied</Code></Error>")), Cause.NO_PERMISSION),
+    (OSError(errno.EROFS, "Read-only file system"), Cause.NO_PERMISSION),
     (FileNotFoundError("x"), Cause.MISSING),
     (OSError(STATUS.format("404 Not Found")), Cause.MISSING),
-    (OSError("Not a directory (os error 20)"), Cause.MISPLACED),
+    (OSError("Not a directory (os error 20)"), Cause.WRONG_PATH),
     (OSError(errno.EIO, "Input/output error"), Cause.UNKNOWN),
     (OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"), Cause.UNKNOWN),
     (

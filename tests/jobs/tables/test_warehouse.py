@@ -82,7 +82,7 @@ def test_stored_tables_are_found_without_the_declaration(tmp_path: Path) -> None
     warehouse = Warehouse(str(tmp_path))
     declared = warehouse.tables("p", SHAPE)
     declared.ensure()
-    stored = warehouse.stored("p")
+    stored = warehouse.stored_tables("p")
     assert stored.folders == declared.folders
     assert stored.ledger.head() is None and stored.attempts.standing() == []
 
@@ -93,7 +93,7 @@ def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
         match=r"p has never run in the warehouse .*`slackwater run p --to TIME`, or name another warehouse "
         r"with --warehouse",
     ):
-        Warehouse(str(tmp_path)).stored("p")
+        Warehouse(str(tmp_path)).stored_tables("p")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class TestInputsOfFormat1:
         unknown = replace(FULL.inputs[0], table_id=None)
         assert tables.ledger.row(1).inputs == (unknown,)
         tables.ensure()
-        for ledger in (tables.ledger, Warehouse(str(tmp_path)).stored("p").ledger):
+        for ledger in (tables.ledger, Warehouse(str(tmp_path)).stored_tables("p").ledger):
             assert ledger.row(1).inputs == (unknown,)
             assert ledger.row(1).files == FULL.files
 
@@ -86,7 +86,7 @@ class TestInputsOfFormat1:
         assert tables["runs"].open().version() == version == 2
         for writer in (
             LedgerWriter(tables["runs"]),
-            LedgerWriter(Warehouse(str(tmp_path)).stored("p")["runs"]),
+            LedgerWriter(Warehouse(str(tmp_path)).stored_tables("p")["runs"]),
         ):
             head = writer.head()
             assert head is not None

@@ -1,7 +1,7 @@
-"""One more DAG per registered pipeline, started by hand alone: restates a range of what has been run, and
-publishes it at once.
+"""The restate DAG of each registered pipeline, which is only started by hand: it replays a range again that
+was run before, and publishes the whole range at once.
 
-Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on at its last
+Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on after its last
 finished slice.
 """
 
@@ -31,13 +31,13 @@ def _time(title: str, description: str) -> Param:
     return Param(type="string", format="date-time", title=title, description=description)
 
 
-def restatement(pipeline: Pipeline, settings: Settings) -> DAG:
+def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
     """restate → conclude → announce."""
     name = f"{pipeline.name}__restate"
     with DAG(
         name,
         description=f"A range of {pipeline.name}, replayed and published anew",
-        doc_md=DOC.format(name=pipeline.name, published=settings.published(pipeline.name)),
+        doc_md=DOC.format(name=pipeline.name, published=settings.published_uri(pipeline.name)),
         schedule=None,
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
@@ -62,19 +62,19 @@ def restatement(pipeline: Pipeline, settings: Settings) -> DAG:
         tags=["slackwater"],
         default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
     ) as dag:
-        published = Asset(
-            f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater"
+        published_table = Asset(
+            f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
         )
         (
             restate(pipeline, settings)
             >> ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings), retries=0)
             >> AnnounceOperator(
-                task_id="announce", pipeline=pipeline.name, asset=published, settings=settings
+                task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
             )
         )
     return dag
 
 
-in_force = read()
-for declared in load(in_force.pipelines).values():
-    restatement(declared, in_force)
+settings_of_process = read()
+for registered_pipeline in load(settings_of_process.pipelines).values():
+    restatement_dag(registered_pipeline, settings_of_process)

@@ -1,8 +1,8 @@
-"""One DAG per registered pipeline: each interval replays what has arrived, and a missed one is made up for by
-the next.
+"""The scheduled DAG of each registered pipeline: a run replays what has arrived up to the end of its
+interval, missed intervals before it included.
 
-Declares only. The ledger is the truth: a run that is repeated, killed or started twice finds its work done or
-does it.
+Declares only. The ledger is the truth: a run that is repeated, killed or started twice does what the ledger
+lacks, and nothing else.
 """
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
@@ -35,12 +35,12 @@ TO = Param(
 )
 
 
-def scheduled(pipeline: Pipeline, settings: Settings) -> DAG:
+def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
     """replay → validate → publish → announce."""
     with DAG(
         pipeline.name,
         description=f"Windows of {pipeline.name}, replayed each interval",
-        doc_md=DOC.format(name=pipeline.name, published=settings.published(pipeline.name)),
+        doc_md=DOC.format(name=pipeline.name, published=settings.published_uri(pipeline.name)),
         schedule=CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None,
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
@@ -49,31 +49,31 @@ def scheduled(pipeline: Pipeline, settings: Settings) -> DAG:
         tags=["slackwater"],
         default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
     ) as dag:
-        published = Asset(
-            f"{pipeline.name}.published", uri=settings.published(pipeline.name), group="slackwater"
+        published_table = Asset(
+            f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
         )
-        replayed = replay(pipeline, settings)
-        validated = ValidateOperator(
+        replay_task = replay(pipeline, settings)
+        validate_task = ValidateOperator(
             task_id="validate",
             pipeline=pipeline.name,
             manifest=manifest(pipeline, settings),
             asks=pipeline.approve_warnings,
-            retries=0,  # the verdict stands
+            retries=0,  # the same verdict would stand in the manifest
         )
-        made_live = PublishOperator(
-            task_id="publish", pipeline=pipeline.name, run_id=validated.output, settings=settings
+        publish_task = PublishOperator(
+            task_id="publish", pipeline=pipeline.name, run_id=validate_task.output, settings=settings
         )
         (
-            replayed
-            >> validated
-            >> made_live
+            replay_task
+            >> validate_task
+            >> publish_task
             >> AnnounceOperator(
-                task_id="announce", pipeline=pipeline.name, asset=published, settings=settings
+                task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
             )
         )
     return dag
 
 
-in_force = read()
-for declared in load(in_force.pipelines).values():
-    scheduled(declared, in_force)
+settings_of_process = read()
+for registered_pipeline in load(settings_of_process.pipelines).values():
+    scheduled_dag(registered_pipeline, settings_of_process)

@@ -24,7 +24,8 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Paths are those of the machine that runs the tasks.
+    """The parameters of the DAGs and the variables that set them. Paths are those of the machine that runs
+    the tasks.
 
     Args:
         warehouse: SLACKWATER_WAREHOUSE, a folder or a URI.
@@ -55,7 +56,7 @@ class Settings:
         """Long enough that the next try finds the source settled."""
         return max(self.retry_delay, pipeline.settle)
 
-    def published(self, pipeline: str) -> str:
+    def published_uri(self, pipeline: str) -> str:
         """The URI of the table that readers of `pipeline` read."""
         root = self.warehouse if "://" in self.warehouse else Path(self.warehouse).as_uri()
         return f"{root.rstrip('/')}/{pipeline}/published"
@@ -67,7 +68,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     warehouse = environment.get("SLACKWATER_WAREHOUSE") or str(ROOT / "var" / "warehouse")
     return Settings(
         warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
-        pipelines=_place(environment.get("SLACKWATER_PIPELINES") or None),
+        pipelines=_absolute(environment.get("SLACKWATER_PIPELINES") or None),
         spark_bin=Path(environment.get("SLACKWATER_SPARK_BIN") or Path(sys.executable).parent),
         spark_connection=environment.get("SLACKWATER_SPARK_CONNECTION") or "slackwater_spark",
         spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
@@ -82,7 +83,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
-def _place(pipelines: str | None) -> str | None:
+def _absolute(pipelines: str | None) -> str | None:
     """A file by its absolute path, since tasks run in folders of their own; a module as it is."""
     return (
         str(Path(pipelines).expanduser().absolute()) if pipelines and pipelines.endswith(".py") else pipelines
@@ -97,14 +98,14 @@ def _number(name: str, text: str, *, least: int) -> int:
 
 def _properties(text: str) -> Mapping[str, str]:
     try:
-        found = json.loads(text)
+        properties = json.loads(text)
     except ValueError as error:
         raise SettingsError(
             f'SLACKWATER_SPARK_CONF is no JSON ({error}); write {{"spark.executor.memory": "4g"}}.'
         ) from error
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
         raise SettingsError(
             f'SLACKWATER_SPARK_CONF is {text!r}; it is a JSON object of strings: {{"spark.executor.memory": '
             '"4g"}.'
         )
-    return found
+    return properties

@@ -109,7 +109,7 @@ usable || python=$(find_python)
 "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
 usable || python=$(find_python) # another set-up may have finished, or failed, in the meantime
 locks=(requirements.lock)
-"$python" -c 'from slackwater.jobs.runtime.java import installed; raise SystemExit(installed() is None)' || locks+=(requirements-jre.lock)
+"$python" -c 'from slackwater.jobs.runtime.java import machine_java; raise SystemExit(machine_java() is None)' || locks+=(requirements-jre.lock)
 wanted=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     say "installing the locked packages into .venv (about a minute the first time)"

@@ -1,8 +1,7 @@
-"""The command lines with which a DAG starts jobs, and the outcome that `run --manifest` leaves for the next
-task.
+"""The border between DAGs and jobs: the command lines with which a DAG starts jobs, and the manifest in which
+a job leaves its outcome for the next task.
 
-Standard library only: both ends of the border import this file. It knows no verb's meaning, only its
-spelling.
+Standard library only, since both sides import this file. It knows how verbs are spelled, not what they do.
 """
 
 import json
@@ -39,8 +38,8 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What a `run --no-publish` or a `backfill` ended with; the process itself exits 0 because Spark's
-    launcher hides other codes.
+    """The outcome of a `run --no-publish` or a `backfill`. With a manifest the process itself exits 0,
+    because Spark's launcher hides other exit codes.
 
     Args:
         pipeline: its name.
@@ -96,8 +95,8 @@ def backfill(
 ) -> list[str]:
     """Arguments that restate [from, to); all may be templates. `until` is --until-converged or
     --until-same-code, `publish` is --publish or --no-publish."""
-    asked = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
-    return ["backfill", pipeline, *asked, *_where(warehouse, pipelines)]
+    range_and_mode = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
+    return ["backfill", pipeline, *range_and_mode, *_where(warehouse, pipelines)]
 
 
 def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
@@ -111,8 +110,8 @@ def runs(pipeline: str, *, since: int, warehouse: str, pipelines: str | None = N
 
 
 def write_manifest(manifest: Manifest, file: Path) -> None:
-    """Puts the manifest in place whole, over that of an earlier try; makes the folder. Called by `run`, never
-    by a DAG.
+    """Write the manifest to `file` atomically, over that of an earlier try; makes the folder. Called by jobs,
+    never by a DAG.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
@@ -148,17 +147,22 @@ def _where(warehouse: str, pipelines: str | None) -> list[str]:
     return ["--warehouse", warehouse, *(["--pipelines", pipelines] if pipelines else [])]
 
 
-def _manifest(found: Any) -> Manifest:
-    if not isinstance(found, dict):
-        raise TypeError(f"it holds a {type(found).__name__}, not an object")
-    if found.get("format") != FORMAT:
-        raise ValueError(f"its format is {found.get('format')!r}")
-    values = _exactly(Manifest, {name: value for name, value in found.items() if name != "format"})
+def _manifest(fields_of_json: Any) -> Manifest:
+    """The manifest with these fields. Raises ValueError, TypeError or KeyError where they are not those of
+    one.
+    """
+    if not isinstance(fields_of_json, dict):
+        raise TypeError(f"it holds a {type(fields_of_json).__name__}, not an object")
+    if fields_of_json.get("format") != FORMAT:
+        raise ValueError(f"its format is {fields_of_json.get('format')!r}")
+    values = _exact_fields(
+        Manifest, {name: value for name, value in fields_of_json.items() if name != "format"}
+    )
     manifest = Manifest(
         **{
             **values,
             "run_ids": tuple(values["run_ids"]),
-            "failures": tuple(Failure(**_exactly(Failure, failure)) for failure in values["failures"]),
+            "failures": tuple(Failure(**_exact_fields(Failure, failure)) for failure in values["failures"]),
             "slices": tuple((start, end) for start, end in values["slices"]),
         }
     )
@@ -171,14 +175,14 @@ def _manifest(found: Any) -> Manifest:
     return manifest
 
 
-def _exactly(kind: type[Manifest | Failure], found: Mapping[str, Any]) -> dict[str, Any]:
-    """`found` when its keys are the fields of `kind`; more or fewer would be the format of another
-    version.
+def _exact_fields(kind: type[Manifest | Failure], values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values`, whose keys must be exactly the fields of `kind`: more or fewer are the format of another
+    version. Raises ValueError.
     """
-    expected = {field.name for field in fields(kind)}
-    if set(found) != expected:
+    names = {field.name for field in fields(kind)}
+    if set(values) != names:
         raise ValueError(
-            f"{kind.__name__} has {sorted(set(found) - expected)} too much and lacks "
-            f"{sorted(expected - set(found))}"
+            f"{kind.__name__} has {sorted(set(values) - names)} too much and lacks "
+            f"{sorted(names - set(values))}"
         )
-    return dict(found)
+    return dict(values)

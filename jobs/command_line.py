@@ -40,16 +40,16 @@ VERBS = {
 }
 
 
-# Verbs that only look: they start no JVM and answer in well under a second.
+# Verbs that change nothing: they start no JVM and answer in well under a second.
 INSPECTION = frozenset(
     {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"}
 )
-# Of these, what runs windows after all.
+# Their subcommands and options that run windows after all.
 WORK = (frozenset({"state", "close"}), frozenset({"late", "redrive"}), frozenset({"plan", "--calibrate"}))
 
 
-class _Refusal:
-    """Finds no pandas."""
+class _PandasRefusal:
+    """An import finder by which pandas counts as not installed."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name == "pandas":
@@ -58,10 +58,10 @@ class _Refusal:
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Arrow imports pandas, where it is installed, at the first Python value that it converts, and that takes
-    longer than our answers.
+    """Hide pandas in the block. Where it is installed, Arrow imports it at the first Python value that it
+    converts, and that import takes longer than an inspection verb may.
     """
-    refusal = _Refusal()
+    refusal = _PandasRefusal()
     sys.meta_path.insert(0, refusal)
     try:
         yield
@@ -70,7 +70,7 @@ def without_pandas() -> Iterator[None]:
 
 
 class Verbs(click.Group):
-    """Loads the file of a verb when the verb is asked for."""
+    """The group of all verbs; it imports the file of a verb when the verb is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -84,7 +84,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # Before the verb's file is loaded: that may be enough for Arrow.
+        # Before the verb's file is imported, since its imports may make Arrow look for pandas.
         if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
             ctx.with_resource(without_pandas())
         return super().resolve_command(ctx, args)
@@ -139,7 +139,7 @@ def run(work: Callable[[], Any]) -> int:
             err=True,
         )
         return 1
-    # whoever reads our output has gone: click and rich end the process so; or code of the user has ended it
+    # click and rich raise it when the reader of our output has gone; the user's own code may raise it too
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
     return code if isinstance(code, int) else 0
@@ -149,7 +149,7 @@ _EXTRAS = dict.fromkeys(("pyspark", "py4j", "delta", "great_expectations", "pand
 
 
 def _storage_errors() -> tuple[type[Exception], ...]:
-    """What storage raises, of those packages that are loaded."""
+    """The errors that storage raises; those of deltalake only if it is imported."""
     delta = sys.modules.get("deltalake.exceptions")
     return (OSError,) if delta is None else (OSError, delta.DeltaError)
 
@@ -157,7 +157,7 @@ def _storage_errors() -> tuple[type[Exception], ...]:
 def finish(work: Callable[[], Any]) -> NoReturn:
     """Do `work` and end the process with its exit code.
 
-    The interpreter's own clean-up is left out: delta-rs may abort in it, after all work is done, and would
+    The interpreter's own clean-up is skipped: delta-rs may abort in it, when all work is done, and that would
     change the exit code.
     """
     keep_heap()
@@ -171,7 +171,7 @@ def finish(work: Callable[[], Any]) -> NoReturn:
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
-    finally:  # whatever this meets, the work is done and its code stands
+    finally:  # the work is done, so its exit code stands even if stopping Spark fails
         os._exit(code)
 
 

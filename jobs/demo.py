@@ -47,10 +47,10 @@ def demo(to_ms: int, warehouse: str) -> None:
     for folder in (PIPELINE, "sources"):
         shutil.rmtree(Path(root) / folder, ignore_errors=True)
     start = Time().convert("2013-01-01", None, None)
-    loaded = find_example(PIPELINE).load(root, to_datetime(start), to_datetime(to_ms))
+    loaded_range = find_example(PIPELINE).load(root, to_datetime(start), to_datetime(to_ms))
     console.print(
-        f"Loaded {loaded.rows_written:,} flights that arrived from 2013-01-01 to "
-        f"{to_datetime(to_ms):%Y-%m-%d} into {loaded.path}\n"
+        f"Loaded {loaded_range.rows_written:,} flights that arrived from 2013-01-01 to "
+        f"{to_datetime(to_ms):%Y-%m-%d} into {loaded_range.path}\n"
     )
     days = -(-(to_ms - start) // 86_400_000)
     columns = (
@@ -63,20 +63,20 @@ def demo(to_ms: int, warehouse: str) -> None:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("replay", total=days)
 
-        def line(text: str) -> None:
+        def print_slice(text: str) -> None:
             bar.console.print(text)
             bar.advance(task)
 
-        OpenedPipeline(PIPELINE, root, None).catch_up(CatchUpRequest(PIPELINE, to_ms), line).run()
+        OpenedPipeline(PIPELINE, root, None).catch_up(CatchUpRequest(PIPELINE, to_ms), print_slice).run()
     _show_results(console, Inspection.of(PIPELINE, root), warehouse)
 
 
 def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
-    published = (
+    published_rows = (
         tables.tables["published"].read().sort_by([("window_start", "ascending"), ("origin", "ascending")])
     )
     console.print()
-    head = published.slice(0, 8).to_pylist()
+    head = published_rows.slice(0, 8).to_pylist()
     names = [
         "origin",
         "window_start",
@@ -94,7 +94,7 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
         names,
         "table",
         empty="nothing was published",
-        title=f"published, the first of {published.num_rows:,} rows",
+        title=f"published, the first of {published_rows.num_rows:,} rows",
     )
     open_windows = (
         tables.snapshot("window_state", None)
@@ -113,18 +113,18 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
     kinds: dict[tuple[object, object], set[str]] = {}
     for pane in tables.live("panes").rows.select(["origin", "window_start", "kind"]).to_pylist():
         kinds.setdefault((pane["origin"], pane["window_start"]), set()).add(pane["kind"])
-    changed = sum(found == {"on_time", "late"} for found in kinds.values())
-    created = sum(found == {"late"} for found in kinds.values())
-    later = (
+    changed_windows = sum(kinds_of_window == {"on_time", "late"} for kinds_of_window in kinds.values())
+    created_windows = sum(kinds_of_window == {"late"} for kinds_of_window in kinds.values())
+    reopened_windows = (
         tables.tables["corrections"]
         .read(["op", "cause"])
         .to_pylist()
         .count({"op": "update", "cause": "late"})
     )
     console.print(
-        f"\nLate rows changed {changed:,} windows after they had fired and created {created:,} that nothing "
-        "on time had opened; "
-        f"{later:,} of those changes reopened a window that an earlier run had published."
+        f"\nLate rows changed {changed_windows:,} windows after they had fired and created "
+        f"{created_windows:,} that nothing on time had opened; {reopened_windows:,} of those changes "
+        "reopened a window that an earlier run had published."
     )
     last = tables.run(None).seq
     console.print("\nTry next:")

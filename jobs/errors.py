@@ -13,15 +13,15 @@ _SECRET = re.compile(
 
 
 def without_credentials(text: str) -> str:
-    """`text` with *** for the passwords and signatures of URLs in it: whatever is printed or recorded goes
-    through here.
+    """`text` with *** in place of the passwords and signatures of its URLs. Everything that is printed or
+    recorded goes through this function.
     """
     return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
 
 
 class SlackwaterError(Exception):
-    """What went wrong, where, and the next step. Facts are given by keyword and become attributes of the
-    error.
+    """The root of all errors of jobs. The message says what went wrong, where, and the next step; facts are
+    given by keyword and become attributes of the error.
 
     `exit_code` is that of the process that this error ends. Raise one of the five classes below or a
     subclass, never this one.
@@ -68,7 +68,7 @@ class RetryableError(SlackwaterError):
 
 
 class RejectedError(SlackwaterError):
-    """Validation said no: nothing was published."""
+    """Validation rejected the run: nothing was published."""
 
     exit_code = 4
 

@@ -1,7 +1,7 @@
-"""`python -m slackwater.jobs.spark_submit ARGUMENTS`: the spark-submit of this environment, told what our
-jobs need before the caller's own arguments.
+"""`python -m slackwater.jobs.spark_submit ARGUMENTS`: runs the spark-submit of this environment with the
+jars, Java and settings that our jobs need, and then the caller's own arguments.
 
-So that who starts a job (Airflow, a shell) needs to know one path and nothing of jars, Java or Spark's
+So whatever starts a job (Airflow, a shell) needs to know one path, and nothing of jars, Java or Spark's
 settings.
 """
 
@@ -18,23 +18,27 @@ from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, is_local
 
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
-    """The whole command line. What the caller says comes later, and to spark-submit the later word counts."""
+    """The command line of spark-submit. The caller's arguments come last, because the last value of a setting
+    counts.
+    """
     conf = {**settings.conf, **(LOCAL_SETTINGS if _is_local(arguments) else {})}
-    told = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    return [settings.spark_binary, "--jars", settings.jars, *told, *arguments]
+    conf_arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    return [settings.spark_binary, "--jars", settings.jars, *conf_arguments, *arguments]
 
 
 def environment(
-    arguments: Sequence[str], settings: SubmitSettings, inherited: Mapping[str, str]
+    arguments: Sequence[str], settings: SubmitSettings, caller_variables: Mapping[str, str]
 ) -> dict[str, str]:
-    """What spark-submit inherits: this environment's Spark, Python and Java. A PYSPARK_PYTHON of the caller
-    is a path of the cluster's nodes: it stays, unless there is no cluster.
+    """The variables for spark-submit: the caller's, with this environment's Spark, Python and Java. On a
+    cluster the caller's PYSPARK_PYTHON stays, because it is a path on the cluster's nodes.
     """
     ours = {**settings.env_vars, "SPARK_HOME": str(spark_home())}
     if _is_local(arguments):
-        return {"SPARK_LOCAL_IP": "127.0.0.1", **inherited, **ours}
-    kept = {name: inherited[name] for name in ("PYSPARK_PYTHON",) if name in inherited}
-    return {**inherited, **ours, **kept}
+        return {"SPARK_LOCAL_IP": "127.0.0.1", **caller_variables, **ours}
+    python_of_nodes = {
+        name: caller_variables[name] for name in ("PYSPARK_PYTHON",) if name in caller_variables
+    }
+    return {**caller_variables, **ours, **python_of_nodes}
 
 
 def _is_local(arguments: Sequence[str]) -> bool:
@@ -42,8 +46,8 @@ def _is_local(arguments: Sequence[str]) -> bool:
 
 
 def main() -> None:
-    """Becomes spark-submit: the process keeps its id, so whoever kills it kills the JVM. Exits 1 or 3 when
-    Java or the jars are missing.
+    """Become spark-submit: the process keeps its id, so that killing it kills the JVM. Exits 1 or 3 when Java
+    or the jars are missing.
     """
     arguments = sys.argv[1:]
     try:

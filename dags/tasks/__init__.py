@@ -1,3 +1,3 @@
-"""What the tasks of our DAGs do: start a command, read what it left, and turn an exit code into an Airflow
-state.
+"""The tasks of our DAGs: they start a command, read the manifest that it left, and turn its exit code into a
+state of Airflow.
 """

@@ -1,7 +1,7 @@
 """The task `announce`: tells consumers which days of the published table have changed, at least once.
 
-The ledger says what changed, Airflow's own asset events say what was told; nothing is remembered anywhere
-else.
+The ledger says which days changed, and Airflow's own asset events say which changes were announced. Beside
+them only the asset's state store is used, which outlives the clean-up of old events.
 """
 
 import json
@@ -11,21 +11,21 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import answer
+from slackwater.dags.tasks.commands import output_of
 from slackwater.jobs import args
 
-# Under this key of the asset's state store lies the seq up to which changes are known to have been told.
-STORED = "announced_seq"
+# Key in the asset's state store: the greatest seq that an event has been seen to announce.
+SEQ_KEY = "announced_seq"
 RECENT = 100  # asset events to look back on; one announcement makes an event per day that it names
 
 
 class AnnounceOperator(BaseOperator):
-    """Emits one asset event per touched day of the ledger rows that no earlier event covers; is skipped when
-    there is none.
+    """Emits one asset event for each day that was changed by ledger rows which no earlier event covers; is
+    skipped when there is none.
 
-    Airflow writes the events together with this task's success, so an event's own `seq` is the proof that
-    everything up to it was told. The state store is set from such events only, and outlives their clean-up.
-    Where both are lost, the whole ledger is told again.
+    Airflow writes the events together with this task's success, so an event's own `seq` proves that
+    everything up to it was announced. The state store is set from such events only, by the next announcement.
+    Where both are lost, the whole ledger is announced again.
     """
 
     def __init__(self, *, pipeline: str, asset: Asset, settings: Settings, **kwargs: Any) -> None:
@@ -35,9 +35,9 @@ class AnnounceOperator(BaseOperator):
         self.settings = settings
 
     def execute(self, context: Any) -> list[str]:
-        """The announced days. Raises AirflowSkipException, or as `end` does."""
-        since = self._told(context)
-        found = answer(
+        """The announced days. Raises AirflowSkipException, or as `require_success` does."""
+        since = self._announced_seq(context)
+        ledger_json = output_of(
             [
                 str(self.settings.spark_bin / "slackwater"),
                 *args.runs(
@@ -48,7 +48,7 @@ class AnnounceOperator(BaseOperator):
                 ),
             ]
         )
-        rows = [row for row in json.loads(found) if row["touched"]]
+        rows = [row for row in json.loads(ledger_json) if row["touched"]]
         if not rows:
             raise AirflowSkipException(f"nothing was published after seq {since}")
         days = sorted({day for row in rows for day in row["touched"]})
@@ -60,11 +60,13 @@ class AnnounceOperator(BaseOperator):
         )
         return days
 
-    def _told(self, context: Any) -> int:
+    def _announced_seq(self, context: Any) -> int:
+        """The seq up to which past events or the state store prove announcements; updates the store."""
         store = context["asset_state_store"][self.asset]
         events = context["inlet_events"][self.asset].ascending(False).limit(RECENT)
-        stored = store.get(STORED, 0)
-        told = max([stored, *(event.extra["seq"] for event in events if "seq" in (event.extra or {}))])
-        if told > stored:
-            store.set(STORED, told)
-        return told
+        seq_in_store = store.get(SEQ_KEY, 0)
+        seqs_of_events = [event.extra["seq"] for event in events if "seq" in (event.extra or {})]
+        announced_seq: int = max([seq_in_store, *seqs_of_events])
+        if announced_seq > seq_in_store:
+            store.set(SEQ_KEY, announced_seq)
+        return announced_seq

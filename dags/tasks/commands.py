@@ -1,5 +1,5 @@
-"""Starts a `slackwater` command that needs no Spark and turns its exit code into the way in which a task
-ends.
+"""Runs `slackwater` commands that need no Spark, and turns their exit codes into the success, the failure or
+the retry of a task.
 
 Knows exit codes, not verbs.
 """
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-# Permanent failure, usage, rejected, lost race: trying again would end the same way. 3 and a killed process
-# are worth another try.
+# Exit codes after which a retry would end the same way, and what they mean. Exit code 3 and a killed process
+# are retried.
 FINAL = {
     1: "failed for good",
     2: "was asked for something that cannot be",
@@ -19,20 +19,20 @@ FINAL = {
 }
 
 
-def end(command: Sequence[str], exit_code: int, said: str) -> None:
-    """Returns when the command succeeded. Raises AirflowFailException when a retry is useless, else
-    AirflowException.
+def require_success(command: Sequence[str], exit_code: int, output: str) -> None:
+    """Raises unless the command succeeded: AirflowFailException when a retry is useless, else
+    AirflowException. Both messages end with `output`.
     """
     if exit_code == 0:
         return
     name = " ".join(command[1:3])
     if exit_code in FINAL:
-        raise AirflowFailException(f"`{name}` {FINAL[exit_code]} (exit {exit_code}): {said}")
-    raise AirflowException(f"`{name}` must be tried again (exit {exit_code}): {said}")
+        raise AirflowFailException(f"`{name}` {FINAL[exit_code]} (exit {exit_code}): {output}")
+    raise AirflowException(f"`{name}` must be tried again (exit {exit_code}): {output}")
 
 
-def answer(command: Sequence[str]) -> str:
-    """The standard output of a command that only looks. Raises as `end` does."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    end(command, done.returncode, done.stderr.strip())
-    return done.stdout
+def output_of(command: Sequence[str]) -> str:
+    """The standard output of a command that changes nothing. Raises as `require_success` does."""
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    require_success(command, process.returncode, process.stderr.strip())
+    return process.stdout

@@ -10,7 +10,7 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperator
 
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import end
+from slackwater.dags.tasks.commands import require_success
 from slackwater.jobs import args
 
 
@@ -18,7 +18,7 @@ class PublishOperator(BaseOperator):
     """Runs `slackwater publish`, its output in the task's log.
 
     Args:
-        run_id: what `validate` let through (an XComArg); None when nothing was staged.
+        run_id: the run id that `validate` returned (an XComArg); None when nothing was staged.
     """
 
     template_fields = ("run_id",)
@@ -50,8 +50,8 @@ class PublishOperator(BaseOperator):
                 pipelines=self.settings.pipelines,
             ),
         ]
-        done = self.hook.run_command(command)
-        end(command, done.exit_code, done.output)
+        result = self.hook.run_command(command)
+        require_success(command, result.exit_code, result.output)
 
     def on_kill(self) -> None:
         """Airflow calls this when the task is stopped from outside."""

@@ -1,7 +1,7 @@
 """The task `replay`: one Spark application that stages every slice up to the run's end.
 
-It says what is submitted; what a replay is stands in jobs. Exit codes do not get through spark-submit, the
-manifest does.
+This file says what is submitted; jobs says what a replay is. spark-submit hides exit codes, so the outcome
+comes back in the manifest.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from slackwater.dags.settings import ROOT, Settings
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
 
-# A manual run has no interval of its own: it covers what its parameter says.
+# A run that is started by hand has no data interval: its parameter says how far it goes.
 END = "{{ params.to or dag_run.data_interval_end | ts }}"
 WITH_AN_INTERVAL = ("scheduled", "backfill")
 
@@ -27,8 +27,8 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
-    """Stages, validates and writes the manifest; fails, and is tried again, when the driver crashed or the
-    source had not settled.
+    """The task that stages and validates slices and writes the manifest. It fails and is retried when the
+    driver crashed or the source had not settled.
     """
     arguments = args.run(
         pipeline.name,
@@ -63,8 +63,8 @@ def submit(
 
 
 def prepare(context: Any) -> None:
-    """Before each try: refuses a run that does not say how far it goes, and removes what an earlier try left
-    to be read.
+    """Before each try: refuses a run that does not say how far it goes, and removes the manifest of an
+    earlier try.
     """
     to = context["params"]["to"]
     if to is None and context["dag_run"].run_type not in WITH_AN_INTERVAL:
@@ -81,13 +81,15 @@ def prepare(context: Any) -> None:
 
 
 def forget_manifest(context: Any) -> None:
-    """Remove what an earlier try has left to be read."""
+    """Remove the manifest of an earlier try."""
     arguments = context["task"].application_args
     Path(arguments[arguments.index("--manifest") + 1]).unlink(missing_ok=True)
 
 
 def check_time(name: str, value: Any) -> None:
-    """Airflow's own check of a parameter lets any string through. Raises AirflowFailException."""
+    """Raises AirflowFailException unless `value` is an ISO 8601 time; Airflow's own check of a parameter lets
+    any string through.
+    """
     try:
         datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""The task `restate`: one Spark application that replays a range on a branch and publishes it. And
-`conclude`, which says how that ended.
+"""The task `restate`, one Spark application that replays a range on a branch and publishes it, and the task
+`conclude`, which succeeds or fails by its outcome.
 
-What a restatement is stands in jobs. Exit codes do not get through spark-submit, the manifest does.
+jobs says what a restatement is. spark-submit hides exit codes, so the outcome comes back in the manifest.
 """
 
 from pathlib import Path
@@ -28,8 +28,9 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
 
 
 def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
-    """Restates the range of the run's parameters; fails, and goes on at the last finished slice when it is
-    tried again, when the driver crashed or main kept moving."""
+    """The task that restates the range of the run's parameters. It fails when the driver crashed or main kept
+    moving, and a retry goes on after the last finished slice.
+    """
     arguments = args.backfill(
         pipeline.name,
         from_="{{ params['from'] }}",
@@ -45,7 +46,7 @@ def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
 
 
 def prepare(context: Any) -> None:
-    """Before each try: refuses what is no range, and removes what an earlier try left to be read."""
+    """Before each try: refuses parameters that are no times, and removes the manifest of an earlier try."""
     for name in ("from", "to"):
         check_time(name, context["params"][name])
     forget_manifest(context)
@@ -66,12 +67,12 @@ class ConcludeOperator(BaseOperator):
         self.manifest = manifest
 
     def execute(self, context: Any) -> str:
-        """What was said last. Raises AirflowFailException."""
+        """The message of the outcome. Raises AirflowFailException."""
         try:
-            found = read_manifest(Path(self.manifest))
+            outcome = read_manifest(Path(self.manifest))
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
-        if found.outcome not in ("published", "kept"):
-            raise AirflowFailException(f"{found.outcome} (exit {found.exit_code}): {found.message}")
-        self.log.info("%s: %s", found.outcome, found.message)
-        return found.message
+        if outcome.outcome not in ("published", "kept"):
+            raise AirflowFailException(f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}")
+        self.log.info("%s: %s", outcome.outcome, outcome.message)
+        return outcome.message

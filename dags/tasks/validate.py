@@ -1,6 +1,6 @@
-"""The task `validate`: turns the outcome of a replay into go, stop, or a question to a person.
+"""The task `validate`: goes on, fails or asks a person, by the outcome of the replay.
 
-It judges nothing itself: the verdict was reached where the data is, and stands in the manifest.
+It judges nothing itself: the job has validated the panes and written its verdict into the manifest.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.jobs.args import Failure, Manifest, ManifestError, read_manifest
 
-ASKED = "asked_run_id"
+RUN_ID_KEY = "asked_run_id"  # key of the XCom that carries the run id while a person decides
 
 
 class ValidateOperator(ApprovalOperator):
@@ -50,16 +50,16 @@ class ValidateOperator(ApprovalOperator):
             )
         if outcome.verdict == "warned" and self.asks:
             self.body = question(outcome)
-            context["ti"].xcom_push(ASKED, outcome.run_id)
+            context["ti"].xcom_push(RUN_ID_KEY, outcome.run_id)
             super().execute(context)
         return outcome.run_id
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str | None:
-        """After the answer: the run that was asked about, whatever the manifest says by now. Raises
-        HITLRejectException.
+        """After the answer: the id of the run that the question was about, whatever the manifest says by now.
+        Raises HITLRejectException.
         """
         super().execute_complete(context, event)
-        return context["ti"].xcom_pull(task_ids=self.task_id, key=ASKED)
+        return context["ti"].xcom_pull(task_ids=self.task_id, key=RUN_ID_KEY)
 
     def _outcome(self) -> Manifest:
         try:
@@ -79,7 +79,7 @@ def sentence(failure: Failure) -> str:
 
 
 def question(outcome: Manifest) -> str:
-    """What the person who decides needs to know, as Markdown."""
+    """The question to the person who decides: ranges, outcome and failed expectations, as Markdown."""
     rows: Sequence[Failure] = outcome.failures
     ranges = ", ".join(f"{start} to {end}" for start, end in outcome.slices)
     return "\n".join([f"Staged: {ranges}.", "", outcome.message, "", *(f"- {sentence(row)}" for row in rows)])

@@ -78,9 +78,9 @@ def command(
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    opened = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     if dry_run:
-        print_plan(opened.planner().plan(from_ms, to_ms, slice_ms), output)
+        print_plan(opened_pipeline.planner().plan(from_ms, to_ms, slice_ms), output)
         return
     from slackwater.jobs.protocol.outcome import report_to
     from slackwater.jobs.protocol.restating.backfill import BackfillRequest
@@ -97,7 +97,7 @@ def command(
         engine=engine,
         ranges=partitions,
     )
-    work = opened.backfill(request, click.echo)
+    work = opened_pipeline.backfill(request, click.echo)
     with _progress_bar(work):
         if manifest is None:
             work.run()

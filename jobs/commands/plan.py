@@ -50,8 +50,12 @@ def command(
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    opened = OpenedPipeline(pipeline, warehouse, pipelines)
-    planner = opened.calibrating_planner(partial(click.echo, err=True)) if calibrate else opened.planner()
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    planner = (
+        opened_pipeline.calibrating_planner(partial(click.echo, err=True))
+        if calibrate
+        else opened_pipeline.planner()
+    )
     print_plan(planner.plan(from_ms, to_ms), output)
 
 

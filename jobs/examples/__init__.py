@@ -1,4 +1,5 @@
-"""The examples that we ship: which there are, what each loads, and the pipeline that reads it.
+"""The examples that we ship: for each its data, the loader that writes it as a source, and the pipeline that
+reads it.
 
 Standard library only at import: the command line lists examples without Arrow, and DAG files read their
 pipelines through this package.
@@ -15,14 +16,14 @@ from slackwater.jobs.examples.errors import UnknownExample
 
 @dataclass(frozen=True)
 class LoadedRange:
-    """What one load did.
+    """The result of one load.
 
     Attributes:
-        path: where the source's Delta table stands.
+        path: folder or URI of the source's Delta table.
         version: the table's version after the load.
         rows_written: rows that this load committed; 0 when it had nothing to add (then there was no commit).
-        rows_present: rows of the range that were there before.
-        days: UTC days of arrival that got rows.
+        rows_present: rows of the range that the table had before.
+        days: number of UTC days of arrival that got rows.
     """
 
     path: str
@@ -34,7 +35,7 @@ class LoadedRange:
 
 @dataclass(frozen=True)
 class Example:
-    """One example: real data that `load` writes as a source, and the pipeline that reads it.
+    """One example: data that `load` writes as a source, and the pipeline that reads it.
 
     Attributes:
         source: the source's table, relative to the warehouse.
@@ -50,12 +51,12 @@ class Example:
     loader: str
 
     def load(self, warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-        """Write what arrived in [start, end) to the source; what is there already is left alone. Raises as
-        the loader does.
+        """Write what arrived in [start, end) to the source; rows that it has already are left alone. Raises
+        as the loader does.
         """
         module, function = self.loader.split(":")
-        loaded: LoadedRange = getattr(import_module(module), function)(warehouse, start, end)
-        return loaded
+        loaded_range: LoadedRange = getattr(import_module(module), function)(warehouse, start, end)
+        return loaded_range
 
 
 EXAMPLES: Mapping[str, Example] = MappingProxyType(

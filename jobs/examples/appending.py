@@ -1,5 +1,5 @@
-"""Appends to an example's source what it lacks of a range of arrivals: once, whatever races, repeats or dies.
-Knows no example.
+"""Appends to an example's source the rows of a range of arrivals that it lacks, each once, even when loads
+race, are repeated or are killed. Knows no example.
 """
 
 from datetime import UTC, datetime
@@ -36,16 +36,16 @@ def checked_range(start: datetime, end: datetime) -> tuple[datetime, datetime]:
 
 
 def within(start: datetime, end: datetime) -> pc.Expression:
-    """Rows that arrived in [start, end)."""
+    """The condition on rows that arrived in [start, end)."""
     arrival = pc.field("arrival_time")
     return (arrival >= pa.scalar(start, TIME)) & (arrival < pa.scalar(end, TIME))
 
 
 def append_missing(
-    warehouse: str, source: str, selected: pa.Table, start: datetime, end: datetime
+    warehouse: str, source: str, rows: pa.Table, start: datetime, end: datetime
 ) -> LoadedRange:
-    """Append those of `selected`, the rows that arrived in [start, end), whose `row` the source does not
-    have, in one commit.
+    """Append to the source, in one commit, those of `rows` (what arrived in [start, end)) whose `row` it does
+    not have.
 
     The source is partitioned by `arrival_date`. Loads that race are decided by compare-and-swap on the
     table's version; the loser looks again at what is missing.
@@ -56,12 +56,12 @@ def append_missing(
         WarehouseNotWritable: the warehouse can't be written.
     """
     uri = Warehouse.at(warehouse).source(source)
-    folder = Folder(uri, selected.schema, ("arrival_date",))
+    folder = Folder(uri, rows.schema, ("arrival_date",))
     for _ in range(COMMIT_ATTEMPTS):
         table = folder.ensure()
-        _check_columns(uri, pa.schema(table.schema()), selected.schema)
+        _check_columns(uri, pa.schema(table.schema()), rows.schema)
         present = folder.read(["row"], where=within(start, end))["row"]
-        missing = selected.filter(pc.invert(pc.is_in(selected["row"], value_set=present)))
+        missing = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=present)))
         if missing.num_rows:
             try:
                 folder.append(missing, expected_table=table)
@@ -71,7 +71,7 @@ def append_missing(
             path=uri,
             version=folder.open().version(),
             rows_written=missing.num_rows,
-            rows_present=selected.num_rows - missing.num_rows,
+            rows_present=rows.num_rows - missing.num_rows,
             days=pc.count_distinct(missing["arrival_date"]).as_py(),
         )
     raise SourceBusy(
@@ -81,11 +81,11 @@ def append_missing(
     )
 
 
-def _check_columns(uri: str, stored: pa.Schema, wanted: pa.Schema) -> None:
-    if not stored.equals(wanted):
+def _check_columns(uri: str, table_schema: pa.Schema, example_schema: pa.Schema) -> None:
+    if not table_schema.equals(example_schema):
         raise SourceDiffers(
             f"{uri}: a table with other columns stands here "
-            f"({', '.join(f'{field.name} {field.type}' for field in stored)}). "
+            f"({', '.join(f'{field.name} {field.type}' for field in table_schema)}). "
             "Load into another warehouse, or move that table away.",
             uri=uri,
         )

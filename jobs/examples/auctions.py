@@ -1,5 +1,5 @@
-"""The source of the Nexmark queries: an online auction's people, items and bids, made from their number
-alone.
+"""The source of the Nexmark queries: an online auction's people, items and bids, each event a pure function
+of its number.
 
 The model is Nexmark's (Tucker et al.; the generators of Apache Beam and of Flink's port): of 50 events one is
 a person, three are auctions and 46 bids; half of the bids go to one hot auction of the last hundred, three
@@ -25,7 +25,7 @@ PERSONS, AUCTIONS, BIDS = 1, 3, 46
 EVENTS = PERSONS + AUCTIONS + BIDS
 FIRST_ID, FIRST_CATEGORY, CATEGORIES = 1000, 10, 5
 IN_FLIGHT, ACTIVE_PEOPLE, LEAD = 100, 1000, 10
-HOT_AUCTIONS, HOT_BIDDERS, HOT_SELLERS = 2, 4, 4  # one in so many is not of the hot one
+HOT_AUCTIONS, HOT_BIDDERS, HOT_SELLERS = 2, 4, 4  # one event in so many does not name the hot one
 GREATEST_DELAY_MS = 30_000
 CHANNELS = ("Apple", "Baidu", "Facebook", "Google")
 STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
@@ -51,8 +51,8 @@ Bools = npt.NDArray[np.bool_]
 
 
 def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-    """Write the events that arrived in [start, end) to ``<warehouse>/sources/nexmark``; what is there already
-    is left alone.
+    """Write the events that arrived in [start, end) to ``<warehouse>/sources/nexmark``; rows that it has
+    already are left alone.
 
     Args:
         warehouse: folder or URI.
@@ -75,8 +75,8 @@ def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange
 
 
 def events_arrived(start: datetime, end: datetime) -> pa.Table:
-    """The events that arrived in [start, end), as `SCHEMA`, in order of (arrival, row): the same whichever
-    range they are asked in.
+    """The events that arrived in [start, end), as `SCHEMA`, in order of (arrival, row). An event is the same
+    in every range that holds it.
     """
     since, until = (-((START - moment) // timedelta(milliseconds=1)) for moment in (start, end))
     first = max(0, (since - GREATEST_DELAY_MS) // EVERY_MS)
@@ -88,14 +88,14 @@ def _events(number: Int64s) -> pa.Table:
     place = number % EVENTS
     is_person, is_bid = place < PERSONS, place >= PERSONS + AUCTIONS
     is_auction = ~is_person & ~is_bid
-    happened = number * EVERY_MS
-    arrived = happened + _delays(number)
+    event_ms = number * EVERY_MS
+    arrival_ms = event_ms + _delays(number)
     price = np.rint(np.power(10.0, _uniform(number, 1) * 6) * 100).astype(np.int64)
     start_us = int(START.timestamp()) * 1_000_000
-    arrival = pa.array(start_us + arrived * 1000).cast(TIME)
+    arrival = pa.array(start_us + arrival_ms * 1000).cast(TIME)
     columns = {
         "event": np.select([is_person, is_auction], ["person", "auction"], "bid").astype(object),
-        "event_time": pa.array(start_us + happened * 1000).cast(TIME),
+        "event_time": pa.array(start_us + event_ms * 1000).cast(TIME),
         "arrival_time": arrival,
         "person": _where(is_person, FIRST_ID + _last_person(number)),
         "state": _where(is_person, np.asarray(STATES, object)[_below(number, 2, len(STATES))]),
@@ -115,8 +115,8 @@ def _events(number: Int64s) -> pa.Table:
     )
 
 
-def _where(kept: Bools, values: npt.NDArray) -> pa.Array:
-    return pa.array(values, mask=~kept)
+def _where(has_value: Bools, values: npt.NDArray) -> pa.Array:
+    return pa.array(values, mask=~has_value)
 
 
 def _delays(number: Int64s) -> Int64s:
@@ -125,12 +125,12 @@ def _delays(number: Int64s) -> Int64s:
 
 
 def _last_person(number: Int64s) -> Int64s:
-    """The newest person, counted from 0, when that event happens."""
+    """The number of the newest person, counted from 0, when the event happens."""
     return number // EVENTS
 
 
 def _last_auction(number: Int64s) -> Int64s:
-    """The newest auction, counted from 0; none is as good as the first."""
+    """The number of the newest auction, counted from 0, when the event happens; 0 before there is one."""
     epoch, place = np.divmod(number, EVENTS)
     return np.maximum(0, epoch * AUCTIONS + np.clip(place - PERSONS, -1, AUCTIONS - 1))
 
@@ -138,27 +138,27 @@ def _last_auction(number: Int64s) -> Int64s:
 def _auction_of_bid(number: Int64s) -> Int64s:
     newest = _last_auction(number)
     oldest = np.maximum(0, newest - IN_FLIGHT)
-    some = oldest + _below(number, 12, newest - oldest + 1 + LEAD)
-    return np.where(_below(number, 13, HOT_AUCTIONS) > 0, newest // 100 * 100, some)
+    ordinary_auction = oldest + _below(number, 12, newest - oldest + 1 + LEAD)
+    return np.where(_below(number, 13, HOT_AUCTIONS) > 0, newest // 100 * 100, ordinary_auction)
 
 
 def _person_or_hot(number: Int64s, purpose: int, ratio: int, hot: int) -> Int64s:
-    """One of the active people, or of a few to come; but for one in `ratio` the hot one of the last
-    hundred.
+    """The hot person of the last hundred; for one event in `ratio` one of the active people, or of a few to
+    come.
     """
     people = _last_person(number) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
-    some = people - active + _below(number, purpose, active + LEAD)
-    return np.where(_below(number, purpose + 1, ratio) > 0, (people - 1) // 100 * 100 + hot, some)
+    ordinary_person = people - active + _below(number, purpose, active + LEAD)
+    return np.where(_below(number, purpose + 1, ratio) > 0, (people - 1) // 100 * 100 + hot, ordinary_person)
 
 
 def _bits(number: Int64s, purpose: int) -> npt.NDArray[np.uint64]:
-    """64 random bits for a purpose of an event: splitmix64 of both."""
-    mixed = number.astype(np.uint64) * np.uint64(16) + np.uint64(purpose)
+    """64 random bits for one purpose of an event: splitmix64 of its number and the purpose."""
+    bits = number.astype(np.uint64) * np.uint64(16) + np.uint64(purpose)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return mixed ^ (mixed >> np.uint64(31))
+        bits = bits + np.uint64(0x9E3779B97F4A7C15)
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
 
 
 def _uniform(number: Int64s, purpose: int) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What can be wrong when an example is loaded."""
+"""The errors of loading an example."""
 
 from slackwater.jobs.errors import PermanentError, RetryableError, UsageError
 

@@ -91,18 +91,19 @@ def read_flights() -> pa.Table:
                 strings_can_be_null=True,
             ),
         )
-    scheduled = pc.add(flights["time_hour"].cast(pa.int64()), _us(flights["minute"]))
-    event_time = pc.add(scheduled, _us(flights["dep_delay"]))
-    landed = pc.add(event_time, _us(pc.fill_null(flights["air_time"], 0)))
-    arrival_time = pc.coalesce(landed, scheduled).cast(TIME)
-    derived = {
-        "event_time": event_time.cast(TIME),
+    scheduled_us = pc.add(flights["time_hour"].cast(pa.int64()), _us(flights["minute"]))
+    event_time_us = pc.add(scheduled_us, _us(flights["dep_delay"]))
+    landing_us = pc.add(event_time_us, _us(pc.fill_null(flights["air_time"], 0)))
+    arrival_time = pc.coalesce(landing_us, scheduled_us).cast(TIME)
+    derived_columns = {
+        "event_time": event_time_us.cast(TIME),
         "arrival_time": arrival_time,
         "row": pa.array(range(flights.num_rows), pa.int64()),
         "arrival_date": arrival_time.cast(pa.date32()),
     }
     return pa.table(
-        [derived[name] if name in derived else flights[name] for name in SCHEMA.names], schema=SCHEMA
+        [derived_columns[name] if name in derived_columns else flights[name] for name in SCHEMA.names],
+        schema=SCHEMA,
     )
 
 

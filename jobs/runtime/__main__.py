@@ -1,7 +1,7 @@
-"""`python -m slackwater.jobs.runtime`: fetches what is missing and says what was found. The last step of
-set-up.
+"""`python -m slackwater.jobs.runtime`, the last step of set-up: makes the launcher of Java, fetches the Delta
+jars if they are missing, and prints one line with the versions and paths.
 
-Prints one line; a failure prints its message and the next step.
+A failure prints its message and the next step.
 """
 
 import platform

@@ -1,4 +1,4 @@
-"""Where downloads are kept between commands: one folder per user, shared by all environments.
+"""The cache: one folder per user, shared by all environments, for downloads, archives and measured rates.
 
 Everything in it can be deleted at any time; nothing in it belongs to a pipeline.
 """
@@ -11,8 +11,8 @@ def cache() -> Path:
     """SLACKWATER_CACHE, else `slackwater` under XDG_CACHE_HOME, else under the user's `.cache`. The folder
     need not exist yet.
     """
-    own = os.environ.get("SLACKWATER_CACHE")
-    if own:
-        return Path(own).expanduser().absolute()
+    chosen_folder = os.environ.get("SLACKWATER_CACHE")
+    if chosen_folder:
+        return Path(chosen_folder).expanduser().absolute()
     parent = os.environ.get("XDG_CACHE_HOME")
     return (Path(parent) if parent else Path.home() / ".cache") / "slackwater"

@@ -1,34 +1,36 @@
-"""How this process keeps memory: what a batch has freed stays for the next one. Where threads of the driver
-replay, as where Spark's tasks do (`slackwater.jobs.runtime.settings`), fresh pages for each batch take a
-quarter of the CPU time and more.
+"""Makes the process keep memory that one batch has freed for the next batch.
 
-Called first by what starts a process. Which heap Arrow takes is settled when it is imported: where that came
-before, by the environment.
+Fresh pages for each batch would take a quarter of a replay's CPU time and more. `keep_heap` is for processes
+that replay on threads; Spark's tasks get the same by their environment (`slackwater.jobs.runtime.settings`).
+Call it first in a process: Arrow chooses its heap at import, and what was imported before stays with the old
+one.
 """
 
 import ctypes
 import os
 
-# Parameters of glibc's mallopt(3), and what they are set to: how many large blocks are pages of their own,
-# which go back when freed; the unused bytes above which memory goes back, -1 for never; and the number of
-# heaps. Threads' own would hold no large blocks.
-_SET = {-4: 0, -1: -1, -8: 1}  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_ARENA_MAX
+# Parameter → value for glibc's mallopt(3).
+_MALLOPT_VALUES = {
+    -4: 0,  # M_MMAP_MAX: no large block gets pages of its own, which would go back to the system when freed
+    -1: -1,  # M_TRIM_THRESHOLD: unused memory never goes back by itself
+    -8: 1,  # M_ARENA_MAX: one heap, since a thread's own heap holds no large blocks
+}
 
 
 def keep_heap() -> None:
-    """One heap for numpy and Arrow, for all threads, of which unused memory is kept until `give_back`. A
-    no-op where there is no glibc.
+    """Give numpy and Arrow one heap for all threads, which keeps unused memory until `give_back`. Does
+    nothing where there is no glibc.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        for parameter, value in _SET.items():
+        for parameter, value in _MALLOPT_VALUES.items():
             mallopt(parameter, value)
 
 
 def give_back() -> None:
-    """Let others have the memory that this process does not use, as before Spark's tasks need some. A no-op
-    where there is no glibc.
+    """Return unused memory of this process to the system, for example to Spark's tasks. Does nothing where
+    there is no glibc.
     """
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:

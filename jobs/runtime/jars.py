@@ -1,8 +1,7 @@
-"""The two Delta jars that Spark needs: where they are, how they are fetched, and that they are the right
-ones.
+"""The two Delta jars that Spark needs: finds them in the cache, fetches them once, and checks their digests.
 
-Fetched once by the Ivy that pyspark ships, which follows no setting but our own two small files; nothing else
-is downloaded.
+They are fetched by the Ivy that pyspark ships, with our own two small files as its only settings; nothing
+else is downloaded.
 """
 
 import hashlib
@@ -20,12 +19,12 @@ from slackwater.jobs.runtime.cache import cache
 from slackwater.jobs.runtime.java import java_home
 
 # File -> SHA-256. The coordinates stand in ivy.xml.
-PINNED: Mapping[str, str] = {
+JAR_DIGESTS: Mapping[str, str] = {
     "delta-spark_4.2_2.13-4.4.0.jar": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
     "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
 }
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 
 
 class SparkNotInstalled(PermanentError):
@@ -37,14 +36,14 @@ class JarMismatch(PermanentError):
 
 
 class JarsUnavailable(RetryableError):
-    """The jars could not be fetched. Facts: folder (where they would lie), said (Ivy's last lines)."""
+    """The jars could not be fetched. Facts: folder (their place in the cache), said (Ivy's last lines)."""
 
 
 def jar_paths() -> list[Path]:
-    """Where the jars lie once they are fetched. Fetches nothing: for processes that only declare, such as a
-    DAG file.
+    """The paths of the jars once they are fetched. Fetches nothing: for processes that only declare, such as
+    a DAG file.
     """
-    return [cache() / "jars" / name for name in PINNED]
+    return [cache() / "jars" / name for name in JAR_DIGESTS]
 
 
 def jars() -> list[Path]:
@@ -75,22 +74,22 @@ def spark_home() -> Path:
 
 
 def _check(file: Path) -> None:
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
-    expected = PINNED[file.name]
-    if found != expected:
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    tested_digest = JAR_DIGESTS[file.name]
+    if digest != tested_digest:
         raise JarMismatch(
-            f"{file} is not the jar that was tested: its SHA-256 is {found}, not {expected}. Delete the file "
-            "and run this again; "
-            "if a fresh copy differs too, whatever serves it (a mirror, a proxy) alters it.",
+            f"{file} is not the jar that was tested: its SHA-256 is {digest}, not {tested_digest}. Delete "
+            "the file and run this again; if a fresh copy differs too, whatever serves it (a mirror, a "
+            "proxy) alters it.",
             file=file,
-            expected=expected,
-            found=found,
+            expected=tested_digest,
+            found=digest,
         )
 
 
 def _fetch(folder: Path) -> None:
-    """Fetches into a folder of this process's own and renames file by file, so that nobody ever sees half a
-    jar.
+    """Fetches the jars into a folder of this process's own and moves each to `folder` by a rename, so that no
+    process ever sees half a jar.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,47 +102,47 @@ def _fetch(folder: Path) -> None:
         ) from error
     with draft as name:
         scratch = Path(name)
-        said = _retrieve(scratch)
-        for jar in PINNED:
+        ivy_lines = _retrieve(scratch)
+        for jar in JAR_DIGESTS:
             if not (scratch / jar).exists():
                 raise JarsUnavailable(
                     f"The Delta jars could not be fetched into {folder}; Ivy said: "
-                    f"{said[-1] if said else 'nothing'}. "
+                    f"{ivy_lines[-1] if ivy_lines else 'nothing'}. "
                     "Connect to the network and run this again; behind a mirror, name an Ivy settings file "
                     "in SLACKWATER_IVY_SETTINGS; "
-                    f"or put {' and '.join(PINNED)} there yourself.",
+                    f"or put {' and '.join(JAR_DIGESTS)} there yourself.",
                     folder=folder,
-                    said=said,
+                    said=ivy_lines,
                 )
             _check(scratch / jar)
-        for jar in PINNED:
+        for jar in JAR_DIGESTS:
             (scratch / jar).replace(folder / jar)
 
 
 def _retrieve(scratch: Path) -> list[str]:
-    """Runs Ivy until the jars lie in `scratch`; gives its last lines. First as this Java trusts, then as the
-    machine trusts.
+    """Runs Ivy to fetch the jars into `scratch`; returns its last lines. First with the certificates that
+    this Java trusts; if that fails, with those that the machine trusts.
     """
     java = java_home() / "bin" / "java"
     store = scratch / "authorities.jks"
     certificates = truststore.system_certificates()
     store.write_bytes(truststore.keystore(certificates))
-    said: list[str] = []
+    ivy_lines: list[str] = []
     for trust in ([], truststore.java_options(store)) if certificates else ([],):
         command = [
             str(java),
             *trust,
             *proxy_options(os.environ),
-            *("-jar", str(_ivy()), "-warn", "-settings", str(_settings()), "-ivy", str(_HERE / "ivy.xml")),
+            *("-jar", str(_ivy()), "-warn", "-settings", str(_settings()), "-ivy", str(_FOLDER / "ivy.xml")),
             *("-cache", str(scratch / "ivy"), "-retrieve", f"{scratch}/[artifact]-[revision].[ext]"),
         ]
-        done = subprocess.run(
+        ivy = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
-        said = [line.strip() for line in done.stdout.splitlines() if line.strip()][-20:]
-        if all((scratch / jar).exists() for jar in PINNED):
+        ivy_lines = [line.strip() for line in ivy.stdout.splitlines() if line.strip()][-20:]
+        if all((scratch / jar).exists() for jar in JAR_DIGESTS):
             break
-    return said
+    return ivy_lines
 
 
 def _ivy() -> Path:
@@ -156,22 +155,23 @@ def _ivy() -> Path:
 
 
 def _settings() -> Path:
-    own = os.environ.get("SLACKWATER_IVY_SETTINGS")
-    if not own:
-        return _HERE / "ivysettings.xml"
-    if not Path(own).is_file():
+    file = os.environ.get("SLACKWATER_IVY_SETTINGS")
+    if not file:
+        return _FOLDER / "ivysettings.xml"
+    if not Path(file).is_file():
         raise UsageError(
-            f"SLACKWATER_IVY_SETTINGS names {own}, which is no file. Name an Ivy settings file, or unset it.",
-            file=own,
+            f"SLACKWATER_IVY_SETTINGS names {file}, which is no file. Name an Ivy settings file, or unset "
+            "it.",
+            file=file,
         )
-    return Path(own)
+    return Path(file)
 
 
 def proxy_options(environment: Mapping[str, str]) -> list[str]:
-    """The proxy of HTTPS_PROXY, or else HTTP_PROXY, as Java wants it said; Java reads neither variable. No
-    variable: no option.
+    """The proxy of HTTPS_PROXY, or else of HTTP_PROXY, as options of Java, which reads neither variable.
+    Without a proxy no options.
     """
-    named = next(
+    address = next(
         (
             environment[name]
             for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
@@ -179,21 +179,25 @@ def proxy_options(environment: Mapping[str, str]) -> list[str]:
         ),
         None,
     )
-    if named is None:
+    if address is None:
         return []
-    proxy = urlsplit(named if "://" in named else f"http://{named}")
+    proxy = urlsplit(address if "://" in address else f"http://{address}")
     if not proxy.hostname:
         raise UsageError(
-            f"HTTPS_PROXY is {named!r}, which names no host. Write it as http://host:port, or unset it."
+            f"HTTPS_PROXY is {address!r}, which names no host. Write it as http://host:port, or unset it."
         )
-    address = {"proxyHost": proxy.hostname, "proxyPort": proxy.port or 80}
+    properties = {"proxyHost": proxy.hostname, "proxyPort": proxy.port or 80}
     hosts = [
         host.strip()
         for host in (environment.get("NO_PROXY") or environment.get("no_proxy") or "").split(",")
         if host.strip()
     ]
-    spared = "|".join(f"*{host}" if host.startswith(".") else host for host in hosts)
+    unproxied_hosts = "|".join(f"*{host}" if host.startswith(".") else host for host in hosts)
     return [
-        *(f"-D{protocol}.{key}={value}" for protocol in ("http", "https") for key, value in address.items()),
-        *([f"-Dhttp.nonProxyHosts={spared}"] if spared else []),
+        *(
+            f"-D{protocol}.{key}={value}"
+            for protocol in ("http", "https")
+            for key, value in properties.items()
+        ),
+        *([f"-Dhttp.nonProxyHosts={unproxied_hosts}"] if unproxied_hosts else []),
     ]

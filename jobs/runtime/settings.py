@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-# What a session needs wherever it runs.
+# The settings of every session.
 SETTINGS: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -20,10 +20,10 @@ SETTINGS: Mapping[str, str] = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # Spark's 10000 make any VACUUM take 26 s
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-    # Python's arrays, numpy's and Arrow's, come from one heap that is kept from batch to batch, up to 128 MB:
-    # fresh pages for each take a quarter of a replay's CPU time, and a fifth of what is left where pages are
-    # small. Thresholds, in bytes, and huge pages, which Linux gives whom asks for them, are glibc's;
-    # elsewhere nothing reads them.
+    # The arrays of numpy and Arrow come from one heap that is kept from batch to batch, up to 128 MB: fresh
+    # pages for each batch take a quarter of a replay's CPU time, and small pages a fifth of the remainder.
+    # Linux grants huge pages only to processes that ask for them. The thresholds, in bytes, and
+    # GLIBC_TUNABLES are read by glibc; elsewhere nothing reads them.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "134217728",
@@ -33,8 +33,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.log.structuredLogging.enabled": "false",
 }
 
-# What one machine needs besides: few tasks, since each Python task costs 26 ms, and no listening on its
-# networks.
+# The further settings of a session on one machine: few tasks, since each Python task costs 26 ms, and no
+# listening on the machine's networks.
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -44,15 +44,16 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 
 
 def driver_options() -> str:
-    """The options of the driver's JVM: Spark speaks of errors only, and out of memory ends it at once, since
-    otherwise a thread that collects may end alone and leave Python to wait for ever."""
+    """The options of the driver's JVM: it logs errors only, and it ends when it is out of memory. Otherwise
+    only the thread that met the error might end, and Python would wait for it for ever.
+    """
     log = (Path(__file__).parent / "log4j2.properties").as_uri()
     return f"-Dlog4j2.configurationFile={log} -XX:+ExitOnOutOfMemoryError"
 
 
 def is_local(master: str | None) -> bool:
-    """Whether a Spark master means threads of one process. None is Spark's default, which does; its small
-    cluster for tests does not.
+    """Whether a Spark master means threads of one process. None, Spark's default, does; `local-cluster`, its
+    small cluster for tests, does not.
     """
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
 
@@ -63,8 +64,9 @@ def chosen_master() -> str:
 
 
 def tasks_here() -> int:
-    """How many tasks a session that names no master runs at a time in this very machine; one where a cluster
-    does that, or where spark-submit has chosen."""
+    """The number of tasks that a session without a master of its own runs at a time on this machine; 1 on a
+    cluster and under spark-submit, where it is not ours to know.
+    """
     threads = re.fullmatch(r"local\[(\*|\d+)(?:,.*)?\]", chosen_master())
     if threads is None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return 1

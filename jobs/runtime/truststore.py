@@ -1,7 +1,7 @@
-"""The machine's certificates in the form that Java reads, for a Java that trusts only its own.
+"""Writes the certificates that the machine trusts as a keystore that Java reads.
 
-Standard library only. A packaged Java brings its own list of authorities, so behind a proxy that inspects TLS
-it trusts nobody.
+A packaged Java trusts only its own list of authorities, so behind a proxy that inspects TLS it could reach
+nothing. Standard library only.
 """
 
 import hashlib
@@ -57,5 +57,5 @@ def java_options(file: Path) -> list[str]:
 
 
 def _utf(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack(">H", len(encoded)) + encoded
+    utf8 = text.encode()
+    return struct.pack(">H", len(utf8)) + utf8

@@ -1,7 +1,7 @@
-"""Brings the user's own code to where tasks run: files under names of their own by value, what they import by
-name in an archive.
+"""Ships the user's own code to the executors: pipeline files are pickled by value, and the modules that they
+import by name go into an archive.
 
-Knows Spark only; what the user's code is, is told by whoever has loaded it.
+Knows Spark only; the caller, which has loaded the code, says which modules and files it consists of.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ def ship(spark: SparkSession, by_value: Iterable[ModuleType], files: Mapping[str
     """Make the user's code known to all tasks that are sent from now on. May be called again.
 
     Args:
-        by_value: modules whose classes and functions travel inside of what uses them, since no executor could
-            import them.
+        by_value: modules whose classes and functions are pickled by value, since executors can't import them.
         files: path in an archive → Python file; put on every executor's path.
     """
     from pyspark import cloudpickle

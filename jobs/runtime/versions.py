@@ -1,8 +1,8 @@
-"""The versions that tasks compute with, on the driver and on executors: where they differ, results may
-differ, and pickles may not load.
+"""Compares the versions of packages and of our code on the driver and on executors: where they differ,
+results may differ, and pickles may not load.
 
-Standard library only: an executor asks this file before anything else of ours, or of what a task needs, is
-imported there.
+Standard library only: an executor runs this file before it imports anything else of ours, or anything that a
+task needs.
 """
 
 import hashlib
@@ -32,43 +32,46 @@ class DifferentVersions(PermanentError):
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Name → version of the packages that tasks compute with, as far as they are installed, and of our own
-    code. Spark compares Pythons.
+    """Name → version of the installed packages that tasks compute with, and of our own code. Not of Python:
+    Spark compares that itself.
     """
-    found: dict[str, str] = {}
+    package_versions: dict[str, str] = {}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # one that a task needs and lacks is named when it is imported
+            package_versions[name] = version(name)
+        except PackageNotFoundError:  # if a task needs it, its import names it
             continue
-    return {**found, "slackwater": _digest_of_our_code()}
+    return {**package_versions, "slackwater": _digest_of_our_code()}
 
 
 def check_versions(of_driver: Mapping[str, str]) -> None:
-    """Called on an executor.
+    """Compare the driver's versions with those of this executor, which calls it.
 
     Raises:
         DifferentVersions: something has another version here than on the driver.
     """
-    here = versions()
+    of_executor = versions()
     differing = {
-        name: (wanted, here[name]) for name, wanted in of_driver.items() if here.get(name, wanted) != wanted
+        name: (driver_version, of_executor[name])
+        for name, driver_version in of_driver.items()
+        if of_executor.get(name, driver_version) != driver_version
     }
     if differing:
-        listed = ", ".join(
-            f"{name} {found} where the driver has {wanted}" for name, (wanted, found) in differing.items()
+        differences = ", ".join(
+            f"{name} {executor_version} where the driver has {driver_version}"
+            for name, (driver_version, executor_version) in differing.items()
         )
         raise DifferentVersions(
-            f"the executor on {socket.gethostname()} has {listed}. Give the Python of the executors "
+            f"the executor on {socket.gethostname()} has {differences}. Give the Python of the executors "
             f"({sys.executable}, chosen by "
             "PYSPARK_PYTHON) the driver's versions.",
             differing=differing,
         )
 
 
-def checked(work: bytes) -> Work:
-    """The pickled function of an iterator as tasks on executors run it: versions are compared before anything
-    of it is unpickled.
+def with_version_check(work: bytes) -> Work:
+    """The pickled function `work` as tasks on executors run it: the versions are compared before anything of
+    it is unpickled.
     """
     of_driver = versions()
 
@@ -80,7 +83,9 @@ def checked(work: bytes) -> Work:
 
 
 def _digest_of_our_code() -> str:
-    """Ours is shipped to executors; another that is installed there must not come before it."""
+    """A digest of our sources. They are shipped to executors, and this notices when an executor imports
+    another installation of ours instead.
+    """
     digest = hashlib.sha256()
     for name, file in sorted(
         (name, file) for package in _OURS for name, file in _modules(package, files(package))

@@ -1,4 +1,4 @@
-"""What spark-submit starts: the command line, on the arguments after this file.
+"""The script that spark-submit starts: runs the command line on the arguments that follow this file.
 
 Nothing else may lie in this folder: it comes first on sys.path, where a file could take the place of a
 standard module.

@@ -28,7 +28,7 @@ def test_without_variables_everything_has_a_place() -> None:
     ],
 )
 def test_the_published_table_has_a_uri(warehouse: str, published: str) -> None:
-    assert read({"SLACKWATER_WAREHOUSE": warehouse}).published("departures") == published
+    assert read({"SLACKWATER_WAREHOUSE": warehouse}).published_uri("departures") == published
 
 
 def test_files_are_named_in_full_and_modules_as_they_are(

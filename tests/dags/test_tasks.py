@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import (
 
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks import restate, validate
-from slackwater.dags.tasks.announce import STORED, AnnounceOperator
+from slackwater.dags.tasks.announce import SEQ_KEY, AnnounceOperator
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import prepare
 from slackwater.dags.tasks.validate import ValidateOperator
@@ -423,7 +423,7 @@ def test_events_that_were_cleaned_up_are_remembered_by_the_store(settings: Setti
     airflow.announce()
     with pytest.raises(AirflowSkipException):
         airflow.announce()
-    assert airflow.store == {STORED: 1}
+    assert airflow.store == {SEQ_KEY: 1}
     airflow.past.clear()
     ledger(settings, ["2013-01-01"], ["2013-01-02"])
     assert airflow.announce() == ["2013-01-02"]

@@ -20,7 +20,7 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource, rewritten
 from slackwater.jobs.engines.transport import task_errors
 from slackwater.jobs.engines.transport.process_memory import forget_peak
 from slackwater.jobs.errors import RetryableError
-from slackwater.jobs.runtime.versions import Work, checked
+from slackwater.jobs.runtime.versions import Work, with_version_check
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
         _begin_task()
         yield from work(batches)
 
-    return frame.mapInArrow(checked(CloudPickleSerializer().dumps(run)), "number int, data binary")
+    return frame.mapInArrow(with_version_check(CloudPickleSerializer().dumps(run)), "number int, data binary")
 
 
 def _begin_task() -> None:

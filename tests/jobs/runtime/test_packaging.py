@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.runtime import packaging
-from slackwater.jobs.runtime.jars import PINNED
-from slackwater.jobs.runtime.packaging import package_zip, submit_settings
+from slackwater.jobs.runtime.jars import JAR_DIGESTS
+from slackwater.jobs.runtime.packaging import archive, package_zip, submit_settings
 from slackwater.jobs.runtime.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,44 +35,41 @@ def test_equal_sources_give_equal_bytes_under_an_equal_name(tmp_path: Path) -> N
     assert hashlib.sha256(first.read_bytes()).digest() == hashlib.sha256(second.read_bytes()).digest()
 
 
-def test_another_source_gives_another_name_and_leaves_the_old_archive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = package_zip(tmp_path)
-    added = tmp_path / "extra.py"
-    added.write_text("")
-    entries = list(packaging._entries())
-    monkeypatch.setattr(packaging, "_entries", lambda: iter([*entries, ("slackwater/jobs/extra.py", added)]))
-    after = package_zip(tmp_path)
+def test_another_source_gives_another_name_and_leaves_the_old_archive(tmp_path: Path) -> None:
+    source = tmp_path / "a.py"
+    source.write_text("a = 1")
+    before = archive("slackwater", [("slackwater/a.py", source)], tmp_path)
+    source.write_text("a = 2")
+    after = archive("slackwater", [("slackwater/a.py", source)], tmp_path)
     assert after != before
     assert before.exists()
 
 
 def test_nothing_but_the_archive_is_left_behind(tmp_path: Path) -> None:
-    archive = package_zip(tmp_path)
-    assert package_zip(tmp_path) == archive
-    assert list(tmp_path.iterdir()) == [archive]
+    zip_file = package_zip(tmp_path)
+    assert package_zip(tmp_path) == zip_file
+    assert list(tmp_path.iterdir()) == [zip_file]
 
 
 def test_both_packages_import_from_the_archive_alone(tmp_path: Path) -> None:
-    archive = package_zip(tmp_path)
+    zip_file = package_zip(tmp_path)
     # -S leaves out this environment's own packages, and with them the editable installation
     probe = (
-        f"import sys; sys.path.insert(0, {str(archive)!r}); import slackwater.jobs.errors; "
+        f"import sys; sys.path.insert(0, {str(zip_file)!r}); import slackwater.jobs.errors; "
         "print(slackwater.jobs.errors.__file__)"
     )
-    found = subprocess.run(
+    imported_file = subprocess.run(
         [sys.executable, "-I", "-S", "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path
     ).stdout
-    assert found.strip() == f"{archive}/slackwater/jobs/errors.py"
+    assert imported_file.strip() == f"{zip_file}/slackwater/jobs/errors.py"
 
 
-def test_what_spark_submit_is_told_names_our_jars_python_and_settings(
+def test_the_arguments_of_spark_submit_name_our_jars_python_and_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path))
     settings = submit_settings()
-    assert settings.jars.split(",") == [str(tmp_path / "jars" / name) for name in PINNED]
+    assert settings.jars.split(",") == [str(tmp_path / "jars" / name) for name in JAR_DIGESTS]
     assert settings.conf.items() >= SETTINGS.items()
     assert settings.env_vars["PYSPARK_PYTHON"] == sys.executable
     assert os.access(settings.spark_binary, os.X_OK)

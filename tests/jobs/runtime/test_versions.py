@@ -14,7 +14,7 @@ import pytest
 
 from slackwater.jobs.runtime import versions as module
 from slackwater.jobs.runtime.packaging import package_zip
-from slackwater.jobs.runtime.versions import DifferentVersions, check_versions, checked, versions
+from slackwater.jobs.runtime.versions import DifferentVersions, check_versions, versions, with_version_check
 
 
 def doubled(items: Iterator[int]) -> Iterator[int]:
@@ -44,7 +44,7 @@ def test_what_tasks_compute_with_has_a_version() -> None:
 
 
 def test_with_equal_versions_the_work_is_done() -> None:
-    assert list(checked(pickle.dumps(doubled))(iter([1, 2]))) == [2, 4]
+    assert list(with_version_check(pickle.dumps(doubled))(iter([1, 2]))) == [2, 4]
 
 
 def test_an_executor_with_other_versions_names_its_own_and_the_drivers(
@@ -72,7 +72,7 @@ def test_a_package_that_an_executor_lacks_is_left_to_who_imports_it(monkeypatch:
 def test_versions_are_compared_before_a_pickle_of_other_versions_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = checked(b"what another numpy has pickled")
+    run = with_version_check(b"what another numpy has pickled")
     change(monkeypatch, numpy="1.26.4")
     with pytest.raises(DifferentVersions, match="numpy"):
         next(run(iter([])))

@@ -17,7 +17,7 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
 from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
-from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.heap.backend import HeapStateBackend
 from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 
 TRACES = Path(__file__).parent / "traces"

@@ -70,7 +70,13 @@ class KeyedProcessRunner(SliceRunner):
             )
 
         super().__init__(
-            make_operator, self._log, key_groups, timeline, from_ms, make_backend, make_timer_queue
+            make_operator,
+            self._log,
+            key_groups=key_groups,
+            timeline=timeline,
+            from_ms=from_ms,
+            make_backend=make_backend,
+            make_timer_queue=make_timer_queue,
         )
 
     @property

@@ -18,7 +18,7 @@ from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.key_group_partitioned_priority_queue import KeyGroupPartitionedPriorityQueue
 from slackwater.windowing.runtime.timer_queue import TimerQueue
 from slackwater.windowing.state.backend import StateBackend
-from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.heap.backend import HeapStateBackend
 from slackwater.windowing.state.journal import UndoJournal
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""What a KeyedProcessFunction has emitted, each row with what made it emit. The counterpart of the window
-log, without windows.
+"""The rows that a KeyedProcessFunction has emitted, each with the element or timer that caused it: the
+counterpart of the window log, without windows.
 
-Output of the process operator: it sees the operator's rows and the runner's clock, and changes nothing.
+The log is the process operator's output: it sees each row and the runner's clock, and changes nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class ProcessRow(NamedTuple):
     """One row of the main output.
 
     Attributes:
-        key: whose it is.
+        key: of the element or timer that the function was called for.
         timestamp: that of the element or event timer; None for a timer of processing time, and for an element
             that has none.
         ordinal: 0, 1, …: position among the rows of this key and timestamp since the log was made.
         value: what the function emitted.
-        watermark: when it was emitted.
+        watermark: the watermark when the row was emitted.
         tick_end: end of the tick whose watermark called the function's timer; None when something else did.
         cause_arrival: arrival of the element that the function was called for; None when a timer did.
     """
@@ -37,18 +37,18 @@ class ProcessRow(NamedTuple):
 
     @property
     def window(self) -> None:
-        """There is none."""
+        """None: a KeyedProcessFunction has no windows."""
         return
 
 
 class ProcessLog:
     """Keeps the rows of a process operator. The runner sets `clock`, `watermark` and `cause_arrival` before
-    it acts.
+    it drives the operator.
 
     Attributes:
         cause_arrival: arrival of the element that is being processed; None between elements.
         elements_processed: elements processed so far; the runner counts.
-        rows, side_rows: in the order in which they came about.
+        rows, side_rows: in the order in which the function emitted them.
     """
 
     def __init__(self) -> None:
@@ -62,12 +62,22 @@ class ProcessLog:
         self._side_ordinals: defaultdict[tuple[str, Any, int | None], int] = defaultdict(int)
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row of the main output. Of timers only those of event time give their rows a timestamp."""
+        """A row of the main output. Event-time timers give their rows a timestamp, processing-time timers do
+        not.
+        """
         ordinal = self._ordinals[key, timestamp]
         self._ordinals[key, timestamp] = ordinal + 1
         tick_end = self.clock if self.cause_arrival is None and timestamp is not None else None
         self.rows.append(
-            ProcessRow(key, timestamp, ordinal, value, self.watermark, tick_end, self.cause_arrival)
+            ProcessRow(
+                key=key,
+                timestamp=timestamp,
+                ordinal=ordinal,
+                value=value,
+                watermark=self.watermark,
+                tick_end=tick_end,
+                cause_arrival=self.cause_arrival,
+            )
         )
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
@@ -77,4 +87,14 @@ class ProcessLog:
         """A row of a side output."""
         ordinal = self._side_ordinals[tag, key, timestamp]
         self._side_ordinals[tag, key, timestamp] = ordinal + 1
-        self.side_rows.append(SideRow(tag, key, window, None, ordinal, timestamp, value))
+        self.side_rows.append(
+            SideRow(
+                tag=tag,
+                key=key,
+                window=window,
+                firing=None,
+                ordinal=ordinal,
+                timestamp=timestamp,
+                value=value,
+            )
+        )

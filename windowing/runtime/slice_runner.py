@@ -112,6 +112,7 @@ class SliceRunner:
         self,
         make_operator: MakeOperator,
         log: SliceLog,
+        *,
         key_groups: KeyGroupRange,
         timeline: WatermarkTimeline,
         from_ms: int,

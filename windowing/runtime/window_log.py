@@ -1,8 +1,8 @@
-"""What happened to each window: how many elements it took, how often it fired, and why. Flink forgets this; a
+"""The history of each window: how many elements it took, how often it fired, and why. Flink forgets this; the
 table of panes needs it.
 
-Listener and output of the window operator: it sees the operator's steps and the runner's clock, and changes
-nothing.
+The log is the window operator's listener and output: it sees each step of the operator and the runner's
+clock, and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "w
 
 
 class LoggedPane(NamedTuple):
-    """One row of a firing, or a withdrawal, of which `result` is None: of a session that fired and was
-    absorbed, or by a firing that emits nothing where an earlier one may have.
+    """One row of a firing, or a withdrawal of the rows of earlier firings, whose `result` is None.
+
+    Rows are withdrawn when another session absorbs theirs, and when a later firing of their window emits
+    nothing.
 
     Attributes:
-        key, window: whose it is.
-        firing: 1, 2, …: Flink's count of the window's firings.
+        key, window: that fired.
+        firing: 1, 2, …: number of the window's firing.
         ordinal: 0, 1, …: position among the rows of the firing.
         kind: early, on_time, late, count or withdrawn.
         result: what the window function emitted.
@@ -47,13 +49,13 @@ class LoggedPane(NamedTuple):
 
 
 class LoggedLateElement(NamedTuple):
-    """An element that no window took, and that is late by its own timestamp.
+    """An element that no window took and that is late by its own timestamp, as Flink's late side output.
 
     Attributes:
         position: how many elements had been processed before it.
         value, key, timestamp: the element.
         windows: the windows that it missed; none when it was assigned none.
-        watermark: in force when it came.
+        watermark: the watermark when the element arrived.
     """
 
     position: int
@@ -87,7 +89,7 @@ class SideRow(NamedTuple):
 
 @dataclass(slots=True)
 class WindowLife:
-    """What one open window has been through; times in milliseconds, None before the first.
+    """The history of one open window; times in milliseconds, None before the first.
 
     Attributes:
         elements: accepted so far, over all firings and purges.
@@ -105,15 +107,23 @@ class WindowLife:
     last_arrival: int | None = None
 
 
+class _Firing(NamedTuple):
+    """What the rows of the firing in progress have in common; the fields as in LoggedPane."""
+
+    life: WindowLife
+    kind: str
+    tick_end: int | None
+    cause_arrival: int | None
+
+
 @dataclass(slots=True)
 class Tally:
     """Counts of a run, under the names of the ledger's columns.
 
-    They depend on which elements there are and on what fired, not on the order in which elements extend a
-    session that has not fired: `windows_merged` are windows that had fired and were absorbed, and a window
-    that is absorbed before it fires is taken back from `windows_opened`, so that a run that only joins such
-    sessions has opened less than none. Opened - merged - cleaned is always what the run has added to the open
-    windows.
+    They must not depend on the order in which elements extend a session that has not fired yet. So a window
+    that is absorbed before it fires is subtracted from `windows_opened` (a run that only joins such sessions
+    has a negative count), and `windows_merged` counts absorbed windows that had fired. The number of open
+    windows grows by opened - merged - cleaned.
     """
 
     rows_late: int = 0
@@ -128,8 +138,8 @@ class Tally:
 
 
 class WindowLog:
-    """Keeps the life of every open window and the panes of every firing. The runner sets `clock` and
-    `watermark` before it acts.
+    """Keeps the history of every open window and the rows of every firing. The runner sets `clock` and
+    `watermark` before it drives the operator.
 
     Args:
         accumulates: whether a firing replaces the one before it.
@@ -138,10 +148,10 @@ class WindowLog:
     Attributes:
         lives: window → key → life, for windows from their first element to their cleanup, purged ones
             included; no inner dict is empty.
-        panes, late_elements, side_rows: in the order in which they came about.
+        panes, late_elements, side_rows: in the order in which the operator emitted them.
         elements_processed: elements processed so far; the runner counts.
-        processing_time: the operator's clock, which stops at timers on its way to `clock`; set with the
-            operator.
+        processing_time: the operator's clock, which stops at timers on its way to `clock`; set by whoever
+            makes the operator.
         tally: counts since the log was made.
         assignments_added: how often a window has taken an element since then.
         assignments_cleaned: elements of windows that were collected since then.
@@ -161,12 +171,12 @@ class WindowLog:
         self.assignments_cleaned = 0
         self._accumulates = accumulates
         self._is_event_time = is_event_time
-        self._firing: tuple[WindowLife, str, int | None, int | None] | None = None
+        self._firing: _Firing | None = None  # the one in progress
         self._ordinal = 0
         self._side_ordinals: dict[str, int] = {}
 
     def open_window(self, key: Any, window: Window, life: WindowLife) -> None:
-        """A window is open from now on, with what it has been through."""
+        """Count a window as open from now on, with its history so far."""
         self.lives.setdefault(window, {})[key] = life
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
@@ -178,7 +188,10 @@ class WindowLog:
         life = None if lives is None else lives.get(key)
         if life is None:
             self.tally.windows_opened += 1
-            self.open_window(key, window, WindowLife(number, 0, number, None, self.clock, until))
+            life = WindowLife(
+                elements=number, unfired_elements=number, first_arrival=self.clock, last_arrival=until
+            )
+            self.open_window(key, window, life)
             return
         life.elements += number
         life.unfired_elements += number
@@ -198,7 +211,12 @@ class WindowLog:
             self.tally.rows_late += 1
             self.late_elements.append(
                 LoggedLateElement(
-                    self.elements_processed, value, key, timestamp, tuple(missed_windows), self.watermark
+                    position=self.elements_processed,
+                    value=value,
+                    key=key,
+                    timestamp=timestamp,
+                    windows=tuple(missed_windows),
+                    watermark=self.watermark,
                 )
             )
         else:
@@ -222,13 +240,14 @@ class WindowLog:
         else:
             self.tally.windows_fired += 1
         tick_end = self.clock if by is not None and by.domain == "event" else None
-        self._firing = (life, kind, tick_end, self.clock if by is None else None)
+        self._firing = _Firing(life, kind, tick_end, self.clock if by is None else None)
         self._ordinal = 0
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
         """A row of the firing in progress."""
         assert self._firing is not None
-        life, kind, tick_end, cause = self._firing
+        life, kind, tick_end, cause_arrival = self._firing
+        # By position: keywords would add a twentieth to the time of a firing.
         self.panes.append(
             LoggedPane(
                 key,
@@ -240,49 +259,58 @@ class WindowLog:
                 life.elements,
                 self.watermark,
                 tick_end,
-                cause,
+                cause_arrival,
             )
         )
         self._ordinal += 1
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
-        """Late elements are heard of as skipped ones, with the windows that they missed."""
+        """Nothing: `element_skipped` has noted the element already, with the windows that it missed."""
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row written by the firing in progress, or by a function that is told of its window's end."""
+        """A row of a side output, written by the firing in progress or while the window is cleared."""
         ordinal = self._side_ordinals.get(tag, 0)
         self._side_ordinals[tag] = ordinal + 1
-        firing = None if self._firing is None else self._firing[0].firings
-        self.side_rows.append(SideRow(tag, key, window, firing, ordinal, timestamp, value))
+        self.side_rows.append(
+            SideRow(
+                tag=tag,
+                key=key,
+                window=window,
+                firing=None if self._firing is None else self._firing.life.firings,
+                ordinal=ordinal,
+                timestamp=timestamp,
+                value=value,
+            )
+        )
 
     def firing_ended(self, key: Any, window: Window) -> None:
         if self._firing is not None and not self._ordinal and self._accumulates and window != GLOBAL_WINDOW:
-            life, _, tick_end, cause = self._firing
+            life, _, tick_end, cause_arrival = self._firing
             if life.firings > 1:
-                # It replaces the rows of the firing before it by none.
+                # An empty firing withdraws the rows of the previous firing.
                 self.panes.append(
                     LoggedPane(
-                        key,
-                        window,
-                        life.firings,
-                        0,
-                        WITHDRAWN,
-                        None,
-                        life.elements,
-                        self.watermark,
-                        tick_end,
-                        cause,
+                        key=key,
+                        window=window,
+                        firing=life.firings,
+                        ordinal=0,
+                        kind=WITHDRAWN,
+                        result=None,
+                        elements=life.elements,
+                        watermark=self.watermark,
+                        tick_end=tick_end,
+                        cause_arrival=cause_arrival,
                     )
                 )
         self._firing = None
         self._side_ordinals.clear()
 
     def window_purged(self, key: Any, window: Window) -> None:
-        """A purged window stays open."""
+        """Nothing: a purged window stays open."""
 
     def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
-        """`result` begins a life of its own, with what was in those absorbed, and counts its firings
-        from 1.
+        """`result` opens with the elements of the absorbed windows, and counts its firings from 1. The rows
+        of an absorbed window that has fired are withdrawn.
         """
         if len(absorbed_windows) == 1 and not self.lives[absorbed_windows[0]][key].firings:
             life = self._close_window(key, absorbed_windows[0])
@@ -306,7 +334,16 @@ class WindowLog:
             if life.firings and self._accumulates:
                 self.panes.append(
                     LoggedPane(
-                        key, window, life.firings + 1, 0, WITHDRAWN, None, 0, self.watermark, None, self.clock
+                        key=key,
+                        window=window,
+                        firing=life.firings + 1,
+                        ordinal=0,
+                        kind=WITHDRAWN,
+                        result=None,
+                        elements=0,
+                        watermark=self.watermark,
+                        tick_end=None,
+                        cause_arrival=self.clock,
                     )
                 )
         self.tally.windows_opened += 1 - windows_never_fired

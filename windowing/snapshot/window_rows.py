@@ -307,7 +307,10 @@ class _Restoring:
                 sessions.setdefault(key, []).append((window, state_window))
         name, kind = MERGING_WINDOW_SET.name, MERGING_WINDOW_SET.kind
         self._entries += [
-            StateEntry(name, kind, groups[key], key, None, pairs) for key, pairs in sessions.items()
+            StateEntry(
+                state_name=name, kind=kind, key_group=groups[key], key=key, namespace=None, value=pairs
+            )
+            for key, pairs in sessions.items()
         ]
         return state_windows
 
@@ -330,6 +333,7 @@ class _Restoring:
             self._groups,
             self._keys,
         )
+        # By position, as WindowLife below: there may be millions, and keywords cost half as much again.
         self._entries += [
             StateEntry(name, kind, groups[number], keys[number], state_windows[number], value)
             for number, value in zip(owners, values, strict=True)
@@ -344,7 +348,12 @@ class _Restoring:
                     kind, value = kind_and_value(values, name)
                     self._entries.append(
                         StateEntry(
-                            name, kind, self._groups[number], self._keys[number], self._spans[number], value
+                            state_name=name,
+                            kind=kind,
+                            key_group=self._groups[number],
+                            key=self._keys[number],
+                            namespace=self._spans[number],
+                            value=value,
                         )
                     )
 

@@ -14,7 +14,7 @@ from slackwater.windowing import (
     ValueStateDescriptor,
 )
 from slackwater.windowing.runtime.state_size import deep_size, estimated_bytes
-from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.heap.backend import HeapStateBackend
 
 WINDOWS = 3000
 

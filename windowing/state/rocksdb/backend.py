@@ -88,7 +88,14 @@ class RocksDBStateBackend:
         )
         for name, state in self._states.items():
             for key_group, key, namespace, value in state.entries(*bounds):
-                yield StateEntry(name, state.kind, key_group, key, namespace, value)
+                yield StateEntry(
+                    state_name=name,
+                    kind=state.kind,
+                    key_group=key_group,
+                    key=key,
+                    namespace=namespace,
+                    value=value,
+                )
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
         for entry in entries:
@@ -117,9 +124,9 @@ class RocksDBStateBackend:
             case MapStateDescriptor():
                 return RocksDBMapState(*arguments)
             case ReducingStateDescriptor():
-                return RocksDBReducingState(*arguments, self._merges_target_first)
+                return RocksDBReducingState(*arguments, merges_target_first=self._merges_target_first)
             case AggregatingStateDescriptor():
-                return RocksDBAggregatingState(*arguments, self._merges_target_first)
+                return RocksDBAggregatingState(*arguments, merges_target_first=self._merges_target_first)
             case _:
                 raise StateAccessError(f"{descriptor!r} is none of the five kinds of state.")
 

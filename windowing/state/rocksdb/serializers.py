@@ -32,7 +32,7 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable
-from datetime import MINYEAR, UTC, date, datetime, timedelta, timezone
+from datetime import MINYEAR, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -256,33 +256,6 @@ def value_serializer(state_name: str, sql_type: str | None, pickles: bool = Fals
         if type_and_writer is None
         else DeclaredSerializer(state_name, *type_and_writer, pickles)
     )
-
-
-def identity(value: Any) -> Any:
-    """A plain value whose bytes are equal for all values that Python takes for one dictionary key: 1, 1.0,
-    True and Decimal(1) are one.
-
-    Raises TypeError for what cannot be a dictionary key.
-    """
-    kind = type(value)
-    if kind is str or kind is int or kind is bytes or value is None:
-        return value
-    hash(value)
-    if isinstance(value, tuple):
-        return tuple(map(identity, value))
-    if isinstance(value, (bool, float, Decimal)):
-        return _same_number(value)
-    if kind is datetime and value.tzinfo is not None and value.utcoffset() is not None:
-        return value.astimezone(UTC)
-    return value
-
-
-def _same_number(value: bool | float | Decimal) -> Any:
-    if value != value or value in (float("inf"), float("-inf")):
-        return float(value)
-    if value == int(value):
-        return int(value)
-    return float(value) if value == float(value) else value
 
 
 def _head(tag: int, length: int) -> bytes:

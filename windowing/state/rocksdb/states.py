@@ -21,8 +21,9 @@ from slackwater.windowing.state.descriptors import (
 )
 from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.state.rocksdb.database import ColumnFamily
+from slackwater.windowing.state.rocksdb.map_keys import identity
 from slackwater.windowing.state.rocksdb.rows import RowLayout, end_of, key_group_start
-from slackwater.windowing.state.rocksdb.serializers import PlainSerializer, identity
+from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 
 _CHUNK_BYTES: Final = 4096
 _NUMBER_BYTES: Final = 4
@@ -302,6 +303,7 @@ class RocksDBMergingState(RocksDBState):
         storage: Storage,
         layout: RowLayout,
         journal: UndoJournal | None,
+        *,
         merges_target_first: bool,
     ) -> None:
         super().__init__(descriptor, kind, storage, layout, journal)
@@ -334,8 +336,8 @@ class RocksDBReducingState(RocksDBMergingState):
 
     descriptor: ReducingStateDescriptor
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, merges_target_first: bool) -> None:
+        super().__init__(*arguments, merges_target_first=merges_target_first)
         self._merge = self.descriptor.reduce
 
     get = RocksDBState.get_raw
@@ -356,8 +358,8 @@ class RocksDBAggregatingState(RocksDBMergingState):
 
     descriptor: AggregatingStateDescriptor
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, merges_target_first: bool) -> None:
+        super().__init__(*arguments, merges_target_first=merges_target_first)
         aggregate = self.descriptor.aggregate
         self._merge, self._create = aggregate.merge, aggregate.create_accumulator
         self._add, self._result = aggregate.add, aggregate.get_result

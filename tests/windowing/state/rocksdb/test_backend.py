@@ -37,7 +37,7 @@ from slackwater.windowing.key_types import INT
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.state.backend import StateBackend, StateEntry
-from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.heap.backend import HeapStateBackend
 from slackwater.windowing.state.journal import UndoJournal
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 

@@ -20,7 +20,6 @@ from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.state.rocksdb.serializers import (
     PlainSerializer,
-    identity,
     ordered_long,
     read_ordered_long,
     value_serializer,
@@ -247,48 +246,6 @@ def test_pickles_are_written_only_when_asked_for() -> None:
     assert value_serializer("s", "long", pickles=True).loads(
         value_serializer("s", "long", pickles=True).dumps(Opaque(1))
     ) == Opaque(1)
-
-
-hashable = st.recursive(
-    st.one_of(
-        keys,
-        st.builds(TimeWindow, st.integers(0, 2), st.integers(0, 2)),
-        st.integers(0, 3),
-        st.floats(0, 3),
-        st.binary(),
-    ),
-    lambda values: st.lists(values, max_size=2).map(tuple) | st.builds(Point, values, values),
-    max_leaves=4,
-)
-
-
-@given(hashable, hashable)
-def test_values_have_equal_identities_exactly_when_they_are_one_dictionary_key(a: Any, b: Any) -> None:
-    serializer = PlainSerializer("s")
-    assert (serializer.dumps(identity(a)) == serializer.dumps(identity(b))) is (len({a, b}) == 1)
-
-
-@pytest.mark.parametrize(
-    "same",
-    [
-        [1, True, 1.0, Decimal(1), Decimal("1.0")],
-        [0, False, 0.0, -0.0, Decimal("-0")],
-        [0.5, Decimal("0.5")],
-        [math.inf, Decimal("Infinity")],
-        [(1, 2), TimeWindow(1, 2), Point(True, 2.0)],
-        [datetime(2020, 1, 1, 12, tzinfo=UTC), datetime(2020, 1, 1, 13, tzinfo=timezone(timedelta(hours=1)))],
-    ],
-)
-def test_keys_that_are_one_in_a_dictionary_have_one_identity(same: list[Any]) -> None:
-    assert len(set(same)) == 1
-    serializer = PlainSerializer("s")
-    assert len({serializer.dumps(identity(value)) for value in same}) == 1
-
-
-@pytest.mark.parametrize("value", [[], {}, ([],)])
-def test_what_cannot_be_a_dictionary_key_has_no_identity(value: Any) -> None:
-    with pytest.raises(TypeError, match="unhashable"):
-        identity(value)
 
 
 @given(longs, longs)

@@ -1,4 +1,4 @@
-"""State in dictionaries: namespace → key → value (Flink: HeapKeyedStateBackend).
+"""The five kinds of state in dictionaries: namespace → key → value.
 
 Values are kept as they are, not copied. With a journal each change notes how to undo it.
 """
@@ -6,14 +6,10 @@ Values are kept as they are, not copied. With a journal each change notes how to
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from slackwater.windowing.errors import StateAccessError
 from slackwater.windowing.folds import BulkAggregateFunction
-from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.state.backend import InternalState, StateEntry
 from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -297,77 +293,9 @@ class HeapAggregatingState(_HeapMergingState):
         return is_new
 
 
-class _RestoredState(_HeapState):
-    """Entries of a snapshot whose state nobody has asked for yet."""
+class RestoredState(_HeapState):
+    """Entries of a snapshot, until somebody asks for the state by its descriptor."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(StateDescriptor(name), None)
         self.kind = kind
-
-
-class HeapStateBackend:
-    """A StateBackend in memory.
-
-    Args:
-        key_group_of: maps a key to its key group, e.g. a KeyGroupIndex's `__getitem__`.
-        order_mode: decides the argument order of merges.
-        journal: where to note how to undo each change; None for none.
-    """
-
-    def __init__(
-        self, key_group_of: Callable[[Any], int], order_mode: OrderMode, journal: UndoJournal | None = None
-    ) -> None:
-        self._key_group_of = key_group_of
-        self._merges_target_first = order_mode.merges_target_first
-        self._journal = journal
-        self._states: dict[str, Any] = {}
-
-    def state(self, descriptor: StateDescriptor) -> Any:
-        state = self._states.get(descriptor.name)
-        if state is not None and state.kind != descriptor.kind:
-            raise StateAccessError(
-                f"State {descriptor.name!r} is {state.kind} state already and cannot be {descriptor.kind} "
-                "state too; rename one."
-            )
-        if state is None or type(state) is _RestoredState:
-            new_state = self._make(descriptor)
-            if state is not None:
-                new_state.rows = state.rows
-            self._states[descriptor.name] = state = new_state
-        return state
-
-    def states(self) -> Iterator[InternalState]:
-        return iter(self._states.values())
-
-    def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
-        for name, state in self._states.items():
-            for namespace, rows in state.rows.items():
-                for key, value in rows.items():
-                    key_group = self._key_group_of(key)
-                    if key_groups is None or key_group in key_groups:
-                        yield StateEntry(name, state.kind, key_group, key, namespace, value)
-
-    def restore(self, entries: Iterable[StateEntry]) -> None:
-        for entry in entries:
-            state = self._states.get(entry.state_name)
-            if state is None:
-                state = self._states[entry.state_name] = _RestoredState(entry.state_name, entry.kind)
-            state.put_raw(entry.key, entry.namespace, entry.value)
-
-    def close(self) -> None:
-        self._states.clear()
-
-    def _make(self, descriptor: StateDescriptor) -> Any:
-        match descriptor:
-            case ValueStateDescriptor():
-                return HeapValueState(descriptor, self._journal)
-            case ListStateDescriptor():
-                return HeapListState(descriptor, self._journal)
-            case MapStateDescriptor():
-                return HeapMapState(descriptor, self._journal)
-            case ReducingStateDescriptor():
-                return HeapReducingState(descriptor, self._journal, self._merges_target_first)
-            case AggregatingStateDescriptor():
-                return HeapAggregatingState(descriptor, self._journal, self._merges_target_first)
-            case _:
-                raise StateAccessError(f"{descriptor!r} is none of the five kinds of state.")

@@ -22,7 +22,7 @@ from slackwater.windowing.errors import StateAccessError, StateMergeError
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.state.backend import StateEntry
 from slackwater.windowing.state.handles import bind, mergeable
-from slackwater.windowing.state.heap import HeapStateBackend
+from slackwater.windowing.state.heap.backend import HeapStateBackend
 from slackwater.windowing.state.journal import UndoJournal
 
 

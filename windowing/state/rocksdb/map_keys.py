@@ -1,0 +1,38 @@
+"""Which keys of a map in state are one key: those that a Python dictionary takes for one.
+
+Rows are found by the bytes of their key, and 1, 1.0 and True have different bytes. So the row of an entry is
+named by a plain value that all equal keys share. No bytes are made here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+
+def identity(value: Any) -> Any:
+    """A plain value whose bytes are equal for all values that Python takes for one dictionary key: 1, 1.0,
+    True and Decimal(1) are one.
+
+    Raises TypeError for what cannot be a dictionary key.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bytes or value is None:
+        return value
+    hash(value)
+    if isinstance(value, tuple):
+        return tuple(map(identity, value))
+    if isinstance(value, (bool, float, Decimal)):
+        return _same_number(value)
+    if kind is datetime and value.tzinfo is not None and value.utcoffset() is not None:
+        return value.astimezone(UTC)
+    return value
+
+
+def _same_number(value: bool | float | Decimal) -> Any:
+    if value != value or value in (float("inf"), float("-inf")):
+        return float(value)
+    if value == int(value):
+        return int(value)
+    return float(value) if value == float(value) else value

@@ -26,8 +26,6 @@ STILL = {
     "tests/jobs/protocol/publishing/test_publishers.py",
     "tests/jobs/protocol/publishing/test_restatements.py",
     "tests/properties/test_window_pipelines.py",
-    "tests/windowing/runtime/test_timer_queues.py",
-    "tests/windowing/state/rocksdb/test_database.py",
 }
 
 

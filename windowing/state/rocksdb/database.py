@@ -30,8 +30,8 @@ Row = tuple[bytes, bytes]
 _MB: Final = 1 << 20
 _PREFIX: Final = "slackwater-rocksdb-"
 _OWNER: Final = "OWNER"
-_PENDING_ROWS: Final = 16_384
-_ROWS_AT_ONCE: Final = 4_096
+PENDING_ROWS: Final = 16_384  # writes of a column family that wait for a batch
+ROWS_AT_ONCE: Final = 4_096  # rows that a scan reads before it hands them out
 _ABSENT: Final = object()
 
 
@@ -61,13 +61,13 @@ class ColumnFamily:
 
     def put(self, key: bytes, value: bytes) -> None:
         self._pending[key] = value
-        if len(self._pending) >= _PENDING_ROWS:
+        if len(self._pending) >= PENDING_ROWS:
             self.flush()
 
     def delete(self, key: bytes) -> None:
         """Remove the row, if there is one."""
         self._pending[key] = None
-        if len(self._pending) >= _PENDING_ROWS:
+        if len(self._pending) >= PENDING_ROWS:
             self.flush()
 
     def first(self, start: bytes, end: bytes, limit: int) -> list[Row]:
@@ -91,9 +91,9 @@ class ColumnFamily:
         old or as new.
         """
         while True:
-            rows = self.first(start, end, _ROWS_AT_ONCE)
+            rows = self.first(start, end, ROWS_AT_ONCE)
             yield from rows
-            if len(rows) < _ROWS_AT_ONCE:
+            if len(rows) < ROWS_AT_ONCE:
                 return
             start = rows[-1][0] + b"\x00"
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -50,7 +51,7 @@ def assert_no_rocksdb_thread() -> None:
     deadline = time.monotonic() + 10
     while rocksdb_threads() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert (rocksdb_threads(), RocksDBDatabase._open) == ([], set())
+    assert rocksdb_threads() == []
 
 
 def run(script: str, *arguments: object) -> subprocess.Popen[str]:
@@ -92,8 +93,8 @@ def test_waiting_writes_and_written_ones_are_one(
         TemporaryDirectory(dir=IN_MEMORY) as folder,
         RocksDBDatabase(Path(folder), 8) as database,
     ):
-        patch.setattr(database_module, "_PENDING_ROWS", 7)
-        patch.setattr(database_module, "_ROWS_AT_ONCE", at_once)
+        patch.setattr(database_module, "PENDING_ROWS", 7)
+        patch.setattr(database_module, "ROWS_AT_ONCE", at_once)
         rows = database.column_family("rows")
         for kind, key, value in operations:
             if kind == "put":
@@ -258,16 +259,22 @@ def test_a_database_that_does_not_open_leaves_nothing(
     assert (open_files(), list(tmp_path.iterdir())) == (before, [])
 
 
-def test_a_write_that_fails_says_so(tmp_path: Path) -> None:
+def test_a_write_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_rocksdb = database_module.rocksdict.Rdict
+
+    class FullDisk:
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self.database = open_rocksdb(*arguments, **options)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.database, name)
+
+        def write(self, *arguments: object) -> None:
+            raise OSError("no space left on device")
+
+    monkeypatch.setattr(database_module.rocksdict, "Rdict", FullDisk)
     with RocksDBDatabase(tmp_path, 8) as database:
         rows = database.column_family("rows")
-        fill(rows, 10)
-
-        class FullDisk:
-            def write(self, *arguments: object) -> None:
-                raise OSError("no space left on device")
-
-        rows._database = FullDisk()
         rows.put(b"x", b"y")
         with pytest.raises(StateStorageError, match="could not write 1 rows: no space left"):
             rows.flush()

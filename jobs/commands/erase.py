@@ -48,14 +48,15 @@ def command(
     was first.
     """
     from slackwater.jobs.pipelines import registry
-    from slackwater.jobs.protocol.lineage.erasure import Person, erasure_told, of_key
+    from slackwater.jobs.protocol.lineage.erasure import describe_erasure
+    from slackwater.jobs.protocol.lineage.persons import Person, person_of_key
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     if not keys and not columns:
         raise click.UsageError("say whose rows: --key K, or --column NAME=VALUE")
     if reason is None and not dry_run:
         raise click.UsageError("say why, for the record: --reason TEXT (without naming anybody)")
-    persons = [of_key(registry.load(pipelines)[pipeline], key) for key in keys]
+    persons = [person_of_key(registry.load(pipelines)[pipeline], key) for key in keys]
     for column in columns:
         name, equals, value = column.partition("=")
         if not equals or not name:
@@ -75,4 +76,4 @@ def command(
             err=True,
         )
     if row is not None:
-        click.echo(f"{pipeline}: {erasure_told(row)}.", err=True)
+        click.echo(f"{pipeline}: {describe_erasure(row)}.", err=True)

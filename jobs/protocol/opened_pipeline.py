@@ -105,7 +105,7 @@ class OpenedPipeline:
 
     @property
     def code(self) -> PipelineCode:
-        """What the code of the pipeline is recognised by."""
+        """The code of the pipeline, recognised by its hash."""
         return self.registry.code(self.name)
 
     def transport(self, purpose: str | None = None) -> Callable[[], Transport]:
@@ -119,7 +119,8 @@ class OpenedPipeline:
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
         """Runs slices of the pipeline. `engine` and `ranges` (number of key-group ranges) replace the
-        planner's choice; `transport` makes what Spark would be asked for.
+        planner's choice; `transport` makes the transport of slices that are not small.
+
         Raises:
             UsageError: more ranges than key groups; the source does not suit.
         """
@@ -127,9 +128,8 @@ class OpenedPipeline:
         if ranges is not None and ranges > pipeline.max_parallelism:
             raise UsageError(
                 f"{self.name}: --partitions {ranges} is more than the {pipeline.max_parallelism} key groups "
-                "that "
-                "there are to be divided (Pipeline.max_parallelism). Ask for no more than those, or leave it "
-                "out.",
+                "that there are to be divided (Pipeline.max_parallelism). Ask for no more than those, or "
+                "leave it out.",
                 partitions=ranges,
             )
         source = checked_source(self.warehouse, pipeline)
@@ -171,20 +171,21 @@ class OpenedPipeline:
             SliceRejected: validation said no; nothing was closed.
             SlackwaterError: see `close.close`.
         """
-        # Exact for every pipeline, and a snapshot is any engine's; what a close does is small.
-        prepared = self.runner(engine="operator", transport=self.transport("close")).prepare()
-        runner = prepared.runner
+        # The operator engine runs every pipeline and reads the snapshots of both engines; a close is small.
+        prepared_runner = self.runner(engine="operator", transport=self.transport("close")).prepare()
+        runner = prepared_runner.runner
 
-        def show(staged: StagedSlice) -> None:
-            lines(line_of(staged))
-            refuse_rejected(self.name, staged)
+        def show(staged_close: StagedSlice) -> None:
+            lines(line_of(staged_close))
+            refuse_rejected(self.name, staged_close)
 
-        roll_forward = RollForward.of(runner.pipeline, prepared.tables, prepared.shape)
-        return close(prepared, Publisher(self.name, prepared.tables, roll_forward, runner.clock), show)
+        roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape)
+        publisher = Publisher(self.name, prepared_runner.tables, roll_forward, runner.clock)
+        return close(prepared_runner, publisher, show)
 
     def publisher(self) -> Publisher:
         """Publishes staged runs."""
-        return Publisher(self.name, self.tables, self.roll_forward, declared=self._declared())
+        return Publisher(self.name, self.tables, self.roll_forward, declared=self._declarations())
 
     def publish_branch(self, branch: str) -> LedgerRow | None:
         """Make a branch live; None where main has all its runs. The source says what was read twice.
@@ -219,22 +220,24 @@ class OpenedPipeline:
         return Redrive(self.warehouse, self.pipeline, self.roll_forward, self.transport("redrive"))
 
     def moves(self) -> Moves:
-        """Moves the lineage: forks, restores, drops."""
-        return Moves(self.name, self.tables, self.roll_forward, self._declared(), registry.product_version())
+        """Forks and restores the lineage, and drops branches."""
+        return Moves(
+            self.name, self.tables, self.roll_forward, self._declarations(), registry.product_version()
+        )
 
     def adoption(self) -> Adoption:
-        """Declares another table the same as the source."""
+        """Declares that the table that has replaced the source holds the same rows."""
         return Adoption(
             self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
         )
 
     def erasure(self) -> Erasure:
-        """Erases rows of a key or a value."""
+        """Erases the rows of persons."""
         return Erasure(
             self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
         )
 
-    def _declared(self) -> Declarations:
+    def _declarations(self) -> Declarations:
         return Declarations(self.pipeline, self.config_hash, self.tables)
 
 

@@ -15,7 +15,8 @@ import pytest
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.transport.on_spark import OnSpark
-from slackwater.jobs.protocol.lineage.erasure import Erasure, of_key
+from slackwater.jobs.protocol.lineage.erasure import Erasure
+from slackwater.jobs.protocol.lineage.persons import person_of_key
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import Runner
 from tests.jobs.protocol.world import SCHEMA, START, Event, World, every_hour, moment
@@ -117,7 +118,7 @@ def test_a_deletion_that_is_recorded_as_an_erasure_is_no_change_and_brings_nothi
     tables = world.warehouse.stored_tables("daily")
     forward = RollForward.of_stored(world.pipeline, tables)
     row = Erasure(world.warehouse, world.pipeline, tables, forward, "test").run(
-        [of_key(world.pipeline, "b")], "asked for"
+        [person_of_key(world.pipeline, "b")], "asked for"
     )
     assert row is not None and [item.version for item in row.inputs] == [2]
     world.run(48)

@@ -1,9 +1,9 @@
-"""Declares the table that stands where a source was replaced the same as the one that live runs have read,
-after a check of its rows.
+"""The adoption: declares that the table that has replaced a source is the one that live runs have read, after
+a check of its rows.
 
 Where the old table can still be read (a REPLACE keeps its versions), the rows of each slice are compared;
-where it can't, how many there are. What was compared stands in the ledger. Reads the source file by file in
-this process; rows that no run has covered are not looked at.
+where it can't, how many there are. The ledger records which of the two was compared. Reads the source file by
+file in this process; rows that no run has covered are not looked at.
 """
 
 import logging
@@ -56,7 +56,7 @@ class OnlyCounted(RejectedError):
     """The old table is gone, so that only numbers of rows were compared, and nobody has accepted that."""
 
 
-class Tally(NamedTuple):
+class RowTally(NamedTuple):
     """Some rows: how many, and the sum of a hash of each; None where only their number is known."""
 
     rows: int
@@ -64,8 +64,8 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Adopted:
-    """What an adoption came to.
+class AdoptionResult:
+    """An adoption that was recorded.
 
     Attributes:
         row: its ledger row.
@@ -97,7 +97,7 @@ class Adoption:
     version: str
     clock: Callable[[], datetime] = wall_clock
 
-    def run(self, accept: str | None = None) -> Adopted | None:
+    def run(self, accept: str | None = None) -> AdoptionResult | None:
         """Compare and record. None where live runs have read the very table that is there. `accept`: why
         numbers of rows are enough.
 
@@ -106,20 +106,20 @@ class Adoption:
             LostRaceError: main moved meanwhile.
         """
         self.roll_forward.finish()
-        name, declared = self.pipeline.name, self.pipeline.source
+        name, source = self.pipeline.name, self.pipeline.source
         ledger = LedgerWriter(self.tables["runs"])
         head = ledger.head(MAIN)
         live = [] if head is None else ledger.live_runs(head)
-        now = pin(declared, self.warehouse.source(declared.table))
-        if head is None or other_table_of(live, declared.table, now.table_id) is None:
+        newest = pin(source, self.warehouse.source(source.table))
+        if head is None or other_table_of(live, source.table, newest.table_id) is None:
             return None
-        if now.why_not_direct is not None:
+        if newest.why_not_direct is not None:
             raise CannotCompare(
-                f"{name}: the rows of source {declared.table!r} can't be compared without Spark "
-                f"({now.why_not_direct}). "
+                f"{name}: the rows of source {source.table!r} can't be compared without Spark "
+                f"({newest.why_not_direct}). "
                 f"{how_to_restate_all(name, start_of(live[0]), end_of(live[-1]))}"
             )
-        rows, by_values = self._compared(now, live)
+        rows, by_values = self._compare(newest, live)
         if not by_values and accept is None:
             raise OnlyCounted(
                 f"{name}: the table that runs have read can't be read any more. The one that is there has as "
@@ -135,11 +135,11 @@ class Adoption:
             if by_values
             else f"adopted: numbers of rows compared; accepted: {accept}"
         )
-        same = Input(
-            table=declared.table,
-            table_id=now.table_id,
-            version=now.version,
-            files=now.actions.num_rows,
+        adopted_input = Input(
+            table=source.table,
+            table_id=newest.table_id,
+            version=newest.version,
+            files=newest.actions.num_rows,
             rows=rows,
             bytes=0,
         )
@@ -147,22 +147,22 @@ class Adoption:
             head,
             ledger.snapshot_owner(head),
             ledger.start_of(head),
-            same,
+            adopted_input,
             verdict=verdict,
             version=self.version,
         )
         [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
         log.info("adopt", extra={"pipeline": name, "seq": bound.seq, "run_id": bound.run_id})
         self.roll_forward.finish()
-        return Adopted(bound, rows, by_values)
+        return AdoptionResult(bound, rows, by_values)
 
-    def _compared(self, now: PinnedSource, live: Sequence[LedgerRow]) -> tuple[int, bool]:
+    def _compare(self, newest: PinnedSource, live: Sequence[LedgerRow]) -> tuple[int, bool]:
         """How many rows of `live` were compared, and whether their values were.
 
         Raises:
             OtherRows: the table does not hold them.
         """
-        adopted_tallies, stored_tallies = self._tallies(now, live), self._read_before(now, live)
+        adopted_tallies, stored_tallies = self._tallies(newest, live), self._tallies_as_read(newest, live)
         if stored_tallies is None:
             differing = self._differing_counts(live, adopted_tallies)
         else:
@@ -175,12 +175,12 @@ class Adoption:
             raise self._other_rows(live, sorted(differing))
         return sum(tally.rows for tally in adopted_tallies.values()), stored_tallies is not None
 
-    def _tallies(self, source: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally]:
+    def _tallies(self, source: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, RowTally]:
         """The rows of each slice of `live`, by its place, and those without an arrival."""
         arrival, names = self.pipeline.source.arrival_time, tuple(sorted(source.schema.names))
         bounds = np.array([start_of(row) for row in live] + [end_of(live[-1])], np.int64)
-        hashed = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        tallies: dict[int, Tally] = {}
+        column_list = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        tallies: dict[int, RowTally] = {}
         for file in source.files(int(bounds[0]), int(bounds[-1]), arrival, None):
             rows = read(source.uri, file, source.schema, names)
             times, is_undated = in_milliseconds(rows.column(arrival))
@@ -189,32 +189,34 @@ class Adoption:
             places[is_undated] = _NOWHERE
             inside = rows.append_column(_PLACE, pa.array(places, pa.int64()))
             counts = query(
-                f"SELECT {_PLACE}, count(*), sum(hash({hashed})) FROM inside WHERE {_PLACE} > {_OUTSIDE} "
-                "GROUP BY 1",
+                f"SELECT {_PLACE}, count(*), sum(hash({column_list})) FROM inside "
+                f"WHERE {_PLACE} > {_OUTSIDE} GROUP BY 1",
                 inside=inside,
             )
             for place, count, values in zip(*(column.to_pylist() for column in counts.columns), strict=True):
-                tally = tallies.get(place, Tally(0, 0))
-                tallies[place] = Tally(tally.rows + count, (tally.values or 0) + int(values))
+                tally = tallies.get(place, RowTally(0, 0))
+                tallies[place] = RowTally(tally.rows + count, (tally.values or 0) + int(values))
         tallies.pop(_OUTSIDE, None)
         return tallies
 
-    def _read_before(self, now: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, Tally] | None:
-        """The rows that live runs have read of each slice, as the old table still has them; None where it has
-        not.
+    def _tallies_as_read(
+        self, adopted_source: PinnedSource, live: Sequence[LedgerRow]
+    ) -> dict[int, RowTally] | None:
+        """The rows that live runs have read of each slice, counted in the old table at the versions that they
+        read; None where it can't be read any more.
         """
-        declared = self.pipeline.source
-        inputs = [item for item in (input_of(row, declared.table) for row in live) if item is not None]
+        declaration = self.pipeline.source
+        inputs = [item for item in (input_of(row, declaration.table) for row in live) if item is not None]
         # Rows of earlier slices that a later run has folded in were in its version.
         newest = [max(item.version for item in inputs[place:]) for place in range(len(inputs))]
         versions = newest if self.pipeline.stragglers == "fold" else [item.version for item in inputs]
         if len({item.table_id for item in inputs}) > 1 or len(inputs) < len(live):
             return None
-        recorded_tallies: dict[int, Tally] = {}
+        recorded_tallies: dict[int, RowTally] = {}
         try:
             for version in sorted(set(versions)):
-                source = pin(declared, now.uri, version, inputs[0].table_id)
-                if source.why_not_direct is not None or not _has_same_columns(source, now):
+                source = pin(declaration, adopted_source.uri, version, inputs[0].table_id)
+                if source.why_not_direct is not None or not _has_same_columns(source, adopted_source):
                     return None
                 tallies = self._tallies(source, live)
                 places = {place for place, read_at in enumerate(versions) if read_at == version}
@@ -224,23 +226,27 @@ class Adoption:
             return None
         return recorded_tallies
 
-    def _differing_counts(self, live: Sequence[LedgerRow], there: dict[int, Tally]) -> list[int]:
-        """The slices of which not as many rows are there as runs have read. Which slices folded rows belong
-        to, the ledger does not say: they fill up slices that have more rows than their runs have read."""
-        unarrived = self.tables["quarantine"].read(["run_id"], pc.field("reason_code") == "null_arrival")
-        ids = unarrived.column("run_id").to_pylist()
+    def _differing_counts(self, live: Sequence[LedgerRow], tallies: dict[int, RowTally]) -> list[int]:
+        """The slices of which the adopted table holds not as many rows as runs have read. The ledger does not
+        say to which slices folded rows belong: they count for slices that hold more rows than their runs have
+        read.
+        """
+        quarantined_rows = self.tables["quarantine"].read(
+            ["run_id"], pc.field("reason_code") == "null_arrival"
+        )
+        ids = quarantined_rows.column("run_id").to_pylist()
         overrides = OverridesReader(self.tables["overrides"]).rows()
         surplus: dict[int, int] = {}
         for place, row in enumerate(live):
             rows_of_slice = row.rows_read - row.rows_folded - ids.count(row.run_id)
             surplus[place] = (
-                there.get(place, Tally(0, None)).rows + _moved_rows(row, overrides) - rows_of_slice
+                tallies.get(place, RowTally(0, None)).rows + _moved_rows(row, overrides) - rows_of_slice
             )
         of_live = sum(ids.count(row.run_id) for row in live)
         differing = [place for place, rows in surplus.items() if rows < 0]
         if sum(surplus.values()) != sum(row.rows_folded for row in live):
             differing = [place for place, rows in surplus.items() if rows]
-        return differing + [_NOWHERE] * (there.get(_NOWHERE, Tally(0, None)).rows != of_live)
+        return differing + [_NOWHERE] * (tallies.get(_NOWHERE, RowTally(0, None)).rows != of_live)
 
     def _other_rows(self, live: Sequence[LedgerRow], places: Sequence[int]) -> OtherRows:
         name = self.pipeline.name

@@ -23,10 +23,7 @@ from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import put_back
-from slackwater.windowing import (
-    ContinuousEventTimeTrigger,
-    GlobalWindows,
-)
+from slackwater.windowing import ContinuousEventTimeTrigger, GlobalWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.java import LONG_MAX
 
@@ -57,39 +54,45 @@ def refuse_endless(pipeline: Pipeline) -> None:
 
 
 def close(
-    prepared: PreparedRunner, publisher: Publisher, told: Callable[[StagedSlice], None]
+    prepared_runner: PreparedRunner, publisher: Publisher, review: Callable[[StagedSlice], None]
 ) -> LedgerRow | None:
-    """Close main. `told` is given the staged close before it is committed. Returns its row; None where main
-    is closed already.
+    """Close main. `review` gets the staged close before it is committed. Returns its row; None where main is
+    closed already.
 
     Raises:
-        NothingToClose, NeverEnds.
-        SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`; `told` may refuse what validation
+        NothingToClose, NeverEnds. SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`;
+        `review` may refuse what validation
             rejected.
     """
     publisher.roll_forward.finish()
-    refuse_endless(prepared.runner.pipeline)
-    parent = prepared.parent()
+    refuse_endless(prepared_runner.runner.pipeline)
+    parent = prepared_runner.parent()
     if parent.row is None or parent.owner is None or parent.end_ms is None:
-        name = prepared.runner.pipeline.name
+        name = prepared_runner.runner.pipeline.name
         raise NothingToClose(
             f"{name} has no runs yet, so nothing is open; `slackwater run {name} --to TIME` makes the first."
         )
     if parent.owner.kind == RowKind.CLOSE:
         return None
-    staged = _StageOfClose(prepared, parent, Slice(parent.end_ms, parent.end_ms)).run()
-    told(staged)
-    [row] = publisher.commit([staged.attempt], [staged.row], parent.row.seq)
+    staged_close = _StageOfClose(prepared_runner, parent, Slice(parent.end_ms, parent.end_ms)).run()
+    review(staged_close)
+    [row] = publisher.commit([staged_close.attempt], [staged_close.row], parent.row.seq)
     return row
 
 
 def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
-    """The final watermark alone, at the clock `at_ms`, and the progress after it: no watermark can be written
-    that stands for it.
+    """The timeline of the final watermark alone, at the clock `at_ms`, and the progress after it. Its
+    watermark is the initial one, because no table can hold the final watermark.
     """
-    collected = INITIAL_WATERMARK if before.collected_mark is None else before.collected_mark
+    collected_mark = INITIAL_WATERMARK if before.collected_mark is None else before.collected_mark
     timeline = Timeline(
-        at_ms - 1, at_ms, 1, before.watermark, np.array([at_ms]), np.array([LONG_MAX]), collected
+        from_ms=at_ms - 1,
+        to_ms=at_ms,
+        interval_ms=1,
+        initial=before.watermark,
+        tick_ends=np.array([at_ms]),
+        watermarks=np.array([LONG_MAX]),
+        collected=collected_mark,
     )
     return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
 
@@ -113,14 +116,14 @@ class _StageOfClose(StageOfSlice):
             ledger=self.tables.ledger,
         )
         return FinalReplay(
-            self.pipeline,
-            self.prepared_runner.shape,
-            self.tables,
-            self.slice,
-            start_ms,
-            owner,
-            put_back(self.tables, owner),
-            pins,
+            pipeline=self.pipeline,
+            shape=self.prepared_runner.shape,
+            tables=self.tables,
+            slice=self.slice,
+            start_ms=start_ms,
+            owner=owner,
+            state=put_back(self.tables, owner),
+            pins=pins,
         )
 
 
@@ -131,13 +134,13 @@ class FinalReplay(SliceReplay):
     def scan(self) -> SliceScan:
         source, at_ms = self.pins.source, self.slice.to_ms
         return SliceScan(
-            source,
-            (),
-            tuple(source.schema.names),
-            self.pipeline.source.arrival_time,
-            at_ms,
-            at_ms,
-            self.start_ms,
+            source=source,
+            files=(),
+            columns=tuple(source.schema.names),
+            arrival=self.pipeline.source.arrival_time,
+            from_ms=at_ms,
+            to_ms=at_ms,
+            start_ms=self.start_ms,
         )
 
     def timeline(

@@ -1,21 +1,21 @@
-"""Takes the rows of some keys, or the late and unusable rows of somebody, out of a pipeline's tables for
-good, because a law demands it.
+"""The erasure: takes the rows of persons out of a pipeline's tables for good, because a law demands it.
 
-The owner of the source deletes the rows there first. The erasure records which versions of the source did
-that, so that no run takes it for a changed source, and what goes of which table; it is rolled forward as a
-run is, and the dead files are deleted at once. Watermarks and counts of runs stay as they were: they name
-nobody.
+    the owner deletes the rows      in the source
+    -> write the remaining rows     into new files, which no log names yet
+    -> commit one ledger row        which names the files to swap, and the versions that deleted in the source
+    -> roll forward                 swaps the files, one commit a table
+    -> delete the dead files        at once
+
+By the versions that the ledger row names, no run takes the source for a changed one. Watermarks and counts of
+runs stay as they were: they name nobody. `persons` says whose rows these are.
 """
 
-import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial, reduce
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,14 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.lineage.persons import (
+    Person,
+    columns_of,
+    is_json_of_any,
+    is_of_any,
+    names_any,
+    where_any,
+)
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
@@ -37,83 +45,27 @@ from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.ledger.lineage_rows import erase_row
 from slackwater.jobs.tables.ledger.owners import is_dead
 from slackwater.jobs.tables.ledger.rows import MAIN, Input, LedgerRow
-from slackwater.jobs.tables.named_keys import NotAKey, values_of_key
+from slackwater.jobs.tables.named_keys import NotAKey
 from slackwater.jobs.tables.run_files.rewriting import Selection, delete_dead
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 log = logging.getLogger("slackwater")
 
-_KEYED = ("window_state", "keyed_state", "timers", "panes", "published", "corrections")
-_HASHED = (*SNAPSHOT_TABLES, "panes")
+_TABLES_WITH_KEYS = ("window_state", "keyed_state", "timers", "panes", "published", "corrections")
+_TABLES_WITH_HASHES = (*SNAPSHOT_TABLES, "panes")
 
 
 class StillInSource(UsageError):
-    """The source still has rows of whom is to be erased; the next restatement would bring them back. Facts:
+    """The source still has rows that are to be erased; the next restatement would bring them back. Facts:
     rows.
     """
 
 
 class RowsCameBack(RunAtWork):
-    """While rows were erased a run has begun, or somebody has written more of them, or has rewritten their
+    """While rows were erased, a run has begun, or somebody has written more such rows or rewritten their
     files.
     """
-
-
-@dataclass(frozen=True)
-class Person:
-    """Whose rows go: those in which every column has its value, given as text, as it is after a cast."""
-
-    values: tuple[tuple[str, str], ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.values)
-
-    def typed(self, schema: pa.Schema) -> list[tuple[str, pa.Scalar]]:
-        """The values as the columns of `schema` have them.
-
-        Raises:
-            NotAKey: a value is none of its column's.
-        """
-        scalars = []
-        for name, text in self.values:
-            kind = schema.field(name).type
-            try:
-                scalars.append((name, pa.scalar(text).cast(kind)))
-            except pa.ArrowException as error:
-                raise NotAKey(f"{text!r} is no value of the column {name}, which is a {kind}.") from error
-        return scalars
-
-    def is_in(self, rows: pa.Table) -> pa.ChunkedArray:
-        """For each of `rows`, whether it is one of theirs."""
-        equal = [pc.equal(rows.column(name), value) for name, value in self.typed(rows.schema)]
-        return reduce(pc.and_, equal)
-
-    def where(self, schema: pa.Schema) -> pc.Expression:
-        """The same as an expression."""
-        # The cast is for string views, which delta-rs writes when it deletes rows: Arrow compares no string
-        # with them.
-        equal = [pc.field(name).cast(value.type) == value for name, value in self.typed(schema)]
-        return reduce(lambda one, other: one & other, equal)
-
-    def is_in_json(self, text: str | None) -> bool:
-        """Whether a row that is told as JSON is one of theirs."""
-        values: dict[str, Any] = json.loads(text) if text else {}
-        return all(name in values and _as_text(values[name]) == expected for name, expected in self.values)
-
-
-def _as_text(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool) else str(value)
-
-
-def of_key(pipeline: Pipeline, key: str) -> Person:
-    """Who is a key of the pipeline, named as everywhere.
-
-    Raises:
-        NotAKey: it has another number of values than the key has columns.
-    """
-    return Person(tuple(zip(pipeline.keys, values_of_key(pipeline.keys, key), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -136,12 +88,14 @@ class Erasure:
     clock: Callable[[], datetime] = wall_clock
 
     def plan(self, persons: Sequence[Person]) -> dict[str, int]:
-        """Table → how many rows would go now, or would lose a text. Changes nothing."""
+        """How many rows of each table an erasure would take out now, or would take a text out of. Changes
+        nothing.
+        """
         return {item.folder.name: count for item in self._selections(persons) if (count := item.count())}
 
     def run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:
-        """Erase, record and delete; returns the row of the ledger, None where nothing was there to be erased
-        or recorded.
+        """Erase, record and delete; returns the row of the ledger, None where there was nothing to erase or
+        to record.
 
         Raises:
             StillInSource: nothing was changed.
@@ -166,12 +120,12 @@ class Erasure:
             if head is None:
                 return None
             deletions = self._deletions(head, persons)
-            erased = tuple(item for selection in self._selections(persons) for item in selection.write())
+            erasures = tuple(item for selection in self._selections(persons) for item in selection.write())
             row = None
-            if erased or deletions:
-                row = self._commit(head, deletions, erased, reason)
+            if erasures or deletions:
+                row = self._commit(head, deletions, erasures, reason)
                 self.roll_forward.finish()
-            self._delete(attempts, erased, began)
+            self._delete_dead_files(attempts, erasures, began)
             if self.plan(persons):
                 raise RowsCameBack(
                     f"{self.pipeline.name}: somebody has written meanwhile; run the same command again for "
@@ -195,11 +149,11 @@ class Erasure:
             )
 
     def _commit(
-        self, head: LedgerRow, deletions: Sequence[Input], erased: tuple[ErasedRows, ...], reason: str
+        self, head: LedgerRow, deletions: Sequence[Input], erasures: tuple[ErasedRows, ...], reason: str
     ) -> LedgerRow:
         ledger = self.tables.ledger_writer
         owner, start = ledger.snapshot_owner(head), ledger.start_of(head)
-        row = erase_row(head, owner, start, tuple(deletions), erased, reason=reason, version=self.version)
+        row = erase_row(head, owner, start, tuple(deletions), erasures, reason=reason, version=self.version)
         [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
         log.info("erase", extra={"pipeline": self.pipeline.name, "seq": bound.seq, "run_id": bound.run_id})
         return bound
@@ -212,36 +166,35 @@ class Erasure:
         )
         if unknown_columns:
             raise NotAKey(f"{self.pipeline.name}: the source has no column {', '.join(unknown_columns)}.")
-        keyed = [person for person in persons if keys.issuperset(person.columns)]
+        persons_by_key = [person for person in persons if keys.issuperset(person.columns)]
         selections = []
         for name, folder in self.tables.folders.items():
-            if keyed and (name in _KEYED or name.startswith(SIDE)):
-                is_hashed = name in _HASHED or name.startswith(SIDE)
+            if persons_by_key and (name in _TABLES_WITH_KEYS or name.startswith(SIDE)):
+                is_hashed = name in _TABLES_WITH_HASHES or name.startswith(SIDE)
                 selections.append(
-                    Selection(folder, _columns_of(keyed), partial(_is_of_any, keyed), is_hashed)
+                    Selection(
+                        folder, columns_of(persons_by_key), partial(is_of_any, persons_by_key), is_hashed
+                    )
                 )
         of_source = [person for person in persons if set(late_events.schema.names).issuperset(person.columns)]
         if of_source:
-            selections.append(Selection(late_events, _columns_of(of_source), partial(_is_of_any, of_source)))
+            selections.append(Selection(late_events, columns_of(of_source), partial(is_of_any, of_source)))
         selections.append(
-            Selection(self.tables["quarantine"], ("row_json",), partial(_is_told_of_any, persons))
+            Selection(self.tables["quarantine"], ("row_json",), partial(is_json_of_any, persons))
         )
-        texts = [text for person in persons for _, text in person.values]
         selections.append(
-            Selection(self.tables["attempts"], ("error",), partial(_names_any, texts), blanked=("error",))
+            Selection(self.tables["attempts"], ("error",), partial(names_any, persons), blanked=("error",))
         )
-        if keyed:
-            selections.append(self._samples(keyed))
+        if persons_by_key:
+            selections.append(self._samples(persons_by_key))
         return selections
 
-    def _samples(self, keyed: Sequence[Person]) -> Selection:
-        """What checks have seen of the columns of runs that have emitted rows of theirs: it does not say
-        whose values they are.
+    def _samples(self, persons_by_key: Sequence[Person]) -> Selection:
+        """The observed values and samples that validations of runs with rows of theirs have recorded. All of
+        them go: the table does not say whose values they are.
         """
-        where, panes = (
-            reduce(lambda one, other: one | other, _expressions(keyed, self.tables["panes"].schema)),
-            self.tables["panes"],
-        )
+        panes = self.tables["panes"]
+        where = where_any(persons_by_key, panes.schema)
         run_ids = panes.read(["run_id"], where).column("run_id").unique()
 
         def is_of_theirs(rows: pa.Table) -> pa.ChunkedArray:
@@ -260,44 +213,44 @@ class Erasure:
         Raises:
             StillInSource: it still has rows of theirs.
         """
-        declared, live = self.pipeline.source, self.tables.ledger.live_runs(head)
-        now = pin(declared, self.warehouse.source(declared.table))
-        self._refuse_rows_left(now, persons)
+        source, live = self.pipeline.source, self.tables.ledger.live_runs(head)
+        newest = pin(source, self.warehouse.source(source.table))
+        self._refuse_rows_left(newest, persons)
         read_versions = {
             item.version
             for row in live
-            if (item := input_of(row, declared.table)) is not None and item.table_id in (None, now.table_id)
+            if (item := input_of(row, source.table)) is not None and item.table_id in (None, newest.table_id)
         }
-        recorded_versions = self.tables.ledger.erasing_versions(declared.table, now.table_id)
-        unrecorded = [
+        recorded_versions = self.tables.ledger.erasing_versions(source.table, newest.table_id)
+        unrecorded_deletions = [
             item
-            for item in _newest_commits(now, read_versions)
+            for item in _newest_commits(newest, read_versions)
             if item.removed and item.only_deletes and item.version not in recorded_versions
         ]
         return [
             Input(
-                table=declared.table,
-                table_id=now.table_id,
+                table=source.table,
+                table_id=newest.table_id,
                 version=item.version,
                 files=len(item.removed),
                 rows=0,
                 bytes=0,
             )
-            for item in unrecorded
+            for item in unrecorded_deletions
         ]
 
-    def _refuse_rows_left(self, now: PinnedSource, persons: Sequence[Person]) -> None:
-        of_source = [person for person in persons if set(now.schema.names).issuperset(person.columns)]
-        if now.why_not_direct is not None:
+    def _refuse_rows_left(self, newest: PinnedSource, persons: Sequence[Person]) -> None:
+        of_source = [person for person in persons if set(newest.schema.names).issuperset(person.columns)]
+        if newest.why_not_direct is not None:
             log.warning(
                 f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such "
                 "rows was not looked at: it can't "
-                f"be read without Spark ({now.why_not_direct})"
+                f"be read without Spark ({newest.why_not_direct})"
             )
-        if now.why_not_direct is not None or not of_source:
+        if newest.why_not_direct is not None or not of_source:
             return
-        where = reduce(lambda one, other: one | other, _expressions(of_source, now.schema))
-        rows = DeltaTable(now.uri, version=now.version).to_pyarrow_dataset().count_rows(filter=where)
+        where = where_any(of_source, newest.schema)
+        rows = DeltaTable(newest.uri, version=newest.version).to_pyarrow_dataset().count_rows(filter=where)
         if rows:
             raise StillInSource(
                 f"{self.pipeline.name}: the source {self.pipeline.source.table!r} still has {rows:,} rows "
@@ -308,61 +261,38 @@ class Erasure:
                 rows=rows,
             )
 
-    def _delete(self, attempts: AttemptsWriter, erased: Iterable[ErasedRows], began: datetime) -> None:
-        """Delete the files that held the rows, and all others that no log names: what upkeep has dropped may
-        hold such rows, too.
+    def _delete_dead_files(
+        self, attempts: AttemptsWriter, erasures: Iterable[ErasedRows], began: datetime
+    ) -> None:
+        """Delete the files that held the rows, and all others that no log names: files that upkeep has
+        dropped may hold such rows, too. Those of runs at work are spared.
         """
         self._refuse_runs(
             attempts, RowsCameBack, "The rows are erased, and the files that held them are not deleted yet"
         )
         removed_files: dict[str, list[str]] = {}
-        for item in erased:
+        for item in erasures:
             removed_files.setdefault(item.table, []).extend(item.removed)
-        spared = [
+        runs_at_work = [
             item.run_id
             for item in attempts.standing()
             if item.outcome == OPEN and not is_dead(item.owner or "")
         ]
         for name, folder in self.tables.folders.items():
-            delete_dead(folder, removed_files.get(name, ()), began, spared)
+            delete_dead(folder, removed_files.get(name, ()), began, runs_at_work)
 
 
-def _newest_commits(now: PinnedSource, read: Iterable[int]) -> list[Commit]:
-    """The commits since the oldest of the versions `read` from which on the log is whole."""
-    for version in sorted(set(read)):
-        history = commits(now.uri, version + 1, now.version)
+def _newest_commits(newest: PinnedSource, read_versions: Iterable[int]) -> list[Commit]:
+    """The commits since the oldest of `read_versions` from which on the log is complete."""
+    for version in sorted(set(read_versions)):
+        history = commits(newest.uri, version + 1, newest.version)
         if history is not None:
             return history
     return []
 
 
-def _columns_of(persons: Sequence[Person]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for person in persons for name in person.columns))
-
-
-def _expressions(persons: Sequence[Person], schema: pa.Schema) -> list[pc.Expression]:
-    return [person.where(schema) for person in persons]
-
-
-def _is_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.ChunkedArray:
-    return reduce(pc.or_kleene, [person.is_in(rows) for person in persons])
-
-
-def _is_told_of_any(persons: Sequence[Person], rows: pa.Table) -> pa.Array:
-    rows_as_json = rows.column("row_json").to_pylist()
-    return pa.array([any(person.is_in_json(text) for person in persons) for text in rows_as_json], pa.bool_())
-
-
-def _names_any(texts: Sequence[str], rows: pa.Table) -> pa.ChunkedArray:
-    """Whether an error's text has one of the values in it as a word; an error of a user's function names the
-    key and the row.
-    """
-    words = [rf"(^|\W){re.escape(text)}(\W|$)" for text in texts]
-    return reduce(pc.or_kleene, [pc.match_substring_regex(rows.column("error"), word) for word in words])
-
-
-def erasure_told(row: LedgerRow) -> str:
-    """What an erasure came to, as a sentence without its end."""
+def describe_erasure(row: LedgerRow) -> str:
+    """What the erasure of a ledger row took out, as a sentence without its full stop."""
     counts: Counter[str] = Counter()
     for item in row.erased:
         counts[item.table] += item.rows if item.removed else 0

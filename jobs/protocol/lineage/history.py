@@ -37,19 +37,19 @@ HORIZON = "slackwater history"
 
 
 class HistoryDropped(UsageError):
-    """What would be needed to go back was dropped. Facts: seq, the last run whose history was."""
+    """The history that a move back would need was dropped. Facts: seq, the last run whose history was."""
 
 
 def horizon_of(tables: Tables) -> int | None:
-    """The seq of the last run behind which nobody may go back; None where nothing was dropped."""
+    """The seq of the newest run whose history was dropped; None where none was."""
     with tables["panes"].handle() as panes:
         seq = None if panes is None else panes.transaction_version(HORIZON)
     return None if seq is None else int(seq)
 
 
 def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
-    """Refuse to make `live`, seqs of runs, what main's live runs are, if that takes back a run whose history
-    was dropped.
+    """Refuse to make the runs of the seqs `live` main's live runs, if that takes back a run whose history was
+    dropped.
 
     Raises:
         HistoryDropped: with the moment behind which it can be restated.
@@ -71,7 +71,8 @@ def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
 def while_history_stays(
     pipeline: str, tables: Tables, live: Sequence[int], clock: Callable[[], datetime], *, drops_history: bool
 ) -> Iterator[None]:
-    """The block as `require_history` allows it. Where upkeep `drops_history`, it does not meanwhile.
+    """Runs the block if `require_history` allows it. Where upkeep `drops_history`, it is kept out of the
+    block by its lease.
 
     Raises:
         HistoryDropped: see `require_history`.
@@ -83,9 +84,14 @@ def while_history_stays(
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """What goes of a table: the rows for which `where` holds, all of which stand within the bounds; the
-    commit is `transaction`.
+class OldRows:
+    """The rows of a table that lie before the horizon.
+
+    Attributes:
+        table: its name.
+        where: holds for these rows alone.
+        within: bounds of the files in which they stand.
+        transaction: is recorded in the table's log by the commit that drops them.
     """
 
     table: str
@@ -102,8 +108,8 @@ class History:
     tables: Tables
 
     def horizon(self) -> tuple[LedgerRow, datetime] | None:
-        """The last run whose history may go, and the end of the last window that the lineage had collected by
-        then.
+        """The last run whose history may go, and the end of the last window that the lineage had collected
+        when it ended. None where no history may go.
         """
         head = self.tables.ledger.head(MAIN)
         if self.pipeline.keep_history is None or head is None or not head.live or not collects(self.pipeline):
@@ -120,8 +126,8 @@ class History:
                 horizon = row, to_datetime(mark + 1)
         return horizon
 
-    def droppable(self) -> list[Dropped]:
-        """What `drop` would take away now."""
+    def old_rows(self) -> list[OldRows]:
+        """The rows that `drop` may take away now, table by table."""
         horizon = self.horizon()
         if horizon is None:
             return []
@@ -129,24 +135,24 @@ class History:
         assert row.slice_end is not None
         ends = pc.field("window_end") <= pa.scalar(end, TIME)
         until = Within("window_end", None, end)
-        old = [
+        old_run_ids = [
             run.run_id
             for run in self.tables.ledger.rows()
             if run.slice_end is not None and run.slice_end <= row.slice_end
         ]
-        of_old_runs = pc.field("run_id").isin(pa.array(old, pa.string()))
+        is_of_old_run = pc.field("run_id").isin(pa.array(old_run_ids, pa.string()))
         return [
-            Dropped("panes", ends, until, Transaction(HORIZON, row.seq)),
-            Dropped("late_events", of_old_runs, Within("run_id", min(old), max(old))),
-            Dropped("corrections", ends, until),
+            OldRows("panes", ends, until, Transaction(HORIZON, row.seq)),
+            OldRows("late_events", is_of_old_run, Within("run_id", min(old_run_ids), max(old_run_ids))),
+            OldRows("corrections", ends, until),
         ]
 
-    def rows(self, dropped: Dropped) -> int:
-        """How many rows go."""
-        return TableUpkeep(self.tables[dropped.table]).count(dropped.where, dropped.within)
+    def count(self, old_rows: OldRows) -> int:
+        """How many they are."""
+        return TableUpkeep(self.tables[old_rows.table]).count(old_rows.where, old_rows.within)
 
-    def drop(self, dropped: Dropped) -> int:
-        """Take them away, and say in the log of `panes` how far; returns how many rows."""
-        return TableUpkeep(self.tables[dropped.table]).delete(
-            dropped.where, dropped.within, dropped.transaction
+    def drop(self, old_rows: OldRows) -> int:
+        """Delete them, and record the horizon in the log of `panes`; returns how many rows they were."""
+        return TableUpkeep(self.tables[old_rows.table]).delete(
+            old_rows.where, old_rows.within, old_rows.transaction
         )

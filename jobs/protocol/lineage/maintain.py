@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.history import History
@@ -32,13 +32,13 @@ log = logging.getLogger("slackwater")
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was done to a table, or would be.
+    """The upkeep of one table, done or planned.
 
     Attributes:
-        snapshots: how many runs' rows of it are dropped, and with them
-        rows, bytes: so many; of history that is kept no longer there are rows alone.
-        kept: how many runs' rows of it stay; None for a table that is no part of snapshots.
-        compacted: by how many files it is fewer.
+        snapshots: how many snapshots are dropped.
+        rows, bytes: what is dropped: of snapshots both are counted, of old history the rows alone.
+        kept: how many snapshots stay; None for a table that holds none.
+        compacted: how many files fewer the table has after the compaction.
         vacuumed: how many dead files are deleted.
         note: why something was left for another time.
     """
@@ -58,7 +58,7 @@ class Maintenance:
     """The upkeep of one pipeline's tables.
 
     Attributes:
-        pipeline, tables: whose.
+        pipeline, tables: the pipeline and its tables.
         roll_forward: finished first, as by every writing command.
         lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on
             what each commit is based on.
@@ -75,19 +75,17 @@ class Maintenance:
         """What `run` would do now, one entry a table. Changes nothing."""
         upkeeps = []
         history = History(self.pipeline, self.tables)
-        old = {dropped.table: history.rows(dropped) for dropped in history.droppable()}
+        counts = {old_rows.table: history.count(old_rows) for old_rows in history.old_rows()}
         for name, table in self._tables():
-            dropped, kept = self._split(name)
+            split = self._split_snapshots(name)
             fewer = table.compactable() if name not in SNAPSHOT_TABLES else 0
             upkeeps.append(
-                _upkeep(
-                    name, dropped, kept, old.get(name, 0), compacted=fewer, vacuumed=table.vacuum(is_dry=True)
-                )
+                _upkeep(name, split, counts.get(name, 0), compacted=fewer, vacuumed=table.vacuum(is_dry=True))
             )
         return upkeeps
 
     def run(self) -> list[Upkeep]:
-        """Do it, table after table. Killed at any moment it has done a part, and can be run again.
+        """Do the upkeep, table after table. It may be killed at any moment and run again.
 
         Raises:
             LeaseHeld: another one is at work.
@@ -99,17 +97,17 @@ class Maintenance:
             self.roll_forward.finish()
             self.roll_forward.uniqueness.require()
             history = History(self.pipeline, self.tables)
-            old = {dropped.table: history.drop(dropped) for dropped in history.droppable()}
-            upkeeps = [self._keep_small(name, table, old.get(name, 0)) for name, table in self._tables()]
+            counts = {old_rows.table: history.drop(old_rows) for old_rows in history.old_rows()}
+            upkeeps = [self._keep_small(name, table, counts.get(name, 0)) for name, table in self._tables()]
             if any(upkeep.compacted for upkeep in upkeeps if upkeep.table in UNIQUE_TABLES):
                 self.roll_forward.uniqueness.require()
             return upkeeps
 
-    def _keep_small(self, name: str, table: TableUpkeep, old: int) -> Upkeep:
-        dropped, kept = self._split(name)
-        if dropped:
-            table.drop_partitions("run_id", list(dropped))
-            self._put_back_what_is_needed(dropped)
+    def _keep_small(self, name: str, table: TableUpkeep, old_rows: int) -> Upkeep:
+        split = self._split_snapshots(name)
+        if split.unneeded_snapshots:
+            table.drop_partitions("run_id", list(split.unneeded_snapshots))
+            self._put_back_what_is_needed(split.unneeded_snapshots)
         fewer, note = 0, None
         try:
             fewer = table.compact() if name not in SNAPSHOT_TABLES else 0
@@ -117,23 +115,23 @@ class Maintenance:
             note = "somebody else was writing to it; it is compacted next time"
         table.checkpoint()
         upkeep = _upkeep(
-            name, dropped, kept, old, compacted=fewer, vacuumed=table.vacuum(is_dry=False), note=note
+            name, split, old_rows, compacted=fewer, vacuumed=table.vacuum(is_dry=False), note=note
         )
         log.info(f"maintain {name}", extra={"pipeline": self.pipeline.name})
         return upkeep
 
-    def _put_back_what_is_needed(self, dropped: Iterable[str]) -> None:
+    def _put_back_what_is_needed(self, dropped_run_ids: Iterable[str]) -> None:
         """Of what was dropped, put back what is needed by now: a restore, a fork or a publish came between
         the choice and the drop.
         """
         lineage = self._lineage()
-        staged = {
+        staged_rows = {
             attempt.run_id: unpack(attempt.ledger_row)[1]
             for attempt in lineage.attempts
             if attempt.ledger_row is not None
         }
-        rows = staged | {row.run_id: row for row in lineage.rows}
-        for run_id in needed(lineage, self._rule, self.clock()) & set(dropped) & rows.keys():
+        rows = staged_rows | {row.run_id: row for row in lineage.rows}
+        for run_id in needed(lineage, self._rule, self.clock()) & set(dropped_run_ids) & rows.keys():
             put_back(self.tables, rows[run_id])
             log.info(
                 "put back what is needed meanwhile", extra={"pipeline": self.pipeline.name, "run_id": run_id}
@@ -159,30 +157,35 @@ class Maintenance:
             for name, folder in self.tables.folders.items()
         ]
 
-    def _split(self, name: str) -> tuple[dict[str, PartitionSize], dict[str, PartitionSize]]:
-        """Of a snapshot table: what is dropped of it and what stays, by run id. Nothing, of another."""
+    def _split_snapshots(self, name: str) -> "_SplitSnapshots":
+        """The snapshots in a table, split by whether anything needs them; none where the table holds none."""
         if name not in SNAPSHOT_TABLES:
-            return {}, {}
+            return _SplitSnapshots({}, {})
         while True:
             version = self.tables["runs"].open().version()
             partitions = TableUpkeep(self.tables[name]).partitions("run_id")
             droppable_runs = set(droppable(partitions, self._lineage(), self._rule, self.clock()))
             if self.tables["runs"].open().version() == version:
-                return {
-                    run_id: partition for run_id, partition in partitions.items() if run_id in droppable_runs
-                }, {
-                    run_id: partition
-                    for run_id, partition in partitions.items()
-                    if run_id not in droppable_runs
-                }
+                return _SplitSnapshots(
+                    {run_id: item for run_id, item in partitions.items() if run_id in droppable_runs},
+                    {run_id: item for run_id, item in partitions.items() if run_id not in droppable_runs},
+                )
 
 
-def _upkeep(
-    name: str, dropped: dict[str, PartitionSize], kept: dict[str, PartitionSize], old: int, **facts: Any
-) -> Upkeep:
-    rows, size = (
-        old + sum(partition.rows for partition in dropped.values()),
-        sum(partition.bytes for partition in dropped.values()),
+class _SplitSnapshots(NamedTuple):
+    """The snapshots of a table by the ids of their runs: those that nothing needs, and the others."""
+
+    unneeded_snapshots: dict[str, PartitionSize]
+    needed_snapshots: dict[str, PartitionSize]
+
+
+def _upkeep(name: str, split: _SplitSnapshots, old_rows: int, **facts: Any) -> Upkeep:
+    """The record of a table that loses the unneeded snapshots of `split` and `old_rows` rows of history."""
+    return Upkeep(
+        name,
+        snapshots=len(split.unneeded_snapshots),
+        rows=old_rows + sum(partition.rows for partition in split.unneeded_snapshots.values()),
+        bytes=sum(partition.bytes for partition in split.unneeded_snapshots.values()),
+        kept=len(split.needed_snapshots) if name in SNAPSHOT_TABLES else None,
+        **facts,
     )
-    is_kept = len(kept) if name in SNAPSHOT_TABLES else None
-    return Upkeep(name, snapshots=len(dropped), rows=rows, bytes=size, kept=is_kept, **facts)

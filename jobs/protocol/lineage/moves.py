@@ -59,7 +59,7 @@ class Moves:
         pipeline: its name.
         tables: its tables.
         roll_forward: how its published table follows.
-        declared: what it is declared with now, and its runs were.
+        declarations: today's and those of its runs.
         version: of the product, recorded in the ledger.
         clock: the wall clock.
     """
@@ -67,7 +67,7 @@ class Moves:
     pipeline: str
     tables: Tables
     roll_forward: RollForward
-    declared: Declarations
+    declarations: Declarations
     version: str
     clock: Callable[[], datetime] = wall_clock
 
@@ -126,11 +126,11 @@ class Moves:
         if to.live == head.live:
             return None
         owner = ledger.snapshot_owner(to)
-        self.declared.refuse_other_rules(owner)
+        self.declarations.refuse_other_rules(owner)
         if owner is not None:
             require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
         row = restore_row(head, to, owner, ledger.start_of(to), self.version)
-        drops_history = self.declared.pipeline.keep_history is not None
+        drops_history = self.declarations.pipeline.keep_history is not None
         with while_history_stays(
             self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history
         ):

@@ -1,8 +1,8 @@
-"""Compares what stands in a pipeline's tables with what the ledger says of it: hashes and counts of each live
-run, and `published` with its corrections and the panes.
+"""The check of a pipeline's tables against its ledger: hashes and counts of each live run, and `published`
+with its corrections and the panes.
 
-Nothing is replayed and nothing written. Rows that somebody has deleted, added or edited are noticed as well
-as damaged files, about which each check goes on to the next one.
+Nothing is replayed and nothing written. Rows that somebody has deleted, added or edited are noticed, and
+damaged files: a check that meets one says so, and the next check goes on.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.protocol.lineage.erasure import erasure_told
+from slackwater.jobs.protocol.lineage.erasure import describe_erasure
 from slackwater.jobs.protocol.lineage.history import horizon_of
 from slackwater.jobs.protocol.publishing.portions import portions
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled_forward_to
@@ -34,7 +34,7 @@ from slackwater.windowing.snapshot import ContentHash
 SNAPSHOT = "window_state, keyed_state, timers, source_progress"
 _READABLE = ("attempts", "validations", "overrides")
 _UNREADABLE = "can't be read"
-_BROKEN = """
+_BROKEN_LINKS = """
     SELECT count(*) AS count FROM (
         SELECT op, revision, old, lag(op) OVER rows_before AS op_before,
             lag(revision) OVER rows_before AS revision_before,
@@ -52,10 +52,10 @@ class TableFact:
 
     Attributes:
         table: the table, or several of which the ledger has one hash.
-        seq: the run, where it is one's.
+        seq: of the run; None where the fact is of no single run.
         what: what is compared.
         recorded, stored: as the ledger (or the table that it follows from) has it, and as it stands.
-        step: how to go on, where the two differ.
+        step: what to do where the two differ.
     """
 
     table: str
@@ -77,7 +77,7 @@ class TableChecks:
     Attributes:
         pipeline: its name.
         tables: its tables.
-        roll_forward: what replaces what in `published`.
+        roll_forward: says which panes replace which in `published`.
         sides: tags of its side outputs.
     """
 
@@ -88,63 +88,46 @@ class TableChecks:
 
     def facts(self) -> Iterator[TableFact]:
         """Everything that can be compared, table by table."""
-        yield from self._told(LEDGER, None, self._uniqueness)
+        yield from self._facts_unless_damaged(LEDGER, None, self._uniqueness)
         runs = self._live_runs()
         complete_runs = self._with_history(runs)
         yield from self._counts("late_events", complete_runs, "rows_late")
         yield from self._counts("quarantine", runs, "rows_quarantined")
         for row in runs:
             if row in complete_runs:
-                yield from self._told("panes", row, partial(self._output, row))
-            yield from self._told(SNAPSHOT, row, partial(self._snapshot, row))
-        yield from self._told(CORRECTIONS, None, self._chains)
-        yield from self._told(PUBLISHED, None, self._by_corrections)
-        yield from self._told(PUBLISHED, None, self._by_panes)
+                yield from self._facts_unless_damaged("panes", row, partial(self._output, row))
+            yield from self._facts_unless_damaged(SNAPSHOT, row, partial(self._snapshot, row))
+        yield from self._facts_unless_damaged(CORRECTIONS, None, self._chains)
+        yield from self._facts_unless_damaged(PUBLISHED, None, self._by_corrections)
+        yield from self._facts_unless_damaged(PUBLISHED, None, self._by_panes)
         for name in _READABLE:
-            yield from self._told(name, None, partial(self._readable, name))
+            yield from self._facts_unless_damaged(name, None, partial(self._readable, name))
 
     def notes(self) -> list[str]:
         """What a reader should know besides: what was erased on purpose."""
-        return [erasure_told(row) for row in self.tables.ledger.erasures()]
+        return [describe_erasure(row) for row in self.tables.ledger.erasures()]
 
-    def _told(
+    def _facts_unless_damaged(
         self, table: str, row: LedgerRow | None, check: Callable[[], list[TableFact]]
     ) -> list[TableFact]:
-        """What a check finds; where a file keeps it from its work, that is what it finds."""
+        """The facts of a check; where it can't read a file, that fact alone."""
         try:
             return check()
         except DamagedFile as error:
-            return [
-                TableFact(
-                    table,
-                    None if row is None else row.seq,
-                    "its files",
-                    "as written",
-                    _UNREADABLE,
-                    explained(error),
-                )
-            ]
+            step = explained(error)
         except SlackwaterError as error:
-            return [
-                TableFact(
-                    table,
-                    None if row is None else row.seq,
-                    "its files",
-                    "as written",
-                    _UNREADABLE,
-                    error.message,
-                )
-            ]
-        except pa.ArrowException as error:  # of a writer that stores a column otherwise
+            step = error.message
+        except pa.ArrowException as error:  # another writer has stored a column with another type
             step = (
                 "Another writer has made a file: RESTORE the table to the version before. "
                 f"({' '.join(str(error).split())})"
             )
-            return [
-                TableFact(
-                    table, None if row is None else row.seq, "its files", "as written", _UNREADABLE, step
-                )
-            ]
+        seq = None if row is None else row.seq
+        return [
+            TableFact(
+                table=table, seq=seq, what="its files", recorded="as written", stored=_UNREADABLE, step=step
+            )
+        ]
 
     def _live_runs(self) -> list[LedgerRow]:
         """The live runs of main and of branches, each once, by seq."""
@@ -163,12 +146,15 @@ class TableChecks:
         )
 
     def _uniqueness(self) -> list[TableFact]:
-        unique, step = (
-            self.roll_forward.uniqueness,
-            f"`slackwater publish {self.pipeline} --rebuild` removes the copies.",
-        )
         return [
-            TableFact(name, None, "rows too many", 0, unique.surplus_of(name), step)
+            TableFact(
+                table=name,
+                seq=None,
+                what="rows too many",
+                recorded=0,
+                stored=self.roll_forward.uniqueness.surplus_of(name),
+                step=f"`slackwater publish {self.pipeline} --rebuild` removes the copies.",
+            )
             for name in (LEDGER, CORRECTIONS, PUBLISHED)
         ]
 
@@ -180,16 +166,18 @@ class TableChecks:
             for rows in folder.files().scan(["run_id"], None, self.roll_forward.portion_rows):
                 for value in rows.column("run_id").value_counts().to_pylist():
                     counts[value["values"]] = counts.get(value["values"], 0) + value["counts"]
-            stored = (
-                (row, getattr(row, count) - remainders.rows(row.run_id, table), counts.get(row.run_id, 0))
-                for row in runs
-            )
             return [
-                TableFact(table, row.seq, count, recorded, present, self._step(row, recorded == present))
-                for row, recorded, present in stored
+                self._fact(
+                    table,
+                    row,
+                    count,
+                    getattr(row, count) - remainders.rows(row.run_id, table),
+                    counts.get(row.run_id, 0),
+                )
+                for row in runs
             ]
 
-        return self._told(table, None, check)
+        return self._facts_unless_damaged(table, None, check)
 
     def _output(self, row: LedgerRow) -> list[TableFact]:
         total = ContentHash()
@@ -199,70 +187,96 @@ class TableChecks:
             files = folder.files(Within.only("run_id", row.run_id))
             for rows in files.scan(names, pc.field("run_id") == row.run_id, self.roll_forward.portion_rows):
                 total.add(name, rows, without=())
-        return [self._compared("panes", row, "output_hash", row.output_hash, str(total))]
+        return [self._fact("panes", row, "output_hash", row.output_hash, str(total))]
 
     def _snapshot(self, row: LedgerRow) -> list[TableFact]:
         """Snapshots that retention has dropped have nothing to compare."""
         if not is_kept(self.tables, row):
             return []
         state = {name: snapshot_files(self.tables, name, row) for name in SNAPSHOT_TABLES}
-        return [
-            self._compared(SNAPSHOT, row, "state_hash", row.state_hash, str(stored_hash(self.tables, state)))
-        ]
+        return [self._fact(SNAPSHOT, row, "state_hash", row.state_hash, str(stored_hash(self.tables, state)))]
 
-    def _compared(self, table: str, row: LedgerRow, what: str, recorded: Any, stored: Any) -> TableFact:
-        return TableFact(table, row.seq, what, recorded, stored, self._step(row, recorded == stored))
-
-    def _step(self, row: LedgerRow, is_equal: bool) -> str:
-        return "" if is_equal else ways_on(self.tables, self.pipeline, row)
+    def _fact(
+        self, table: str, row: LedgerRow, what: str, recorded_value: Any, stored_value: Any
+    ) -> TableFact:
+        """One fact of a run, with the step that mends a difference."""
+        is_equal = recorded_value == stored_value
+        return TableFact(
+            table=table,
+            seq=row.seq,
+            what=what,
+            recorded=recorded_value,
+            stored=stored_value,
+            step="" if is_equal else ways_on(self.tables, self.pipeline, row),
+        )
 
     def _chains(self) -> list[TableFact]:
-        """Every correction goes on from the one before it of its row: from what that made, with the next
-        revision.
+        """The corrections of a row are a chain: the old values of each are the new values of the one before
+        it, and its revision is the next.
         """
-        files, broken = self.tables[CORRECTIONS].files(), 0
+        files, broken_links = self.tables[CORRECTIONS].files(), 0
         unique = self.roll_forward.uniqueness
         for portion in portions([files.actions], self.roll_forward.portion_rows):
             rows = files.read(files.schema.names, portion.where)
             identity = unique.publication.identity_of(rows, "run_id")
             names = ", ".join(f'"__{name}"' for name in identity.column_names)
-            told = pa.table(
+            links = pa.table(
                 {f"__{name}": identity.column(name) for name in identity.column_names}
                 | {name: rows.column(name) for name in ("seq", "op", "revision", "old", "new")}
             )
-            [found] = query(_BROKEN.format(identity=names), corrections=told).to_pylist()
-            broken += found["count"]
+            [row] = query(_BROKEN_LINKS.format(identity=names), corrections=links).to_pylist()
+            broken_links += row["count"]
         step = (
             "Somebody has changed rows there: RESTORE the table to the version before. What `published` "
             "holds is compared below."
         )
         return [
             TableFact(
-                CORRECTIONS, None, "corrections that do not follow from those before them", 0, broken, step
+                table=CORRECTIONS,
+                seq=None,
+                what="corrections that do not follow from those before them",
+                recorded=0,
+                stored=broken_links,
+                step=step,
             )
         ]
 
     def _by_corrections(self) -> list[TableFact]:
-        """`published` as its corrections make it, against what stands there. Where upkeep has dropped
-        history, rows that no correction is about are taken as they stand."""
+        """Compares `published` with the rows that its corrections make. Where upkeep has dropped history,
+        rows without a correction count as they are published.
+        """
         forward, folder = self.roll_forward, self.tables[PUBLISHED]
         table = folder.open()
         files, corrections = folder.files(table=table), self.tables[CORRECTIONS].files()
-        until, right, there = pc.field("seq") <= rolled_forward_to(table), ContentHash(), ContentHash()
-        names, taken = sorted(folder.schema.names), 0 if horizon_of(self.tables) is None else None
+        until, names = pc.field("seq") <= rolled_forward_to(table), sorted(folder.schema.names)
+        rebuilt_hash, published_hash = ContentHash(), ContentHash()
+        # Where history was dropped the rebuilding starts from what is published, else from no rows.
+        has_all_corrections = horizon_of(self.tables) is None
         for portion in portions([files.actions, corrections.actions], forward.portion_rows):
             changes = corrections.read(corrections.schema.names, until & portion.where)
-            standing = files.read(folder.schema.names, portion.where)
-            made = forward.publication.rebuilt(changes, standing.slice(0, taken), forward.names_of(changes))
-            right.add(PUBLISHED, made.select(names), without=())
-            there.add(PUBLISHED, standing.select(names), without=())
+            published_rows = files.read(folder.schema.names, portion.where)
+            base_rows = published_rows.slice(0, 0) if has_all_corrections else published_rows
+            rebuilt_rows = forward.publication.rebuilt(changes, base_rows, forward.names_of(changes))
+            rebuilt_hash.add(PUBLISHED, rebuilt_rows.select(names), without=())
+            published_hash.add(PUBLISHED, published_rows.select(names), without=())
         step = (
             f"`slackwater publish {self.pipeline} --rebuild` makes it what its corrections and the panes say."
         )
-        return [TableFact(PUBLISHED, None, "rows that its corrections make", str(right), str(there), step)]
+        return [
+            TableFact(
+                table=PUBLISHED,
+                seq=None,
+                what="rows that its corrections make",
+                recorded=str(rebuilt_hash),
+                stored=str(published_hash),
+                step=step,
+            )
+        ]
 
     def _by_panes(self) -> list[TableFact]:
-        """Whether what the panes of the live runs say is published, as far as the roll-forward has come."""
+        """Whether `published` holds what the panes of the live runs say; not asked while a roll-forward is
+        open.
+        """
         ledger = self.tables.ledger
         head = ledger.head()
         if head is None or self.roll_forward.pending():
@@ -272,11 +286,20 @@ class TableChecks:
         step = (
             f"`slackwater publish {self.pipeline} --rebuild` corrects it by the panes, once these are right."
         )
-        return [TableFact(PUBLISHED, None, "what the panes of the live runs say", True, not differs, step)]
+        return [
+            TableFact(
+                table=PUBLISHED,
+                seq=None,
+                what="what the panes of the live runs say",
+                recorded=True,
+                stored=not differs,
+                step=step,
+            )
+        ]
 
     def _readable(self, name: str) -> list[TableFact]:
         files = self.tables[name].files()
         count = sum(
             rows.num_rows for rows in files.scan(files.schema.names, None, self.roll_forward.portion_rows)
         )
-        return [TableFact(name, None, "rows of its files", files.rows, count)]
+        return [TableFact(table=name, seq=None, what="rows of its files", recorded=files.rows, stored=count)]

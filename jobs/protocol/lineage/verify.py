@@ -1,7 +1,7 @@
-"""Replays a recorded run from what it was pinned to, and compares what comes out with what the ledger and the
-snapshot say.
+"""The verification: replays a recorded run from its pinned inputs, and compares what comes out with the
+hashes and counts of the ledger, and, where these differ, with the run's rows.
 
-Writes into no table: what tasks must write stands in a scratch folder, which is removed.
+Writes into no table: files that tasks must write stand in a scratch folder, which is removed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
-from slackwater.jobs.protocol.lineage.erasure import erasure_told
+from slackwater.jobs.protocol.lineage.erasure import describe_erasure
 from slackwater.jobs.protocol.lineage.history import horizon_of
-from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded_slice, refuse_vacuumed
 from slackwater.jobs.protocol.staging.evolution import differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
@@ -34,12 +34,12 @@ from slackwater.jobs.tables.schemas import COUNTS, SNAPSHOT_TABLES
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
-_COMPARED = ("panes", *SNAPSHOT_TABLES)
+_COMPARED_TABLES = ("panes", *SNAPSHOT_TABLES)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing compared: what it is, as recorded, and as replayed."""
+    """One value that was compared: its name, and the value as recorded and as replayed."""
 
     what: str
     recorded: Any
@@ -62,7 +62,7 @@ class TableDifference:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a repeated run came to.
+    """The comparison of a run with its repetition.
 
     Attributes:
         row: the recorded run.
@@ -105,12 +105,12 @@ class Verifier:
             CannotRepeat, SnapshotGone: it can't be repeated; with the reason and what is kept.
             NoRuns: there is no such run.
         """
-        stored = self.warehouse.stored_tables(self.pipeline.name)
-        row = stored.ledger.row(seq)
-        self._refuse_erased(stored, row)
-        notes, horizon = self._notes(stored, row), horizon_of(stored)
-        work = recorded_slice(self.pipeline, self.warehouse, stored, row)
-        is_old = horizon is not None and end_of(row) <= end_of(stored.ledger.row(horizon))
+        stored_tables = self.warehouse.stored_tables(self.pipeline.name)
+        row = stored_tables.ledger.row(seq)
+        self._refuse_erased(stored_tables, row)
+        notes, horizon = self._notes(stored_tables, row), horizon_of(stored_tables)
+        work = recorded_slice(self.pipeline, self.warehouse, stored_tables, row)
+        is_old = horizon is not None and end_of(row) <= end_of(stored_tables.ledger.row(horizon))
         if is_old:
             notes += (
                 f"its panes and corrections may be gone: upkeep has dropped history up to run {horizon} "
@@ -137,18 +137,20 @@ class Verifier:
                 ()
                 if is_equal
                 else tuple(
-                    _compare(work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED)
+                    _compare(
+                        work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED_TABLES
+                    )
                 )
             )
         finally:
             _remove(scratch)
         return Verification(row, facts, tables, notes)
 
-    def _refuse_erased(self, stored: Tables, row: LedgerRow) -> None:
-        """Refuse a run of which rows were erased, or of the snapshot that it continued: its result would not
-        be what is left of it.
+    def _refuse_erased(self, stored_tables: Tables, row: LedgerRow) -> None:
+        """Refuse a run where rows of it, or of the snapshot that it continued, were erased: a replay would
+        not give what is left of them.
         """
-        ledger, remainders = stored.ledger, stored.ledger.remainders()
+        ledger, remainders = stored_tables.ledger, stored_tables.ledger.remainders()
         if not remainders.of_runs:
             return
         parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
@@ -158,7 +160,7 @@ class Verifier:
             erasure for erasure in ledger.erasures() if any(item.run_id in run_ids for item in erasure.erased)
         ]
         if by:
-            erasures = "; ".join(map(erasure_told, by))
+            erasures = "; ".join(map(describe_erasure, by))
             raise CannotRepeat(
                 f"{self.pipeline.name}: run {row.seq} can't be repeated, because rows of it, or of the state "
                 f"before it, were erased: {erasures}. `slackwater verify {self.pipeline.name} --tables` "
@@ -166,10 +168,10 @@ class Verifier:
                 seq=row.seq,
             )
 
-    def _notes(self, stored: Tables, row: LedgerRow) -> tuple[str, ...]:
-        """Refuse a run of other declarations; say what else is not as it was."""
+    def _notes(self, stored_tables: Tables, row: LedgerRow) -> tuple[str, ...]:
+        """What else differs between the run and today: its code. Refuses a run of other declarations."""
         if row.kind in RUN_KINDS and row.config_hash != config_hash(self.pipeline):
-            recorded_declaration = declaration_of(stored.attempts, row.run_id)
+            recorded_declaration = declaration_of(stored_tables.attempts, row.run_id)
             meaning = [
                 item
                 for item in differences(recorded_declaration or {}, self.pipeline.describe())
@@ -209,8 +211,8 @@ def _compare(
             *outcome.rows.get(name, []),
             *(_rows_of(f"{scratch}/{name}", path) for path in written_paths),
         ]
-        replayed = stack(parts, schema, row.run_id).drop_columns(["run_id"])
-        difference = _difference(name, recorded_rows, replayed)
+        replayed_rows = stack(parts, schema, row.run_id).drop_columns(["run_id"])
+        difference = _difference(name, recorded_rows, replayed_rows)
         if difference is not None:
             facts.append(difference)
     return facts
@@ -221,18 +223,24 @@ def _rows_of(folder: str, path: str) -> pa.Table:
         return file.read(use_threads=False)
 
 
-def _difference(name: str, recorded: pa.Table, replayed: pa.Table) -> TableDifference | None:
-    gone = query(
-        "SELECT * FROM recorded EXCEPT ALL SELECT * FROM replayed", recorded=recorded, replayed=replayed
+def _difference(name: str, recorded_rows: pa.Table, replayed_rows: pa.Table) -> TableDifference | None:
+    """The rows of the table `name` that only one side has, as multisets; None where there are none."""
+    only_recorded, only_replayed = (
+        query(
+            f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}",
+            recorded=recorded_rows,
+            replayed=replayed_rows,
+        )
+        for one, other in (("recorded", "replayed"), ("replayed", "recorded"))
     )
-    new = query(
-        "SELECT * FROM replayed EXCEPT ALL SELECT * FROM recorded", recorded=recorded, replayed=replayed
-    )
-    if not gone.num_rows and not new.num_rows:
+    if not only_recorded.num_rows and not only_replayed.num_rows:
         return None
-    [example] = (gone if gone.num_rows else new).slice(0, 1).to_pylist()
+    [example] = (only_recorded if only_recorded.num_rows else only_replayed).slice(0, 1).to_pylist()
     return TableDifference(
-        name, gone.num_rows, new.num_rows, {key: value for key, value in example.items() if value is not None}
+        name,
+        only_recorded.num_rows,
+        only_replayed.num_rows,
+        {key: value for key, value in example.items() if value is not None},
     )
 
 

@@ -97,7 +97,7 @@ class Backfill:
     request: BackfillRequest
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
-    progress: Callable[[int, int, str], object] = lambda finished, most, next_slice: None
+    progress: Callable[[int, int, str], object] = lambda finished_slices, most_slices, next_slice: None
     staged_slices: list[StagedSlice] = field(default_factory=list)
     publication: LedgerRow | None = None
     message: str = ""

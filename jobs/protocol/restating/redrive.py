@@ -17,7 +17,7 @@ from slackwater.jobs.engines.source.overrides import row_hashes
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.lineage.recorded import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded_slice, refuse_vacuumed
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
 from slackwater.jobs.protocol.staging.run import wall_clock

@@ -103,23 +103,24 @@ def _fork_point(
 
 
 def _adjustments(
-    requested: Slice, adjusted: Slice, lineage: Slice, run_without_snapshot: LedgerRow | None
+    requested_range: Slice, adjusted_range: Slice, lineage: Slice, run_without_snapshot: LedgerRow | None
 ) -> list[str]:
-    """Why the start and the end of the `requested` range were moved to those of the `adjusted` one."""
+    """Why the start and the end of the `requested_range` were moved to those of the `adjusted_range`."""
     sentences = []
-    if adjusted.from_ms != requested.from_ms:
+    if adjusted_range.from_ms != requested_range.from_ms:
         why = "the last boundary of a slice before it"
-        if adjusted.from_ms == lineage.from_ms > requested.from_ms:
+        if adjusted_range.from_ms == lineage.from_ms > requested_range.from_ms:
             why = "where the lineage begins"
         if run_without_snapshot is not None:
             why = (
                 f"the last boundary with a snapshot; that of run {run_without_snapshot.seq} was removed by "
                 "retention"
             )
-        sentences.append(f"from {iso(requested.from_ms)} moved to {iso(adjusted.from_ms)}, {why}")
-    if adjusted.to_ms != requested.to_ms:
-        why = "where the lineage ends" if adjusted.to_ms == lineage.to_ms else "the next boundary of a slice"
-        sentences.append(f"to {iso(requested.to_ms)} moved to {iso(adjusted.to_ms)}, {why}")
+        sentences.append(f"from {iso(requested_range.from_ms)} moved to {iso(adjusted_range.from_ms)}, {why}")
+    if adjusted_range.to_ms != requested_range.to_ms:
+        is_main_end = adjusted_range.to_ms == lineage.to_ms
+        why = "where the lineage ends" if is_main_end else "the next boundary of a slice"
+        sentences.append(f"to {iso(requested_range.to_ms)} moved to {iso(adjusted_range.to_ms)}, {why}")
     return sentences
 
 

@@ -15,8 +15,8 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.source.pinning import SourceReplaced
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines.code import PipelineCode
-from slackwater.jobs.protocol.lineage.adoption import Adopted, Adoption, OnlyCounted, OtherRows
-from slackwater.jobs.protocol.lineage.recorded import CannotRepeat
+from slackwater.jobs.protocol.lineage.adoption import Adoption, AdoptionResult, OnlyCounted, OtherRows
+from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from tests.jobs.protocol.world import SCHEMA, Event, World, every_hour, perfect
@@ -42,7 +42,7 @@ def values_of(world: World) -> dict[str, int]:
     return {"rows": sum(row["n"] for row in rows), "total": sum(row["total"] for row in rows)}
 
 
-def adopt(world: World, accept: str | None = None) -> Adopted | None:
+def adopt(world: World, accept: str | None = None) -> AdoptionResult | None:
     runner = world.runner()
     tables = runner.prepare().tables
     roll_forward = RollForward.of(world.pipeline, tables, runner.prepare().shape)

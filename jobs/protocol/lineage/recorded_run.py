@@ -1,7 +1,6 @@
-"""A recorded run, opened for a replay from its pinned inputs, or refused with the list of inputs that are
-gone.
+"""Opens a recorded run for a replay from its pinned inputs, or refuses, where one of them is gone.
 
-Its callers use the replay: `verify` compares it, a redrive asks it for its watermarks.
+`verify` compares what the replay gives with the record; a redrive asks it for its watermarks.
 """
 
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
@@ -27,7 +26,9 @@ class CannotRepeat(UsageError):
     """The run can't be repeated: it ran nothing, was declared otherwise, or what it was pinned to is gone."""
 
 
-def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row: LedgerRow) -> SliceReplay:
+def recorded_slice(
+    pipeline: Pipeline, warehouse: Warehouse, stored_tables: Tables, row: LedgerRow
+) -> SliceReplay:
     """The slice of the run `row`, with its recorded pins and the snapshot that it continued.
 
     Raises:
@@ -39,20 +40,20 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
             f"{pipeline.name}: row {row.seq} of the ledger is a {row.kind}, which replays nothing.",
             seq=row.seq,
         )
-    ledger = stored.ledger
+    ledger = stored_tables.ledger
     parent = None if row.parent_seq is None else ledger.row(row.parent_seq)
     owner = None if parent is None else ledger.snapshot_owner(parent)
-    if parent is not None and owner is not None and not is_kept(stored, owner):
-        require_kept(stored, pipeline.name, owner, ledger.live_runs(parent))
-    restated = () if parent is None else newer_reads_since(ledger, parent, owner, pipeline.source.table)
+    if parent is not None and owner is not None and not is_kept(stored_tables, owner):
+        require_kept(stored_tables, pipeline.name, owner, ledger.live_runs(parent))
+    newer_reads = () if parent is None else newer_reads_since(ledger, parent, owner, pipeline.source.table)
     try:
         pins = Pins.of_run(
             pipeline,
             warehouse,
             row,
             owner=owner,
-            newer_reads=restated,
-            overrides=OverridesReader(stored["overrides"]).rows(),
+            newer_reads=newer_reads,
+            overrides=OverridesReader(stored_tables["overrides"]).rows(),
             ledger=ledger,
         )
     except (VersionGone, SourceReplaced) as error:
@@ -63,19 +64,18 @@ def recorded_slice(pipeline: Pipeline, warehouse: Warehouse, stored: Tables, row
     shape = shape_of(pipeline, pins.source.schema)
     tables = warehouse.tables(pipeline.name, shape)
     slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
-    state = {name: snapshot_files(stored, name, owner) for name in SNAPSHOT_TABLES}
-    kind = FinalReplay if row.kind == RowKind.CLOSE else SliceReplay
-    is_of_old = row.format_version < FIRST_FORMAT
-    return kind(
-        pipeline,
-        shape,
-        tables,
-        slice_,
-        to_ms(ledger.start_of(row)),
-        owner,
-        state,
-        pins,
-        creates_windows_again=is_of_old,
+    state = {name: snapshot_files(stored_tables, name, owner) for name in SNAPSHOT_TABLES}
+    replay = FinalReplay if row.kind == RowKind.CLOSE else SliceReplay
+    return replay(
+        pipeline=pipeline,
+        shape=shape,
+        tables=tables,
+        slice=slice_,
+        start_ms=to_ms(ledger.start_of(row)),
+        owner=owner,
+        state=state,
+        pins=pins,
+        creates_windows_again=row.format_version < FIRST_FORMAT,
     )
 
 

@@ -233,7 +233,7 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
     } - {None}
     columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)
     return replace(
-        scan, columns=columns, may_lack=tuple(name for name in judge.pipeline.keys if name not in read)
+        scan, columns=columns, null_checked=tuple(name for name in judge.pipeline.keys if name not in read)
     )
 
 

@@ -1,6 +1,7 @@
-"""The rows of files as tasks read them, a few row groups at once.
+"""Batches of source rows: columns that a task has read from a few row groups of one Parquet file.
 
-A task reads Parquet itself. Where that is impossible (deletion vectors, column mapping) Spark scans instead.
+Tasks read Parquet themselves. Where that is impossible (deletion vectors, column mapping) Spark scans
+instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,15 +23,16 @@ class SourceBatch:
     """Rows of the source as a map task receives them.
 
     Attributes:
-        rows: the wanted columns, or those of them that are wanted of every row.
-        path: the file they stand in; None where Spark scanned.
-        may_hold_unread: whether rows that arrived before the slice, or without an arrival time, are this
-            run's; else an earlier run's.
-        read_to_ms: those that arrived before then, and those without an arrival time, are an earlier run's
-            all the same; None: none are.
-        whole_rows: all wanted columns of the rows at some ascending positions, where `rows` lacks some.
-        statistics: what the file says of a column. Of some columns it may be asked alone, where `rows` lacks
-            them: those are complete.
+        rows: the columns of the scan, or only those that are read of every row.
+        path: the file that they stand in; None where Spark scanned.
+        may_hold_unread: whether rows that arrived before the slice, or without an arrival time, belong to
+            this run; else they belong to an earlier run.
+        read_to_ms: rows that arrived before then, and rows without an arrival time, belong to an earlier run
+            all the same; None: there are none of them.
+        read_full_rows: reads all columns of the scan, of the rows at ascending positions; None where `rows`
+            has them all.
+        statistics: the file's statistics of a column. A column that `rows` lacks and that is only checked for
+            nulls has none.
     """
 
     rows: pa.Table
@@ -41,7 +43,7 @@ class SourceBatch:
     statistics: Callable[[str], ColumnStatistics] | None = None
 
     def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        """All wanted columns of the rows at ascending `positions`."""
+        """All columns of the scan, of the rows at ascending `positions`."""
         return (
             self.rows.take(pa.array(positions))
             if self.read_full_rows is None
@@ -55,8 +57,8 @@ class SourceBatch:
         return self.statistics(name).is_complete
 
     def bounds(self, time: str) -> tuple[int, int]:
-        """Two times, in the column's unit, that all of a column without nulls lie between; of a batch that
-        has rows.
+        """(a lower bound, an upper bound) of a column of times without nulls, in the column's unit; of a
+        batch that has rows.
         """
         extent = None if self.statistics is None else self.statistics(time).bounds
         if extent is not None:
@@ -65,24 +67,25 @@ class SourceBatch:
         return int(values.min()), int(values.max())
 
 
-def read(
+def read_columns(
     uri: str,
     file: InputFile,
     schema: pa.Schema,
     columns: Sequence[str],
+    *,
     row_groups: Sequence[int] | None = None,
     metadata: pq.FileMetaData | None = None,
 ) -> pa.Table:
-    """`columns` of some row groups of one file, in that order, partition columns filled in. `metadata`: the
-    file's, if it was read.
+    """`columns`, in that order, of some row groups of one file (None: of all), partition columns filled in.
+    `metadata` spares reading the file's footer again.
     """
     partition = dict(file.partition)
     data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
         columns_in_file = set(parquet.schema_arrow.names)
-        stored = [name for name in columns if name in columns_in_file and name not in partition]
+        names_to_read = [name for name in columns if name in columns_in_file and name not in partition]
         groups = range(parquet.num_row_groups) if row_groups is None else row_groups
-        table = parquet.read_row_groups(groups, stored, use_threads=False)
+        table = parquet.read_row_groups(groups, names_to_read, use_threads=False)
     arrays = []
     for name in columns:
         kind = schema.field(name).type
@@ -96,6 +99,7 @@ def read(
 
 
 def name_in_files(column: pa.Field) -> str:
-    """The name of a column in files and in the log: its own, or that which Delta has mapped it to."""
-    mapped = (column.metadata or {}).get(b"delta.columnMapping.physicalName")
-    return column.name if mapped is None else mapped.decode()
+    """The name of a column in files and in the log: its own, or the one that Delta's column mapping gives
+    it."""
+    physical_name = (column.metadata or {}).get(b"delta.columnMapping.physicalName")
+    return column.name if physical_name is None else physical_name.decode()

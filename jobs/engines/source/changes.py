@@ -1,10 +1,17 @@
-"""What the commits of a source's log have done to its rows: which files brought new ones, which only hold old
-ones in other files, and which rows are gone.
+"""The history of a source's rows, from the commits of its log: which files brought new rows, which only hold
+old rows that were written again, and which rows are gone.
 
 A commit says of each file that it adds or removes whether that changes the data. It does not say where the
-rows of a rewritten file came from, so the log is played: a compaction hands on what its files held, a
-deletion vector makes another file of the same path, and a file that a RESTORE brings back is the one that it
-was. Knows nothing of arrival times or runs.
+rows of a rewritten file came from, so the log is played, commit by commit, with an account of the files that
+brought each file's rows, its origins:
+
+    version     1           2           3                     4
+    commit      add a, b    add c       compact b, c into d   delete rows of d: remove d, add e
+    origins     a: a                    d: b, c               e: e (with a change of the data)
+                b: b                                          rows lost: those of b and c, by version 4
+
+A deletion vector makes another file of the same path, and a file that a RESTORE brings back is the one that
+it was. Knows nothing of arrival times or runs.
 """
 
 import json
@@ -18,14 +25,13 @@ from slackwater.jobs.tables.delta.log_files import commit_path, empty_commit
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.storage_errors import reads
 
-# Newer than any version: nobody has read a file of which the log does not say when its rows came.
+# Newer than any version, for rows of which the log does not say when they came: no run counts as having read
+# them.
 UNKNOWN = 2**63 - 1
 
 
 class LogicalFile(NamedTuple):
-    """A Parquet file without the rows that its deletion vector hides: the two together are what a commit adds
-    or removes.
-    """
+    """A Parquet file without the rows that its deletion vector hides. Commits add and remove such pairs."""
 
     path: str
     vector: str | None = None
@@ -33,8 +39,8 @@ class LogicalFile(NamedTuple):
 
 Files = frozenset[LogicalFile]
 
-# How many rows a MERGE has inserted and updated, in Spark's words and in delta-rs's.
-_MERGED = (
+# The metrics of a MERGE that count the rows it has inserted and updated, as Spark and as delta-rs call them.
+_MERGE_COUNTS = (
     "numTargetRowsInserted",
     "numTargetRowsUpdated",
     "num_target_rows_inserted",
@@ -44,26 +50,33 @@ _MERGED = (
 
 @dataclass(frozen=True)
 class Commit:
-    """The files that one version has added and removed, and those that it has rewritten without a change of
-    the data; and whether it says that it has deleted rows and done nothing else."""
+    """The files of one commit.
+
+    Attributes:
+        version: the table version that it made.
+        added_files, removed_files: with a change of the data.
+        rewritten_files: removed without a change of the data: their rows stand in `rewrites`.
+        rewrites: added without a change of the data.
+        only_deletes: whether the commit says that it has deleted rows and done nothing else.
+    """
 
     version: int
-    added: Files
-    removed: Files
-    rewritten: Files
+    added_files: Files
+    removed_files: Files
+    rewritten_files: Files
     rewrites: Files
     only_deletes: bool = False
 
     def as_rewrite(self) -> "Commit":
-        """The commit as if the rows that it has deleted had never been there: it only hands on the others in
-        other files.
+        """The commit as if the rows that it has deleted had never been there: it only writes the others
+        again, into other files.
         """
         return replace(
             self,
-            added=frozenset(),
-            removed=frozenset(),
-            rewritten=self.rewritten | self.removed,
-            rewrites=self.rewrites | self.added,
+            added_files=frozenset(),
+            removed_files=frozenset(),
+            rewritten_files=self.rewritten_files | self.removed_files,
+            rewrites=self.rewrites | self.added_files,
         )
 
 
@@ -73,49 +86,51 @@ class Loss:
 
     Attributes:
         path: of the file that held them.
-        brought: the versions that brought those that are still gone; None among them: the table had them
+        added_at: the versions that brought those that are still gone; None among them: the table had them
             before the first commit.
-        listed: the newest version that lists the file; None: the one before the first commit does.
-        removed: the version that took them out.
-        restored: a version by which the others are back, as they were; None: there are none.
+        listed_at: the newest version that lists the file; None: the one before the first commit does.
+        removed_at: the version that took them out.
+        restored_at: a version by which the other rows of the file are back, as they were; None: there are no
+            such rows.
     """
 
     path: str
-    brought: frozenset[int | None]
-    listed: int | None
-    removed: int
-    restored: int | None = None
+    added_at: frozenset[int | None]
+    listed_at: int | None
+    removed_at: int
+    restored_at: int | None = None
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a sequence of commits has come to.
+    """The result of a sequence of commits.
 
     Attributes:
         losses: in the order of the commits.
-        brought: path → the versions that brought rows of a file which stands in the table now and holds new
-            ones; None among them: it holds old rows, too.
+        added_at: path → the versions that brought the rows of a file that is in the table now and holds new
+            rows; None among them: it holds old rows, too.
     """
 
     losses: tuple[Loss, ...]
-    brought: dict[str, frozenset[int | None]]
+    added_at: dict[str, frozenset[int | None]]
 
     def new_files(self, read_at: Iterable[int]) -> dict[str, int]:
         """Paths of files with new rows, and the version that brought them: UNKNOWN for a file of which some
         rows may have been read and others not, where runs have read at the versions `read_at`."""
         versions = sorted(set(read_at))
-        return {path: _as_one(brought, versions) for path, brought in self.brought.items()}
+        return {path: _version_of_all_rows(added_at, versions) for path, added_at in self.added_at.items()}
 
 
-def _as_one(brought: frozenset[int | None], read_at: Sequence[int]) -> int:
-    versions = [version for version in brought if version is not None]
+def _version_of_all_rows(added_at: frozenset[int | None], read_at: Sequence[int]) -> int:
+    """The version at which all rows of a file count as new; UNKNOWN where runs tell them apart."""
+    versions = [version for version in added_at if version is not None]
     least, greatest = min(versions), max(versions)
-    is_mixed = len(versions) < len(brought) or any(least <= version < greatest for version in read_at)
+    is_mixed = len(versions) < len(added_at) or any(least <= version < greatest for version in read_at)
     return UNKNOWN if is_mixed else greatest
 
 
 def commits(uri: str, first: int, last: int) -> list[Commit] | None:
-    """The commits of the versions first … last of the table at `uri`; None where one of them is gone.
+    """The commits of the versions `first` … `last` of the table at `uri`; None where one of them is gone.
 
     Raises:
         LogDamaged: one of them is empty.
@@ -142,7 +157,7 @@ def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
         for kind in ("add", "remove"):
             if kind in action:
                 files[kind, action[kind].get("dataChange", True)].add(_file(action[kind]))
-    added, removed, rewrites, rewritten = (
+    add_files, remove_files, rewrites, rewritten_files = (
         frozenset(files[kind])
         for kind in (("add", True), ("remove", True), ("add", False), ("remove", False))
     )
@@ -150,23 +165,23 @@ def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
         (action["commitInfo"] for action in actions if "commitInfo" in action), {}
     )
     return Commit(
-        version,
-        added - removed,
-        removed - added,
-        rewritten - rewrites,
-        rewrites - rewritten,
-        _only_deletes(commit_info),
+        version=version,
+        added_files=add_files - remove_files,
+        removed_files=remove_files - add_files,
+        rewritten_files=rewritten_files - rewrites,
+        rewrites=rewrites - rewritten_files,
+        only_deletes=_only_deletes(commit_info),
     )
 
 
 def _only_deletes(commit_info: dict[str, Any]) -> bool:
-    """Whether a commit's own information, of Spark or of delta-rs, says that it is a DELETE, or a MERGE of
-    which only deletes came.
+    """Whether a commit's own information, from Spark or delta-rs, says that it is a DELETE, or a MERGE that
+    has only deleted rows.
     """
     if commit_info.get("operation") != "MERGE":
         return commit_info.get("operation") == "DELETE"
     metrics = commit_info.get("operationMetrics") or {}
-    counts = [metrics.get(name) for name in _MERGED]
+    counts = [metrics.get(name) for name in _MERGE_COUNTS]
     return all(value is None or int(value) == 0 for value in counts) and any(
         value is not None for value in counts
     )
@@ -183,91 +198,92 @@ def _file(action: dict[str, Any]) -> LogicalFile:
 
 
 def changes_of(history: Iterable[Commit], erasing: frozenset[int] = frozenset()) -> Changes:
-    """What the commits `history`, oldest first, have come to. Rows that one of the versions `erasing` has
-    deleted count as never there.
+    """The changes that the commits `history`, oldest first, have made. Rows that one of the versions
+    `erasing` has deleted count as never there.
     """
-    replay = _Replay()
+    account = _FileAccount()
     for commit in (item.as_rewrite() if item.version in erasing else item for item in history):
-        replay.rewrite(commit)
-        replay.change(commit)
-    return replay.result()
+        account.rewrite(commit)
+        account.change(commit)
+    return account.result()
 
 
 @dataclass
-class _Replay:
-    """The files of a table, as far as commits have named them.
+class _FileAccount:
+    """The files of a table, as far as the commits played so far have named them.
 
     Attributes:
-        version_of: of each file that a commit has added with a change of the data, which did. A file that is
-            not among them stood in the table before the first commit.
+        version_of: file → the commit that has added it with a change of the data. A file that is not a key
+            was in the table before the first commit.
         origins: of each file that was written without a change of the data, the files that had brought its
             rows.
         rewrites: (files before, files after) of each commit without a change of the data.
-        left: the files that are not in the table any more.
-        removed: (file, version) of each that was removed with a change of the data.
-        restored: the newest version that has brought a file back.
+        absent_files: the files that are not in the table any more.
+        removals: (file, version) of each file that was removed with a change of the data.
+        restored_at: the newest version that has brought a file back.
     """
 
     version_of: dict[LogicalFile, int] = field(default_factory=dict)
     origins: dict[LogicalFile, Files] = field(default_factory=dict)
     rewrites: list[tuple[Files, Files]] = field(default_factory=list)
-    left: set[LogicalFile] = field(default_factory=set)
-    removed: list[tuple[LogicalFile, int]] = field(default_factory=list)
-    restored: int | None = None
+    absent_files: set[LogicalFile] = field(default_factory=set)
+    removals: list[tuple[LogicalFile, int]] = field(default_factory=list)
+    restored_at: int | None = None
 
     def rewrite(self, commit: Commit) -> None:
-        """Take in what a commit does without a change of the data. One that removes nothing only says more of
-        files that are there.
+        """Play the part of a commit that does not change the data. Where it removes no file, it only says
+        more about files that are in the table already.
         """
-        if commit.rewritten:
-            origins = frozenset(origin for file in commit.rewritten for origin in self._origins(file))
+        if commit.rewritten_files:
+            origins = frozenset(origin for file in commit.rewritten_files for origin in self._origins(file))
             self.origins |= dict.fromkeys(commit.rewrites, origins)
-            self.rewrites.append((commit.rewritten, commit.rewrites))
-            self.left |= commit.rewritten
-            self.left -= commit.rewrites
+            self.rewrites.append((commit.rewritten_files, commit.rewrites))
+            self.absent_files |= commit.rewritten_files
+            self.absent_files -= commit.rewrites
 
     def change(self, commit: Commit) -> None:
-        """Take in what a commit does to the data. A file that comes back is the one that it was."""
-        self.removed += [(file, commit.version) for file in sorted(commit.removed, key=repr)]
-        for file in commit.added:
-            if file in self.left:
-                self.restored = commit.version
+        """Play the part of a commit that changes the data. A file that comes back is the one that it was."""
+        self.removals += [(file, commit.version) for file in sorted(commit.removed_files, key=repr)]
+        for file in commit.added_files:
+            if file in self.absent_files:
+                self.restored_at = commit.version
             else:
                 self.version_of[file] = commit.version
-        self.left |= commit.removed
-        self.left -= commit.added
+        self.absent_files |= commit.removed_files
+        self.absent_files -= commit.added_files
 
     def _origins(self, file: LogicalFile) -> Files:
         return self.origins.get(file, frozenset((file,)))
 
-    def _is_known(self, file: LogicalFile) -> bool:
+    def _was_added_by_a_commit(self, file: LogicalFile) -> bool:
         return file in self.version_of or file in self.origins
 
     def result(self) -> Changes:
-        """The losses, and the files that stand in the table now and hold new rows."""
-        standing = {file for file in self.version_of.keys() | self.origins.keys() if file not in self.left}
-        brought = {file.path: frozenset(map(self.version_of.get, self._origins(file))) for file in standing}
-        losses = tuple(self._loss(file, version) for file, version in self.removed)
-        return Changes(losses, {path: versions for path, versions in brought.items() if versions != {None}})
+        """The losses, and the files that are in the table now and hold new rows."""
+        files_in_table = (self.version_of.keys() | self.origins.keys()) - self.absent_files
+        added_at = {
+            file.path: frozenset(map(self.version_of.get, self._origins(file))) for file in files_in_table
+        }
+        losses = tuple(self._loss(file, version) for file, version in self.removals)
+        return Changes(losses, {path: versions for path, versions in added_at.items() if versions != {None}})
 
     def _loss(self, file: LogicalFile, version: int) -> Loss:
-        vanished = self._origins(file) & self._gone
-        restored = self.restored if vanished != self._origins(file) else None
+        lost_origins = self._origins(file) & self._files_with_lost_rows
         return Loss(
-            file.path,
-            frozenset(map(self.version_of.get, vanished)),
-            version - 1 if self._is_known(file) else None,
-            version,
-            restored,
+            path=file.path,
+            added_at=frozenset(map(self.version_of.get, lost_origins)),
+            listed_at=version - 1 if self._was_added_by_a_commit(file) else None,
+            removed_at=version,
+            restored_at=self.restored_at if lost_origins != self._origins(file) else None,
         )
 
     @cached_property
-    def _gone(self) -> set[LogicalFile]:
-        """The files whose rows are not all in the table: neither do they stand in it, nor does all that they
-        were rewritten to.
+    def _files_with_lost_rows(self) -> set[LogicalFile]:
+        """The files whose rows are not all in the table: the file is not, and the files that it was rewritten
+        to are not all in it either.
         """
-        vanished = set(self.left)
+        lost_files = set(self.absent_files)
         for before, after in reversed(self.rewrites):
-            if after and not after & vanished:
-                vanished -= before
-        return vanished
+            if after and not after & lost_files:
+                lost_files -= before
+        return lost_files

@@ -1,5 +1,5 @@
-"""The files of a pinned version of the source: their arrival times by the log's statistics, and how much of
-them a slice reads.
+"""The files of a pinned version of the source: the bounds of their arrival times, from the log's statistics,
+and the fraction of them that a slice reads.
 """
 
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ class InputFile:
         path: relative to the source's folder.
         partition: values of the partition columns, which the file itself lacks.
         rows, bytes: its size; rows is None where the log doesn't say.
-        may_hold_unread: whether rows may stand in it that arrived before the slice, or without an arrival
-            time, and that no run has read.
+        may_hold_unread: whether it may hold rows that no run has read although they arrived before the slice,
+            or without an arrival time.
         read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival
-            time; None: none has.
-        fraction: about how much of it is of the slice, by its least and greatest arrival.
-        share: (number, count): which of so many shares of its row groups is meant.
+            time; None: no restatement has.
+        fraction: about how much of it is in the slice, by its least and greatest arrival.
+        share: (number, count): the part of its row groups that is meant, of `count` parts.
     """
 
     path: str
@@ -36,7 +36,7 @@ class InputFile:
     share: tuple[int, int] = (0, 1)
 
     def shares(self, count: int) -> "list[InputFile]":
-        """The file as so many shares of about equal size; one at least."""
+        """The file as `count` shares of about equal size; at least one."""
         return (
             [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)]
             if count > 1
@@ -45,12 +45,12 @@ class InputFile:
 
 
 class ColumnStatistics(NamedTuple):
-    """What a file says of a column of a batch.
+    """A file's statistics of one column, over the row groups of a batch.
 
     Attributes:
         is_complete: it holds no null.
-        bounds: no value is less than the first or greater than the second; times as integers of the column's
-            unit. None: not known.
+        bounds: (a lower, an upper) bound of its values; times as integers of the column's unit. None: not
+            known.
     """
 
     is_complete: bool
@@ -65,8 +65,8 @@ FIRST_MS = -(2**63)
 
 
 def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
-    """Every file with the least and greatest arrival in it, in microseconds; None where the log doesn't
-    say.
+    """Every file with its least and greatest arrival, in microseconds; None where the log doesn't have them,
+    NOWHERE where no row of it has an arrival time.
     """
     names = [
         name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
@@ -104,13 +104,13 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
 
 
 def fraction_between(bounds: Bounds, low: int, high: int) -> float:
-    """How much of the time between two bounds lies in [low, high)."""
+    """The fraction of the time between two bounds that lies in [low, high)."""
     first, last = bounds
     return max(0, min(high, last + 1) - max(low, first)) / (last + 1 - first)
 
 
 def _numbers(actions: pa.Table, name: str) -> list[int | None]:
-    """A column of the log, times as microseconds; all None where the log has none."""
+    """A column of the log as a list, times as microseconds; all None where the log lacks the column."""
     if name not in actions.column_names:
         return [None] * actions.num_rows
     column = actions.column(name)

@@ -1,7 +1,7 @@
-"""Arrivals that were changed on purpose: a late row that is redriven arrives, for every replay that knows of
-it, when its window was open.
+"""Overrides: arrival times that were changed on purpose. A late row that is redriven gets an arrival at which
+its window was open, in every replay that honours the override.
 
-Which row is meant is told by a hash of its key, times, source partition and order: by all that decides
+An override identifies its row by a hash of its key, times, source partition and order: of all that decides
 whether a row is late.
 """
 
@@ -31,17 +31,15 @@ class MovedArrival(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrides:
-    """The changed arrivals that a run honours, in the order in which they were made: of two for one row the
-    later one counts.
-    """
+    """The changed arrivals that a run honours, oldest first; of two for one row the newer one counts."""
 
     moved_arrivals: tuple[MovedArrival, ...] = ()
 
     def apply(
         self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, is_usable: Booleans
     ) -> tuple[Int64s, Booleans]:
-        """The arrival of each row of the source as this run sees it, and which rows are moved. `known`: rows
-        that have both times.
+        """(the arrival of each row of the source in this run, whether each is moved). `is_usable`: whether
+        each row has both times.
         """
         is_moved = np.zeros(len(arrival), np.bool_)
         if not self.moved_arrivals:
@@ -65,16 +63,16 @@ class Overrides:
 
 
 def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns besides the two times that a row is told by; those that `late_events` would have under
-    another meaning are left out.
+    """The columns besides the two times that identify a row; without those whose names mean something else in
+    `late_events`.
     """
     source = pipeline.source
-    named = (*pipeline.keys, source.source_partition, source.order_by)
+    candidates = (*pipeline.keys, source.source_partition, source.order_by)
     times = {source.event_time, source.arrival_time}
     keys = {name.lower() for name in pipeline.keys}
     names = (
         name
-        for name in named
+        for name in candidates
         if name is not None
         and name not in times
         and (name.lower() in keys or name.lower() not in RESERVED_NAMES)
@@ -85,7 +83,7 @@ def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
 def row_hashes(
     pipeline: Pipeline, rows: pa.Table, arrival: Int64s | Sequence[int], event: Int64s | Sequence[int]
 ) -> list[str]:
-    """SHA-256 of each row as hex; the same of a row of the source and of its row in `late_events`. Times in
+    """SHA-256 of each row as hex; a row of the source and its row in `late_events` have the same. Times are
     milliseconds.
     """
     columns = {name: rows.column(name) for name in identifying_columns(pipeline)}

@@ -1,6 +1,5 @@
-"""A source at one version: what a run reads, and which files of it hold the rows of a slice.
-
-`PinnedSource.why_not_direct` says why a task can't read the files itself.
+"""A source at one version: which of its files hold the rows of a slice, and whether rows that earlier runs
+have read are still there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,7 +54,7 @@ class PinnedSource:
     erasing: frozenset[int] = frozenset()
 
     def without(self, erasing: frozenset[int]) -> "PinnedSource":
-        """The source whose rows that the versions `erasing` have deleted count as never written."""
+        """The same source, of which rows that the versions `erasing` have deleted count as never written."""
         if erasing == self.erasing:
             return self
         other = replace(self, erasing=erasing)
@@ -64,14 +63,14 @@ class PinnedSource:
 
     @cached_property
     def actions(self) -> pa.Table:
-        """Its files as of `slackwater.jobs.tables.delta.stored_files.actions_of`, in path order. Tasks, which
-        know their files, are not sent them.
+        """Its files as `slackwater.jobs.tables.delta.stored_files.actions_of` has them, in path order. They
+        are not pickled: tasks know their files.
         """
         return actions_of(DeltaTable(self.uri, version=self.version)).sort_by("path")
 
     @cached_property
     def _changes_by_version(self) -> "dict[int, Changes | None]":
-        """What `_changes_since` has found out; by the version that it was asked for."""
+        """The results of `_changes_since` so far, by version."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -91,24 +90,33 @@ class PinnedSource:
         newer_reads: Sequence[ReadRange] = (),
         also: Sequence[int] = (),
     ) -> list[InputFile]:
-        """Files that may hold rows of the slice, by partition values and statistics, in path order; and files
-        that the parent run's version
-        `before` lacks (None: it lacks all) and that may hold rows which arrived before the slice, or without
-        an arrival time. `restated` is what live runs have read at versions newer than `before`; rows that
-        arrived in one of the milliseconds `also` are wanted too."""
+        """The files that a run of the slice [from_ms, to_ms) reads, in path order: files that may hold rows
+        of it, by partition values and statistics; and files that the parent run's version `before` lacks and
+        that may hold rows which arrived before the slice, or without an arrival time.
+
+        Args:
+            from_ms, to_ms: the slice.
+            arrival: the column of arrival times.
+            before: the source as the parent run has pinned it; None for the first run, to which all files are
+                new.
+            newer_reads: what live runs have read at versions newer than `before`.
+            also: rows that arrived in these milliseconds are read too.
+        """
         new = None if before is None else self._new_since(before, newer_reads)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
         for file, bounds in files_with_bounds(self.actions, self._name_in_log(arrival)):
             read_ms = None if new is None else read_to(newer_reads, new.get(file.path, UNKNOWN))
-            has_left = bounds is None or (
+            has_unread_arrivals = bounds is None or (
                 bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
             )
-            is_earlier = before is not None and has_left  # a lineage reads nothing from before its start
+            is_earlier = (
+                before is not None and has_unread_arrivals
+            )  # a lineage reads nothing from before its start
             unread = (new is None or file.path in new) and (
                 is_earlier or (file.may_hold_unread and read_ms is None)
             )
-            # The log may cut a time to milliseconds, so the greatest may be up to 999 µs more than it says.
+            # The log may cut times to milliseconds, so the true greatest may be up to 999 µs more.
             in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
             in_slice = in_slice or (
                 bounds is not None
@@ -133,18 +141,18 @@ class PinnedSource:
         read again since. Mere rewrites (compaction) are no change.
 
         Raises:
-            SourceRewritten: it has.
+            SourceRewritten: such rows were changed or removed.
         """
         changes = self._changes_since(before)
         if changes is None:
-            files = self._vanished(before, from_ms, arrival)
+            files = self._missing_files(before, from_ms, arrival)
         else:
-            files = self._lost(changes.losses, before, from_ms, arrival, newer_reads)
+            files = self._files_with_lost_rows(changes.losses, before, from_ms, arrival, newer_reads)
         if files:
             least = None if None in files.values() else min(low for low in files.values() if low is not None)
             raise rewritten(self, before, f"{len(files)} files, e.g. {min(files)}", least)
 
-    def _lost(
+    def _files_with_lost_rows(
         self,
         losses: Iterable[Loss],
         before: "PinnedSource",
@@ -152,22 +160,22 @@ class PinnedSource:
         arrival: str,
         newer_reads: Sequence[ReadRange],
     ) -> dict[str, int | None]:
-        """Paths of files with rows that live runs have read and that are gone, and the earliest arrival in
-        each; None: not known.
+        """Path → earliest arrival of files with rows that live runs have read and that are gone; None: not
+        known.
         """
         files: dict[str, int | None] = {}
-        listed: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
+        files_by_version: dict[int, dict[str, tuple[InputFile, Bounds | None]]] = {}
         for loss in losses:
             if not had_readers(newer_reads, loss):
                 continue
-            version = before.version if loss.listed is None else loss.listed
-            if version not in listed:
+            version = before.version if loss.listed_at is None else loss.listed_at
+            if version not in files_by_version:
                 actions = (before if version == before.version else replace(self, version=version)).actions
-                listed[version] = {
+                files_by_version[version] = {
                     file.path: (file, bounds)
                     for file, bounds in files_with_bounds(actions, self._name_in_log(arrival))
                 }
-            file, bounds = listed[version][loss.path]
+            file, bounds = files_by_version[version][loss.path]
             low, high = (
                 (FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
             )
@@ -175,38 +183,38 @@ class PinnedSource:
                 files[loss.path] = low if bounds is not None and bounds != NOWHERE else None
         return files
 
-    def _vanished(self, before: "PinnedSource", from_ms: int, arrival: str) -> dict[str, int | None]:
-        """As `_lost` where the log is gone: files that are not there any more. Their rows can only stand in
-        files that have come since; if one of those may hold rows that arrived before the slice, none are
-        given: Spark then compares the rows."""
+    def _missing_files(self, before: "PinnedSource", from_ms: int, arrival: str) -> dict[str, int | None]:
+        """As `_files_with_lost_rows` where the log is gone: the files that are not there any more. Their rows
+        can only stand in files that have come since. If one of those may hold rows that arrived before the
+        slice, the result is empty: Spark then compares the rows."""
         column, paths = self._name_in_log(arrival), _paths(before)
         for file, bounds in files_with_bounds(self.actions, column):
             if file.path not in paths and (
                 file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
             ):
                 return {}
-        vanished = paths - _paths(self)
+        missing_paths = paths - _paths(self)
         files: dict[str, int | None] = {}
         for file, bounds in files_with_bounds(before.actions, column):
-            if file.path in vanished and (
+            if file.path in missing_paths and (
                 file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
             ):
                 files[file.path] = None if bounds is None or bounds == NOWHERE else bounds[0] // 1000
         return files
 
     def _name_in_log(self, column: str) -> str:
-        """The name under which the list of files has a column's bounds: where columns are mapped, not the one
-        that users see, unless they are partitioned by it."""
+        """The name of a column in the list of files. Where Delta maps columns, that is the mapped name, but
+        for columns that the table is partitioned by."""
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
         return name_in_files(self.schema.field(column)) if is_mapped else column
 
     def has_log_since(self, before: "PinnedSource") -> bool:
-        """Whether the log still says which rows are gone since `before`."""
+        """Whether the log still has all commits since `before`."""
         return self._changes_since(before) is not None
 
     def is_certain_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> bool:
-        """Whether the log still says of each file whether its rows are new since `before` or old, to runs
-        that have read as `restated`.
+        """Whether the log still tells for each file whether its rows are new since `before`, for runs that
+        have read `newer_reads`.
         """
         changes = self._changes_since(before)
         return (
@@ -215,14 +223,14 @@ class PinnedSource:
         )
 
     def added_since(self, before: "PinnedSource", read_at: Iterable[int] = ()) -> dict[str, int] | None:
-        """Paths of files that brought new rows since `before`, and the version that did; None where the log
-        does not say it any more, or not for each of the versions `read_at` whether it had the rows."""
+        """Path → version of the files that brought new rows since `before`. None where the log does not tell
+        any more, or can't tell for each of the versions `read_at` whether it had the rows."""
         changes = self._changes_since(before)
-        added = None if changes is None else changes.new_files(read_at)
-        return None if added is None or UNKNOWN in added.values() else added
+        new_files = None if changes is None else changes.new_files(read_at)
+        return None if new_files is None or UNKNOWN in new_files.values() else new_files
 
     def names_at(self, version: int) -> dict[str, str | None]:
-        """The columns, and what each was called at another version; None where it was not there."""
+        """Column → its name at another version; None where that version lacks it."""
         names = {
             name_in_files(column): column.name
             for column in pa.schema(DeltaTable(self.uri, version=version).schema())
@@ -230,15 +238,16 @@ class PinnedSource:
         return {column.name: names.get(name_in_files(column)) for column in self.schema}
 
     def _new_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> dict[str, int]:
-        """Paths of files that may hold rows which `before` lacks, and the version that brought each; where
-        the log is gone, all that `before` did not have."""
+        """Path → version of the files that may hold rows which `before` lacks; where the log is gone, all
+        files that `before` did not have."""
         changes = self._changes_since(before)
         if changes is not None:
             return changes.new_files(item.version for item in newer_reads)
         return dict.fromkeys(_paths(self) - _paths(before), UNKNOWN)
 
     def _changes_since(self, before: "PinnedSource") -> Changes | None:
-        """What the commits after `before` have done to the rows; None where the log can't say it any more."""
+        """The changes that the commits after `before` have made; None where one of them is gone from the
+        log."""
         changes_known = self._changes_by_version
         if before.version not in changes_known:
             history = commits(self.uri, before.version + 1, self.version)

@@ -1,5 +1,5 @@
-"""Pins the newest version of the source, or one that the ledger names, and refuses a table that took the
-source's place.
+"""Opens a source at its newest version, or at one that the ledger names, and refuses another table that has
+taken its place.
 """
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ class VersionGone(PermanentError):
 
 
 class SourceReplaced(UsageError):
-    """Another table stands where the one stood that runs have read. Facts: uri, table_id, read_id."""
+    """The table at the source's place is not the one that runs have read. Facts: uri, table_id, read_id."""
 
 
 def pin(
@@ -40,16 +40,16 @@ def pin(
         VersionGone: it has no such version any more.
         SourceReplaced: another table stands there.
     """
-    table = _opened(source, uri)
+    table = _open_source(source, uri)
     if version is not None:
         newest_id = str(table.metadata().id)
         try:
-            table = _moved_to(source, uri, table, version)
+            table = _load_version(source, uri, table, version)
         except VersionGone:
             _refuse_other(source, uri, newest_id, table_id)
             raise
     _refuse_other(source, uri, str(table.metadata().id), table_id)
-    return _pinned(source, uri, table)
+    return _pin_loaded(source, uri, table)
 
 
 def pin_both(
@@ -58,11 +58,11 @@ def pin_both(
     """(the source at its newest version, the source at `version`), both versions of the table `table_id`;
     raising as `pin`.
     """
-    table = _opened(source, uri, since=version)
+    table = _open_source(source, uri, since=version)
     _refuse_other(source, uri, str(table.metadata().id), table_id)
-    newest = _pinned(source, uri, table)
-    return newest, newest if version == newest.version else _pinned(
-        source, uri, _moved_to(source, uri, table, version)
+    newest = _pin_loaded(source, uri, table)
+    return newest, newest if version == newest.version else _pin_loaded(
+        source, uri, _load_version(source, uri, table, version)
     )
 
 
@@ -78,12 +78,12 @@ def _refuse_other(source: DeltaSource, uri: str, found_id: str, expected_id: str
         )
 
 
-def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTable:
-    """The source as of now. `since`: a version up to which its log was looked through before."""
+def _open_source(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTable:
+    """The source at its newest version. Commits up to the version `since` were checked before."""
     try:
         table = DeltaTable(uri)
     except (DeltaError, OSError) as error:
-        if (failure := not_readable(uri, error) or _lost_file(uri, error)) is not None:
+        if (failure := not_readable(uri, error) or _damage_of(uri, error)) is not None:
             raise failure from error
         raise NotADeltaTable(
             f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first "
@@ -96,12 +96,12 @@ def _opened(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTab
     return table
 
 
-def _lost_file(uri: str, error: Exception) -> LogDamaged | None:
+def _damage_of(uri: str, error: Exception) -> LogDamaged | None:
     with reads(uri):
         return None if isinstance(error, TableNotFoundError) else damage(filesystem(uri), uri)
 
 
-def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:
+def _load_version(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:
     try:
         table.load_as_version(version)
     except (DeltaError, OSError) as error:
@@ -117,7 +117,7 @@ def _moved_to(source: DeltaSource, uri: str, table: DeltaTable, version: int) ->
     return table
 
 
-def _pinned(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
+def _pin_loaded(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
     features, metadata = set(table.protocol().reader_features or ()), table.metadata()
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     actions = actions_of(table)
@@ -136,6 +136,10 @@ def _pinned(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
         ),
     )
     why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
-    pinned = PinnedSource(uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id))
-    vars(pinned)["actions"] = actions.sort_by("path")  # else the table would be opened again for them
-    return pinned
+    source_at_version = PinnedSource(
+        uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id)
+    )
+    vars(source_at_version)["actions"] = actions.sort_by(
+        "path"
+    )  # else the table would be opened again for them
+    return source_at_version

@@ -1,7 +1,7 @@
-"""Files of the source piece by piece: a few row groups at once, so that a task's memory does not grow with
-the file, and of single rows only the row groups that hold them.
+"""Files of the source, read in pieces of a few row groups, so that a task's memory does not grow with the
+file; and single rows, for which only the row groups that hold them are read.
 
-Which files there are, and what a row means, is decided elsewhere.
+`pinned_source` chooses the files, `rows.judge` judges the rows.
 """
 
 import itertools
@@ -14,21 +14,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.source.batches import SourceBatch, read
+from slackwater.jobs.engines.source.batches import SourceBatch, read_columns
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
 from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.windowing.times import floor_to_ms
 
-ROWS_AT_ONCE = (
-    1_000_000  # a larger batch takes longer for each row: its columns do not stay near the processor
-)
+ROWS_AT_ONCE = 1_000_000  # in a larger batch each row takes longer: its columns outgrow the caches
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The arrivals that are wanted: those in [from_ms, to_ms), and in the milliseconds `also`; of files that
-    may hold unread rows also earlier ones, and rows without one."""
+    """The arrivals that a scan reads: those in [from_ms, to_ms) and in the milliseconds `also`; in files that
+    may hold unread rows also earlier ones, and rows without an arrival time."""
 
     column: str
     from_ms: int
@@ -36,8 +34,8 @@ class Arrivals:
     also: tuple[int, ...] = ()
 
     def may_be_in(self, statistics: ColumnStatistics, unit: str, earlier: bool) -> bool:
-        """Whether rows of which the file says this may be wanted; `earlier`: whether they may be unread
-        ones.
+        """Whether row groups with these statistics may hold such rows. `earlier`: whether the file may hold
+        unread rows.
         """
         if statistics.bounds is None or (earlier and not statistics.is_complete):
             return True
@@ -68,26 +66,44 @@ class SourceFile:
         self,
         columns: Sequence[str],
         first: Sequence[str] | None,
-        may_lack: Sequence[str] = (),
+        null_checked: Sequence[str] = (),
         rows_at_once: int = ROWS_AT_ONCE,
         arrivals: Arrivals | None = None,
     ) -> Iterator[SourceBatch]:
-        """The file's share in pieces of whole row groups, about `rows_at_once` rows each, of those that may
-        hold `arrivals` (None: all). Of every row the columns `first` are read (None: all); the rest of
-        `columns` when they are asked for. Those in `may_lack` are not, where the file says that they hold no
-        null."""
+        """The file's share in batches of whole row groups, about `rows_at_once` rows each.
+
+        Args:
+            columns: of the scan.
+            first: of these the columns that are read of every row; the others are read for single rows, by
+                `SourceBatch.full_rows`. None: all.
+            null_checked: columns of which only the null mask is read, and not even that where the file says
+                that they hold no null.
+            rows_at_once: see above.
+            arrivals: row groups that can't hold any of these are left out; None: none is.
+        """
         file = self.file
-        for groups in self._pieces(self._shared(self._wanted(arrivals)), rows_at_once):
+        for groups in self._pieces(self._groups_of_share(self._groups_with_arrivals(arrivals)), rows_at_once):
             statistics = _Statistics(self, groups)
-            lacked = {name for name in may_lack if statistics(name).is_complete}
-            eager = tuple(name for name in columns if (first is None or name in first) and name not in lacked)
-            rows = read(self.uri, file, self.schema, eager, groups, self._metadata)
-            whole_rows = None if len(eager) == len(columns) else _WholeRows(self, tuple(columns), groups)
-            yield SourceBatch(rows, file.path, file.may_hold_unread, file.read_to_ms, whole_rows, statistics)
+            complete_columns = {name for name in null_checked if statistics(name).is_complete}
+            eager = tuple(
+                name for name in columns if (first is None or name in first) and name not in complete_columns
+            )
+            rows = read_columns(
+                self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
+            )
+            full_rows = None if len(eager) == len(columns) else _FullRows(self, tuple(columns), groups)
+            yield SourceBatch(
+                rows=rows,
+                path=file.path,
+                may_hold_unread=file.may_hold_unread,
+                read_to_ms=file.read_to_ms,
+                read_full_rows=full_rows,
+                statistics=statistics,
+            )
 
     def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
-        """What the footer says of a column in these row groups; nothing of partition columns, whose values
-        stand in the log.
+        """The footer's statistics of a column over these row groups; none of partition columns, whose values
+        are in the log.
         """
         place = None if name in dict(self.file.partition) else self._places.get(name)
         chunks = (
@@ -98,7 +114,7 @@ class SourceFile:
         if not chunks or any(chunk is None for chunk in chunks):
             return ColumnStatistics(False, None)
         is_complete = all(chunk.has_null_count and chunk.null_count == 0 for chunk in chunks)
-        if not self._is_stored_as_read(name) or not all(chunk.has_min_max for chunk in chunks):
+        if not self._has_same_unit(name) or not all(chunk.has_min_max for chunk in chunks):
             return ColumnStatistics(is_complete, None)
         return ColumnStatistics(
             is_complete, (min(chunk.min_raw for chunk in chunks), max(chunk.max_raw for chunk in chunks))
@@ -106,24 +122,27 @@ class SourceFile:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """Where in a row group each column is."""
+        """The position of each column in a row group."""
         return {
             self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)
         }
 
     @cached_property
-    def _stored(self) -> pa.Schema:
+    def _file_schema(self) -> pa.Schema:
         return self._metadata.schema.to_arrow_schema()
 
-    def _is_stored_as_read(self, name: str) -> bool:
-        """Whether a column's bounds are integers that mean in the file what they do in a batch."""
-        stored, read_as = self._stored.field(name).type, self.schema.field(name).type
+    def _has_same_unit(self, name: str) -> bool:
+        """Whether a column holds times of the same unit in the file and in a batch, so that its bounds are
+        the same integers."""
+        kind_in_file, kind_as_read = self._file_schema.field(name).type, self.schema.field(name).type
         return (
-            pa.types.is_timestamp(stored) and pa.types.is_timestamp(read_as) and stored.unit == read_as.unit
+            pa.types.is_timestamp(kind_in_file)
+            and pa.types.is_timestamp(kind_as_read)
+            and kind_in_file.unit == kind_as_read.unit
         )
 
-    def _wanted(self, arrivals: Arrivals | None) -> list[int]:
-        """The row groups that may hold such rows."""
+    def _groups_with_arrivals(self, arrivals: Arrivals | None) -> list[int]:
+        """The row groups that may hold such arrivals; None: all that have rows."""
         groups = [number for number, size in enumerate(self._sizes) if size]
         if arrivals is None:
             return groups
@@ -134,8 +153,8 @@ class SourceFile:
             if arrivals.may_be_in(self.statistics(arrivals.column, [group]), unit, earlier)
         ]
 
-    def _shared(self, groups: list[int]) -> list[int]:
-        """Of row groups those of the file's share: each is of the one in which its middle row lies."""
+    def _groups_of_share(self, groups: list[int]) -> list[int]:
+        """The row groups of the file's share: each belongs to the share in which its middle row lies."""
         number, count = self.file.share
         ends = list(itertools.accumulate(self._sizes[group] for group in groups))
         middles = (2 * end - self._sizes[group] for group, end in zip(groups, ends, strict=True))
@@ -164,20 +183,25 @@ class SourceFile:
         """`columns` of the rows at ascending `positions`, counted from the first of `groups`."""
         ends = np.cumsum([self._sizes[number] for number in groups])
         owners = np.searchsorted(ends, positions, side="right")
-        used = np.unique(owners)
-        sizes = np.array([self._sizes[groups[owner]] for owner in used], np.int64)
-        shifts = np.cumsum(sizes) - sizes  # where each used row group begins in what is read
-        table = read(
-            self.uri, self.file, self.schema, columns, [groups[owner] for owner in used], self._metadata
+        read_positions = np.unique(owners)
+        sizes = np.array([self._sizes[groups[owner]] for owner in read_positions], np.int64)
+        shifts = np.cumsum(sizes) - sizes  # where each of them begins in the table that is read
+        table = read_columns(
+            self.uri,
+            self.file,
+            self.schema,
+            columns,
+            row_groups=[groups[owner] for owner in read_positions],
+            metadata=self._metadata,
         )
-        begins = ends[used] - sizes
-        place = np.searchsorted(used, owners)
+        begins = ends[read_positions] - sizes
+        place = np.searchsorted(read_positions, owners)
         return table.take(pa.array(positions - begins[place] + shifts[place]))
 
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Statistics of the columns of one batch."""
+    """Column → its statistics in the row groups of one batch."""
 
     file: SourceFile
     groups: list[int]
@@ -187,8 +211,8 @@ class _Statistics:
 
 
 @dataclass(frozen=True)
-class _WholeRows:
-    """Reads whole rows of one batch."""
+class _FullRows:
+    """Positions → those rows of one batch, with all columns of the scan."""
 
     file: SourceFile
     columns: tuple[str, ...]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.rows.judge import in_milliseconds
-from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.errors import RejectedError, UsageError
@@ -182,7 +182,7 @@ class Adoption:
         column_list = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
         tallies: dict[int, RowTally] = {}
         for file in source.files(int(bounds[0]), int(bounds[-1]), arrival, None):
-            rows = read(source.uri, file, source.schema, names)
+            rows = read_columns(source.uri, file, source.schema, names)
             times, is_undated = in_milliseconds(rows.column(arrival))
             places = np.searchsorted(bounds, times, side="right") - 1
             places[(places < 0) | (places >= len(live))] = _OUTSIDE

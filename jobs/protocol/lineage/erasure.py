@@ -225,14 +225,14 @@ class Erasure:
         unrecorded_deletions = [
             item
             for item in _newest_commits(newest, read_versions)
-            if item.removed and item.only_deletes and item.version not in recorded_versions
+            if item.removed_files and item.only_deletes and item.version not in recorded_versions
         ]
         return [
             Input(
                 table=source.table,
                 table_id=newest.table_id,
                 version=item.version,
-                files=len(item.removed),
+                files=len(item.removed_files),
                 rows=0,
                 bytes=0,
             )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.rows.judge import in_milliseconds
-from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
@@ -136,7 +136,7 @@ def _rows_of_range(
     columns = tuple(dict.fromkeys((*inputs.pipeline.keys, declaration.event_time, declaration.arrival_time)))
     arrivals, points = [np.zeros(0, np.int64)], []
     for file in {file.path: file for of_slice in files for file in of_slice}.values():
-        rows = read(source.uri, file, source.schema, columns)
+        rows = read_columns(source.uri, file, source.schema, columns)
         times, is_undated = in_milliseconds(rows.column(declaration.arrival_time))
         is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
         arrivals.append(times[is_inside])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.replaying.task_memory import estimate_mb
 from slackwater.jobs.engines.rows.judge import in_milliseconds
-from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.transport.in_process import Transport
@@ -216,6 +216,8 @@ def _arrivals(pipeline: Pipeline, source: PinnedSource, from_ms: int, to_ms: int
     column = pipeline.source.arrival_time
     parts = [np.zeros(0, np.int64)]
     for file in source.files(from_ms, to_ms, column, None):
-        times, is_undated = in_milliseconds(read(source.uri, file, source.schema, (column,)).column(column))
+        times, is_undated = in_milliseconds(
+            read_columns(source.uri, file, source.schema, (column,)).column(column)
+        )
         parts.append(times[~is_undated & (times >= from_ms) & (times < to_ms)])
     return np.sort(np.concatenate(parts))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.jobs.engines.rows.judge import in_milliseconds
-from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
@@ -148,7 +148,9 @@ def find_stragglers(
 
 def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:
     """The arrivals of a file's rows in milliseconds, floored, and the number of rows without one."""
-    times, is_undated = in_milliseconds(read(source.uri, file, source.schema, (arrival,)).column(arrival))
+    times, is_undated = in_milliseconds(
+        read_columns(source.uri, file, source.schema, (arrival,)).column(arrival)
+    )
     return times[~is_undated], int(is_undated.sum())
 
 

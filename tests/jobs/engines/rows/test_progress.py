@@ -221,7 +221,7 @@ def pass_over(
     source = PinnedSource("", 0, pa.schema([]), None)
     scan = SliceScan(source, (), names, "a", 0, 1, 0, overrides=overrides or Overrides())
     narrow = scan_of_pass(scan, Judge.of(pipeline, scan))
-    return narrow.columns, narrow.may_lack
+    return narrow.columns, narrow.null_checked
 
 
 def test_the_pass_reads_times_partition_and_condition_and_asks_whether_keys_are_null() -> None:

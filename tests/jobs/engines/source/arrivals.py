@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import DeltaSource
@@ -47,7 +47,7 @@ def rows_read(
     """Row numbers that lie in the slice, and those without an arrival time that are this run's to tell."""
     inside, without = [], []
     for file in source.files(ms(low), ms(high), "a", before):
-        for row in read(source.uri, file, source.schema, ("a", "row")).to_pylist():
+        for row in read_columns(source.uri, file, source.schema, ("a", "row")).to_pylist():
             if row["a"] is None:
                 without += [row["row"]] if file.may_hold_unread else []
             elif low <= to_datetime(ms(row["a"])) < high:

@@ -103,7 +103,7 @@ def test_what_a_live_run_has_read_of_a_removed_file_is_never_overlooked(
     rows = [Row(arrival, added or 0, removed) for arrival in range(low, high + 1)]
     found = readers(rows, runs)
     rests = any(run.version < removed for row in rows for run in found[row])
-    told = was_read(newer_reads, low, high, added=added, removed=removed, read_ms=end)
+    told = was_read(newer_reads, low, high, added_at=added, removed_at=removed, read_ms=end)
     assert told or not rests
     if not newer_reads:
         assert told == rests, "without a restatement it is exact"
@@ -111,11 +111,11 @@ def test_what_a_live_run_has_read_of_a_removed_file_is_never_overlooked(
 
 def test_a_file_that_was_restated_as_a_whole_rests_on_nothing_any_more() -> None:
     newer_reads = [ReadRange(10, 20, 7), ReadRange(20, 30, 8)]
-    assert not was_read(newer_reads, 12, 29, added=None, removed=6, read_ms=50)
-    assert was_read(newer_reads, 12, 30, added=None, removed=6, read_ms=50), (
+    assert not was_read(newer_reads, 12, 29, added_at=None, removed_at=6, read_ms=50)
+    assert was_read(newer_reads, 12, 30, added_at=None, removed_at=6, read_ms=50), (
         "its last row arrived in a slice that was not restated"
     )
-    assert was_read(newer_reads, 9, 12, added=None, removed=6, read_ms=50)
-    assert was_read(newer_reads, 12, 29, added=None, removed=8, read_ms=50), (
+    assert was_read(newer_reads, 9, 12, added_at=None, removed_at=6, read_ms=50)
+    assert was_read(newer_reads, 12, 29, added_at=None, removed_at=8, read_ms=50), (
         "the first of the two slices was restated before the file was removed"
     )

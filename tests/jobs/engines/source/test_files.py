@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.source.batches import read
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
@@ -123,9 +123,9 @@ class TestPruning:
     def test_a_table_partitioned_by_the_arrival_itself_is_pruned_by_it(self, tmp_path: Path) -> None:
         source = commit(tmp_path, {1: after(1), 2: after(2), 3: None}, partition_by=["a"])
         chosen = source.files(ms(after(1)), ms(after(2)), "a", source)
-        assert [read(source.uri, file, source.schema, ("row", "a")).to_pylist() for file in chosen] == [
-            [{"row": 1, "a": after(1)}]
-        ]
+        assert [
+            read_columns(source.uri, file, source.schema, ("row", "a")).to_pylist() for file in chosen
+        ] == [[{"row": 1, "a": after(1)}]]
 
     def test_a_greatest_arrival_that_the_log_cuts_to_milliseconds_loses_no_row(self, tmp_path: Path) -> None:
         late = after(1) + 1500 * MICROSECOND
@@ -197,7 +197,7 @@ class TestRowsThatComeAfterTheirSlice:
         return sorted(
             row
             for file in files
-            for row in read(source.uri, file, source.schema, ("row",)).column("row").to_pylist()
+            for row in read_columns(source.uri, file, source.schema, ("row",)).column("row").to_pylist()
         )
 
     def test_their_files_are_read_by_the_next_run_and_no_later_one(self, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ class TestRowsThatComeAfterTheirSlice:
         newer_reads = [ReadRange(ms(after(0)), ms(after(24)), seen.version)]
         files = later.files(ms(after(48)), ms(after(72)), "a", before, newer_reads=newer_reads)
         assert [
-            (read(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms)
+            (read_columns(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms)
             for file in files
         ] == [([4, 5], None)]
         wider = commit(tmp_path, {6: after(5), 7: after(30), 8: None})
@@ -276,7 +276,7 @@ class TestReadingAFile:
         return [
             row
             for file in source.files(0, 2**50, "a", None)
-            for row in read(source.uri, file, source.schema, columns).to_pylist()
+            for row in read_columns(source.uri, file, source.schema, columns).to_pylist()
         ]
 
     def test_columns_come_in_the_order_asked_partition_columns_filled_in(self, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ class TestReadingAFile:
             {"day": date(2013, 1, 2), "row": 2},
         ]
         [file, _] = source.files(0, 2**50, "a", None)
-        assert read(source.uri, file, source.schema, ("row", "day")).schema.equals(
+        assert read_columns(source.uri, file, source.schema, ("row", "day")).schema.equals(
             pa.schema([("row", pa.int64()), ("day", pa.date32())])
         )
 

@@ -54,8 +54,8 @@ def file_of(folder: Path, stored: pa.Table, schema: pa.Schema, **options: Any) -
 
 def test_a_column_of_which_only_nulls_matter_is_read_where_the_file_may_hold_some(tmp_path: Path) -> None:
     stored = pa.table({"a": [1, 2, 3, 4, 5, 6], "b": ["u", "v", "w", None, "y", "z"]})
-    names, may_lack = SCHEMA.names, ("a", "b", "day", "new")
-    pieces = list(file_of(tmp_path, stored, SCHEMA).batches(names, None, may_lack, 3))
+    names, null_checked = SCHEMA.names, ("a", "b", "day", "new")
+    pieces = list(file_of(tmp_path, stored, SCHEMA).batches(names, None, null_checked, 3))
     assert [piece.rows.column_names for piece in pieces] == [["day", "new"], ["day", "b", "new"]]
     assert [[piece.is_complete(name) for name in names] for piece in pieces] == [
         [True, True, True, False],
@@ -65,7 +65,7 @@ def test_a_column_of_which_only_nulls_matter_is_read_where_the_file_may_hold_som
         {"a": 4, "day": "x", "b": None, "new": None},
         {"a": 6, "day": "x", "b": "z", "new": None},
     ]
-    [untold] = file_of(tmp_path, stored, SCHEMA, write_statistics=False).batches(names, None, may_lack)
+    [untold] = file_of(tmp_path, stored, SCHEMA, write_statistics=False).batches(names, None, null_checked)
     assert untold.rows.column_names == names
     assert [untold.is_complete(name) for name in names] == [True, True, False, False]
 

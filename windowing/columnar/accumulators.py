@@ -1,7 +1,7 @@
-"""What a kernel asks of the accumulators of windows, whatever they are made of.
+"""The interface of accumulators to the kernels: rows that are taken, joined and combined.
 
-A kernel decides which rows of them belong together; only their owner knows how two of them combine. The
-engines bring Arrow columns of a pipeline's aggregates, tests bring sets of elements.
+A kernel decides which rows are combined; the implementation knows how. The columnar engine brings Arrow
+columns of a pipeline's aggregates, tests bring sets of elements.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Accumulators_ = TypeVar("Accumulators_", bound="Accumulators")
 
 
 class Accumulators(Protocol):
-    """Accumulators, one a row; each method gives new ones and leaves these as they are."""
+    """A column of accumulators, one for each row. Methods return new columns and change none."""
 
     def take(self: Accumulators_, rows: Longs | slice) -> Accumulators_:
-        """Those rows, in that order; a row may be taken more than once."""
+        """The accumulators of these rows, in this order; a row may occur more than once."""
 
     def join(self: Accumulators_, others: Sequence[Accumulators_]) -> Accumulators_:
-        """These rows, and behind them those of the others."""
+        """These rows followed by the rows of the others."""
 
     def combine(self: Accumulators_, groups: Groups) -> Accumulators_:
-        """A row a group: all rows of the group as one accumulator."""
+        """One row for each group: its rows combined."""
 
     def combine_spans(self: Accumulators_, spans: Spans) -> Accumulators_:
-        """A row a span: all rows of the span as one accumulator."""
+        """One row for each span: its rows combined."""
 
     def running(self: Accumulators_, starts: Longs) -> Accumulators_:
         """Each row combined with the rows before it in its run; run i begins at row starts[i], the first at

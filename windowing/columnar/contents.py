@@ -1,6 +1,7 @@
-"""Which rows of accumulators make up the contents of each firing and of each open window.
+"""The contents of firings and open windows, described by the rows of accumulators that make them up.
 
-Kernels that decide first and combine afterwards describe contents by row numbers; `combined` makes them.
+A kernel decides all firings first, by row numbers; `combine_contents` combines the accumulators afterwards,
+all at once.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ A = TypeVar("A", bound=Accumulators)
 
 
 class Contents(NamedTuple):
-    """Contents 0 to m - 1, each the accumulators of some rows combined; the same row may be part of several.
+    """Contents 0 to m - 1: each combines the accumulators of some rows; a row may be part of several
+    contents.
 
-    The first `groups.size` are combinations of the rows of a group. The others are running totals: of
-    `running_rows`, which stand in runs, combine each row with those before it in its run, and take those at
-    `picks`.
+    The first `groups.size` contents combine the rows of one group each. The others are running totals: each
+    row of `running_rows` combined with the rows before it in its run, as far as its position is in `picks`.
+
+        running_rows    a    b    c  │  d    e        two runs
+        running totals  a    ab   abc│  d    de
+        picks                ↑    ↑          ↑        contents ab, abc, de
 
     Attributes:
         rows: int64[n], the rows to combine; row i belongs to group `groups.codes[i]`.
@@ -40,8 +45,8 @@ class Contents(NamedTuple):
         return self.groups.size + len(self.picks)
 
 
-def combined(contents: Contents, accumulators: A) -> A:
+def combine_contents(contents: Contents, accumulators: A) -> A:
     """The accumulators of every contents, in their order, from those of the rows that make them up."""
-    grouped = accumulators.take(contents.rows).combine(contents.groups)
+    group_accumulators = accumulators.take(contents.rows).combine(contents.groups)
     totals = accumulators.take(contents.running_rows).running(contents.running_starts).take(contents.picks)
-    return grouped.join([totals])
+    return group_accumulators.join([totals])

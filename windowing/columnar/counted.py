@@ -1,8 +1,8 @@
 """The kernel of windows with a count trigger, also inside a purging one (Flink: countWindow): every n-th
-element of a window fires it. A trigger that never fires is one that counts for ever.
+element of a window fires it. NeverTrigger is a count trigger whose n is never reached.
 
-Order is everything here, so elements come in order of arrival. With c elements since the last firing, the
-j-th element of the slice (from 0) fires its window where (c + j + 1) is a multiple of n:
+Only the order of arrival decides which elements fire. A window that has c elements since its last firing
+before the slice fires at its element j of the slice (from 0) where c + j + 1 is a multiple of n:
 
     count before: 1     n = 3     elements   ·  ·  ·  ·  ·  ·        after: 7 % 3 = 1
                                   counts     2  3  4  5  6  7
@@ -12,22 +12,23 @@ j-th element of the slice (from 0) fires its window where (c + j + 1) is a multi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, group_pairs, run_numbers, run_starts
-from slackwater.windowing.columnar.assigned import Assigned
+from slackwater.windowing.columnar.assignments import WindowAssignments
 from slackwater.windowing.columnar.contents import Contents
 from slackwater.windowing.columnar.fixed_windows import FixedWindows
-from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
     NO_TIME,
+    Elements,
     Firings,
     LateElements,
     PaneKind,
@@ -40,12 +41,12 @@ A = TypeVar("A", bound=Accumulators)
 
 @dataclass(frozen=True)
 class CountRules:
-    """What the user chose.
+    """What the user declared.
 
     Attributes:
-        windows: the assigner's, with their lateness; None for the global window.
-        max_count: elements a firing; NEVER for none.
-        accumulates: whether a firing leaves contents where they are; otherwise it purges them.
+        windows: the assigner's windows, with their lateness; None for the global window.
+        max_count: elements for each firing; NEVER for a trigger that never fires.
+        accumulates: whether a window keeps its contents when it fires; otherwise firings purge them.
     """
 
     windows: FixedWindows | None
@@ -59,96 +60,154 @@ def replay_counted(
     """Replay one slice.
 
     Args:
-        received: elements that a window takes; no pieces.
-        restored: the windows that are open at the slice's start.
+        slice_input: elements that some window takes; no pieces.
+        initial_state: the windows that are open at the slice's start.
         timeline: the slice's watermarks.
-        rules: what the user chose.
+        rules: what the user declared.
 
     Returns:
-        Firings in order of window and arrival, early ones and late ones mixed; open windows by key and start.
+        Firings by window and arrival, early and late ones mixed; open windows by key and start.
     """
     max_count = rules.max_count
-    assigned = Assigned.of(initial_state.windows, slice_input.elements, rules.windows)
-    before, size = assigned.windows, len(assigned.windows.keys)
-    count = before.elements - before.firings * max_count
-    clocks = slice_input.elements.clocks[assigned.elements]
+    assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
+    before = assignments.windows
+    counts_at_start = before.elements - before.firings * max_count
+    takings = _takings(assignments, counts_at_start, max_count)
+    contents, rows_shown, newest_contents = _contents(assignments, counts_at_start, takings, rules)
+    counts_at_end = counts_at_start + np.bincount(takings.owners, minlength=len(before.keys))
+    unfired_elements = counts_at_end % max_count
 
-    order = np.argsort(assigned.owners, kind="stable")
-    owners = assigned.owners[order]
-    starts = run_starts(owners)
-    places = np.arange(len(order)) - starts[run_numbers(starts, len(order))]
-    passed = count[owners] + places
-    fires = (passed + 1) % max_count == 0
-
-    holds = np.arange(len(initial_state.windows.keys))
-    if not rules.accumulates:
-        holds = holds[count[assigned.restored] > 0]
-    rows = np.append(holds, order + len(assigned.restored))
-    of_rows = np.append(assigned.restored[holds], owners)
-    if rules.accumulates:
-        contents, shown = _running(rows, of_rows, np.append(np.zeros(len(holds), np.bool_), fires))
-    else:
-        batches = np.append(np.zeros(len(holds), np.int64), passed // max_count)
-        contents, shown = _batches(rows, of_rows, batches)
-    newest = np.full(size, NO_CONTENTS)
-    newest[of_rows] = shown
-    total = count + np.bincount(owners, minlength=size)
-    remaining = total % max_count
-
-    fired = owners[fires]
-    at = order[fires]
-    watermarks = slice_input.elements.watermarks[assigned.elements[at]]
-    is_late = assigned.last_instants[fired] <= watermarks
-    firings = Firings(
-        keys=before.keys[fired],
-        starts=before.starts[fired],
-        ends=before.ends[fired],
-        firings=(before.firings[owners] + (passed + 1) // max_count)[fires],
-        kinds=np.where(is_late & (assigned.cleanups[fired] != NEVER), PaneKind.LATE, PaneKind.EARLY),
-        elements=(before.elements[owners] + places + 1)[fires],
-        watermarks=watermarks,
-        tick_ends=np.full(len(fired), NO_TIME),
-        causes=clocks[at],
-        contents=shown[len(holds) :][fires],
-    )
+    clocks = slice_input.elements.clocks[assignments.elements]
+    firings, owners = _firings(assignments, takings, slice_input.elements, rows_shown, max_count)
     last_fired_at = before.last_fired_at.copy()
-    last_fired_at[fired] = clocks[at]  # of several firings of a window the last one counts
-    after = assigned.after(
+    last_fired_at[owners] = firings.causes  # of several firings of a window the last assignment counts
+    windows_at_end = assignments.windows_at_end(
         clocks,
-        firings=before.firings + total // max_count,
+        firings=before.firings + counts_at_end // max_count,
         last_fired_at=last_fired_at,
-        contents=newest if rules.accumulates else np.where(remaining > 0, newest, NO_CONTENTS),
+        contents=(
+            newest_contents
+            if rules.accumulates
+            else np.where(unfired_elements > 0, newest_contents, NO_CONTENTS)
+        ),
     )
-    parked, is_closed = assigned.parked(after, timeline), ~assigned.stay(timeline)
-    values = np.where((remaining > 0) & (max_count != NEVER), remaining, NO_TIME)
-    windows, last_instants = rows_of(after, parked), assigned.last_instants[parked]
+    parked_numbers = assignments.parked_numbers(windows_at_end, timeline)
+    windows, last_instants = (
+        rows_of(windows_at_end, parked_numbers),
+        assignments.last_instants[parked_numbers],
+    )
+    values = np.where((unfired_elements > 0) & (max_count != NEVER), unfired_elements, NO_TIME)
+    waits_for_last_instant = np.zeros(len(parked_numbers), np.bool_)
     return SliceResult(
         firings=[firings],
         windows=windows,
-        triggers=TriggerStates(values=values[parked], unfired_elements=remaining[parked]),
-        next_firings=np.full(len(parked), NO_TIME),
-        timers=timers_of(windows, np.zeros(len(parked), np.bool_), last_instants, assigned.cleanups[parked]),
-        accumulators=assigned.accumulators_of(contents, slice_input, initial_state),
-        late=LateElements.none(),
-        counts=Counts(
-            windows_opened=size - len(assigned.restored),
-            windows_cleaned=int(np.count_nonzero(is_closed)),
-            assignments_missed=assigned.missed,
-            elements_cleaned=int(after.elements[is_closed].sum()),
-            elements_never_fired=int(remaining[is_closed].sum()),
+        triggers=TriggerStates(
+            values=values[parked_numbers], unfired_elements=unfired_elements[parked_numbers]
         ),
+        next_firings=np.full(len(parked_numbers), NO_TIME),
+        timers=timers_of(
+            windows, waits_for_last_instant, last_instants, assignments.cleanups[parked_numbers]
+        ),
+        accumulators=assignments.accumulators_of(contents, slice_input, initial_state),
+        late=LateElements.none(),
+        counts=assignments.counts(windows_at_end, unfired_elements, timeline),
     )
 
 
-def _batches(rows: Longs, owners: Longs, batches: Longs) -> tuple[Contents, Longs]:
-    """Contents from one firing to the next, and those of each row."""
+class _Takings(NamedTuple):
+    """The elements that windows take, by window and arrival; one row for each (element, window).
+
+    Attributes:
+        order: int64[m], the place of each among the assignments.
+        owners: int64[m], the number of its window.
+        places: int64[m], 0, 1, …: its place among those of its window.
+        counts_before: int64[m], elements of the window since the last firing before the slice.
+        fires: bool[m], whether it fires its window.
+    """
+
+    order: Longs
+    owners: Longs
+    places: Longs
+    counts_before: Longs
+    fires: Booleans
+
+
+def _takings(assignments: WindowAssignments, counts_at_start: Longs, max_count: int) -> _Takings:
+    """The assignments sorted by window, and which of them fire; `counts_at_start` are the elements of each
+    window since its last firing.
+    """
+    order = np.argsort(assignments.owners, kind="stable")
+    owners = assignments.owners[order]
+    starts = run_starts(owners)
+    places = np.arange(len(order)) - starts[run_numbers(starts, len(order))]
+    counts_before = counts_at_start[owners] + places
+    return _Takings(
+        order=order,
+        owners=owners,
+        places=places,
+        counts_before=counts_before,
+        fires=(counts_before + 1) % max_count == 0,
+    )
+
+
+def _contents(
+    assignments: WindowAssignments, counts_at_start: Longs, takings: _Takings, rules: CountRules
+) -> tuple[Contents, Longs, Longs]:
+    """(contents, the number of contents that each taking shows or goes into, the newest contents of each
+    window).
+    """
+    holding = np.arange(len(assignments.restored_numbers))
+    if not rules.accumulates:
+        holding = holding[counts_at_start[assignments.restored_numbers] > 0]
+    # The restored contents of a window stand in front of its elements.
+    rows = np.append(holding, takings.order + len(assignments.restored_numbers))
+    owners = np.append(assignments.restored_numbers[holding], takings.owners)
+    nothing_restored = np.zeros(len(holding), np.int64)
+    if rules.accumulates:
+        fires = np.append(nothing_restored.astype(np.bool_), takings.fires)
+        contents, numbers = _running_contents(rows, owners, fires)
+    else:
+        batches = np.append(nothing_restored, takings.counts_before // rules.max_count)
+        contents, numbers = _batch_contents(rows, owners, batches)
+    newest_contents = np.full(len(assignments.windows.keys), NO_CONTENTS)
+    newest_contents[owners] = numbers
+    return contents, numbers[len(holding) :], newest_contents
+
+
+def _firings(
+    assignments: WindowAssignments, takings: _Takings, elements: Elements, rows_shown: Longs, max_count: int
+) -> tuple[Firings, Longs]:
+    """(firings, the number of each one's window)."""
+    before, fires = assignments.windows, takings.fires
+    owners, rows = takings.owners[fires], assignments.elements[takings.order[fires]]
+    watermarks = elements.watermarks[rows]
+    is_late = (assignments.last_instants[owners] <= watermarks) & (assignments.cleanups[owners] != NEVER)
+    firings = Firings(
+        keys=before.keys[owners],
+        starts=before.starts[owners],
+        ends=before.ends[owners],
+        firings=before.firings[owners] + (takings.counts_before[fires] + 1) // max_count,
+        kinds=np.where(is_late, PaneKind.LATE, PaneKind.EARLY),
+        elements=before.elements[owners] + takings.places[fires] + 1,
+        watermarks=watermarks,
+        tick_ends=np.full(len(owners), NO_TIME),
+        causes=elements.clocks[rows],
+        contents=rows_shown[fires],
+    )
+    return firings, owners
+
+
+def _batch_contents(rows: Longs, owners: Longs, batches: Longs) -> tuple[Contents, Longs]:
+    """(contents that begin anew after each firing, the number of the contents that each row goes into)."""
     groups, _, _ = group_pairs(owners, batches)
     nothing = np.zeros(0, np.int64)
     return Contents(rows, groups, nothing, nothing, nothing), groups.codes
 
 
-def _running(rows: Longs, owners: Longs, fires: Booleans) -> tuple[Contents, Longs]:
-    """All contents so far, wherever a row fires or is the last of its window; and those of each such row."""
+def _running_contents(rows: Longs, owners: Longs, fires: Booleans) -> tuple[Contents, Longs]:
+    """(running totals of each window, picked where a row fires or is the window's last; their number for each
+    such row).
+    """
     order = np.argsort(owners, kind="stable")
     starts = run_starts(owners[order])
     is_picked = fires[order].copy()

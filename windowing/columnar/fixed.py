@@ -7,28 +7,30 @@ elements, each of which fires it again until the window is collected:
     ├─────────────────────────●────────────●──────●────────────●──────────────┤
                       last instant                          last instant + lateness
 
-So one slice is three steps on whole columns. *Due* windows, those that have not fired before, are put
-together from all of their pieces and from what was parked of them. Those that a watermark of the slice
-reaches fire. Late elements, sorted by window and arrival, fire theirs again with running totals upon what it
-held. Windows are numbers on a grid meanwhile (see FixedWindows): where a time would be computed, a number is
-compared.
+So one slice is three steps on whole columns:
+
+1. Waiting windows, those that have not fired before the slice, are merged from their pieces and from their
+   parked contents.
+2. A waiting window whose last instant a watermark of the slice reaches fires on time.
+3. Late elements, sorted by window and arrival, fire their windows again, each with the running total of what
+   the window held and the late elements up to this one.
+
+Meanwhile a window is its number on the grid (see FixedWindows), so that windows are compared without
+computing their times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, rows_where
 from slackwater.windowing.columnar.arrays.groups import (
-    Groups,
-    greatest_of_groups,
     group_pairs,
-    least_of_groups,
     run_numbers,
     run_starts,
     sum_of_groups,
@@ -46,8 +48,15 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     PaneKind,
     Pieces,
+    concatenate,
     rows_of,
-    together,
+)
+from slackwater.windowing.columnar.window_pieces import (
+    LateAssignments,
+    WindowPieces,
+    arrival_bounds,
+    assign_elements,
+    pieces_of_windows,
 )
 
 A = TypeVar("A", bound=Accumulators)
@@ -55,11 +64,11 @@ A = TypeVar("A", bound=Accumulators)
 
 @dataclass(frozen=True)
 class FixedRules:
-    """What the user chose.
+    """What the user declared.
 
     Attributes:
-        windows: the assigner's, with their lateness.
-        accumulates: whether a firing leaves contents where they are; otherwise it purges them.
+        windows: the assigner's windows, with their lateness.
+        accumulates: whether a window keeps its contents when it fires; otherwise firings purge them.
     """
 
     windows: FixedWindows
@@ -72,41 +81,26 @@ def replay_fixed(
     """Replay one slice.
 
     Args:
-        received: pieces by slice of elements on time for all of their windows, in any order; and the elements
-            that are behind for some window of theirs.
-        restored: the windows that are open at the slice's start.
+        slice_input: pieces by key and grid slice, in any order, of elements that are on time for all of their
+            windows; and the elements that the watermark has passed in some window of theirs.
+        initial_state: the windows that are open at the slice's start.
         timeline: the slice's watermarks.
-        rules: what the user chose.
+        rules: what the user declared.
 
     Returns:
-        Firings on time, then late ones by window; open windows the oldest of all keys first, so that equal
-        times stand side by side, and what some windows lack is at one end: they are written, hashed and read
-        in less time.
+        Firings on time, then late firings by window. Open windows by start and then key: equal times stand
+        side by side, and so do windows that have not fired, which makes the snapshot faster to write, hash
+        and read.
     """
-    return _Slice(rules.windows, rules.accumulates, timeline).replay(slice_input, initial_state)
-
-
-class _Part(NamedTuple, Generic[A]):
-    """Pieces of windows, whose places are numbers of windows here, and the accumulator of each."""
-
-    pieces: Pieces
-    accumulators: A
-
-
-class _LateTakings(NamedTuple, Generic[A]):
-    """Late elements that fire windows again, by window and arrival; one row for each (element, window)."""
-
-    keys: Longs
-    numbers: Longs
-    clocks: Longs
-    watermarks: Longs
-    accumulators: A
+    return _FixedSlice(rules.windows, rules.accumulates, timeline).replay(slice_input, initial_state)
 
 
 @dataclass(frozen=True)
-class _Slice:
-    """One slice of one range. `starts` and `ends` of OpenWindows are both the window's number on the grid
-    here; `_on_the_clock` gives their times.
+class _FixedSlice:
+    """The replay of one slice of one range.
+
+    Inside, `starts` and `ends` of OpenWindows both hold the window's number on the grid; `_with_times` puts
+    times in their place.
     """
 
     windows: FixedWindows
@@ -118,19 +112,21 @@ class _Slice:
         before = initial_state.windows._replace(starts=numbers, ends=numbers)
         has_fired = numbers <= self.windows.newest_passed(self.timeline.initial)
         of_waiting, of_fired = rows_where(~has_fired), rows_where(has_fired)
-        on_time, late, missed = self._assign(slice_input)
-        due, accumulators = self._due(
-            [self._windows_of_pieces(slice_input), on_time],
+        on_time, late, missed_count = assign_elements(slice_input, self.windows)
+        due, accumulators = self._merge_due_windows(
+            [pieces_of_windows(slice_input, self.windows, self._newest_collected), on_time],
             rows_of(before, of_waiting),
             initial_state.accumulators.take(of_waiting),
         )
-        fired, firings = self._fire(due)
+        after_firing, firings = self._fire_due_windows(due)
         old = rows_of(before, of_fired)
-        existing = together([fired, _with_contents(old, len(due.keys) + np.arange(len(old.keys)))])
+        existing = concatenate([after_firing, _with_contents(old, len(due.keys) + np.arange(len(old.keys)))])
         accumulators = accumulators.join([initial_state.accumulators.take(of_fired)])
-        refired, is_replaced, refirings, totals = self._refire(existing, accumulators, late)
-        windows, elements_cleaned = self._staying(existing, is_replaced, refired)
-        total = len(existing.keys) - int(np.count_nonzero(is_replaced)) + len(refired.keys)
+        refired_windows, is_replaced, refirings, totals = self._fire_late_elements(
+            existing, accumulators, late
+        )
+        windows, elements_cleaned = self._windows_still_open(existing, is_replaced, refired_windows)
+        total = len(existing.keys) - int(np.count_nonzero(is_replaced)) + len(refired_windows.keys)
         next_firings, timers = timers_at_last_instants(windows, self.windows.lateness_ms, self.timeline)
         return SliceResult(
             firings=[firings, refirings],
@@ -143,109 +139,31 @@ class _Slice:
             counts=Counts(
                 windows_opened=total - len(before.keys),
                 windows_cleaned=total - len(windows.keys),
-                assignments_missed=missed,
+                assignments_missed=missed_count,
                 elements_cleaned=elements_cleaned,
             ),
         )
 
     @property
-    def _newest_closed(self) -> int:
-        """The newest of the windows that are collected by the slice's end."""
+    def _newest_collected(self) -> int:
+        """The number of the newest window that is collected by the slice's end."""
         return self.windows.newest_collected(self.timeline.final)
 
-    def _on_the_clock(self, windows: OpenWindows) -> OpenWindows:
+    def _with_times(self, windows: OpenWindows) -> OpenWindows:
         """The same windows with their times instead of their numbers."""
         starts = self.windows.starts(windows.starts)
         return windows._replace(starts=starts, ends=starts + self.windows.size_ms)
 
-    def _windows_of_pieces(self, slice_input: SliceInput[A]) -> _Part[A]:
-        """Pieces of slices as pieces of the windows that hold them."""
-        pieces = slice_input.pieces
-        if self.windows.overlap and len(pieces.keys):
-            return self._of_spans(pieces, slice_input.piece_accumulators)
-        numbers = self.windows.newest_windows(pieces.firsts)
-        return _Part(pieces._replace(firsts=numbers, lasts=numbers), slice_input.piece_accumulators)
+    def _merge_due_windows(
+        self, parts: Sequence[WindowPieces[A]], waiting: OpenWindows, of_waiting: A
+    ) -> tuple[OpenWindows, A]:
+        """The windows that have not fired before the slice, each merged from all of its pieces and its parked
+        contents, and their accumulators.
 
-    def _of_spans(self, pieces: Pieces, piece_accumulators: A) -> _Part[A]:
-        """As `_windows_of_pieces` where windows overlap. The pieces of a key become one row a slice, of which
-        each window spans some.
+        They stand by window and then key, unless they lie far apart (see `group_pairs`): so windows that
+        fire, and windows that are collected, are consecutive rows.
         """
-        groups, keys, slices = group_pairs(pieces.keys, pieces.firsts)
-        ascends = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (slices[1:] > slices[:-1]))
-        if not ascends.all():  # keys and slices that lie far apart are numbered as they appear
-            order = np.lexsort((slices, keys))
-            ranks = np.empty(groups.size, np.int64)
-            ranks[order] = np.arange(groups.size)
-            groups, keys, slices = Groups(ranks[groups.codes], groups.size), keys[order], slices[order]
-        numbers, spans = self.windows.spanned(slices, run_starts(keys))
-        first, last = self._arrivals(pieces, self.windows.newest_windows(pieces.firsts), groups)
-        is_needed = numbers > self._newest_closed
-        first_of_spans, last_of_spans = np.zeros((2, len(numbers)), np.int64)
-        if is_needed.any():
-            open_spans = spans.where(is_needed)
-            first_of_spans[is_needed], last_of_spans[is_needed] = (
-                open_spans.least(first),
-                open_spans.greatest(last),
-            )
-        of_windows = Pieces(
-            keys=keys[spans.firsts],
-            firsts=numbers,
-            lasts=numbers,
-            elements=spans.sum(sum_of_groups(pieces.elements, groups)),
-            first_arrivals=first_of_spans,
-            last_arrivals=last_of_spans,
-        )
-        return _Part(of_windows, piece_accumulators.combine(groups).combine_spans(spans))
-
-    def _arrivals(self, pieces: Pieces, newest_windows: Longs, groups: Groups) -> tuple[Longs, Longs]:
-        """First and last arrival of each group of pieces; 0 where all windows of a group are closed by the
-        slice's end, as nobody will ask.
-        """
-        open_rows = np.flatnonzero(newest_windows > self._newest_closed)
-        if not len(open_rows):
-            return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
-        groups_of_open = Groups(groups.codes[open_rows], groups.size)
-        first = least_of_groups(pieces.first_arrivals[open_rows], groups_of_open)
-        return first, greatest_of_groups(pieces.last_arrivals[open_rows], groups_of_open)
-
-    def _assign(self, slice_input: SliceInput[A]) -> tuple[_Part[A], _LateTakings[A], int]:
-        """Elements that are behind for some of their windows: pieces of those that wait, takings of those
-        that have fired, and how often an element missed one.
-        """
-        keys, times, clocks, watermarks = slice_input.elements
-        exploded = self.windows.explode(self.windows.slices(times))
-        in_force = watermarks[exploded.rows]
-        waits = self.windows.last_instants(exploded.windows) > in_force
-        is_missed = self.windows.are_late(exploded.windows, in_force)
-        rows, numbers = exploded.rows[waits], exploded.windows[waits]
-        on_time = Pieces(
-            keys=keys[rows],
-            firsts=numbers,
-            lasts=numbers,
-            elements=np.ones(len(rows), np.int64),
-            first_arrivals=clocks[rows],
-            last_arrivals=clocks[rows],
-        )
-        is_again = ~waits & ~is_missed
-        late_rows, numbers = exploded.rows[is_again], exploded.windows[is_again]
-        order = np.lexsort((late_rows, numbers, keys[late_rows]))
-        late_rows, numbers = late_rows[order], numbers[order]
-        late = _LateTakings(
-            keys=keys[late_rows],
-            numbers=numbers,
-            clocks=clocks[late_rows],
-            watermarks=watermarks[late_rows],
-            accumulators=slice_input.element_accumulators.take(late_rows),
-        )
-        part = _Part(on_time, slice_input.element_accumulators.take(rows))
-        return part, late, int(np.count_nonzero(is_missed))
-
-    def _due(self, parts: Sequence[_Part[A]], waiting: OpenWindows, of_waiting: A) -> tuple[OpenWindows, A]:
-        """Windows that have not fired before the slice, each from all of its pieces and what was parked of
-        it: the oldest window of all keys first where they lie close together, so that those that fire, and
-        those that close, stand side by side.
-        """
-        parked = Pieces(
+        parked_pieces = Pieces(
             keys=waiting.keys,
             firsts=waiting.starts,
             lasts=waiting.ends,
@@ -253,12 +171,12 @@ class _Slice:
             first_arrivals=waiting.first_arrivals,
             last_arrivals=waiting.last_arrivals,
         )
-        pieces = together([*(part.pieces for part in parts), parked])
+        pieces = concatenate([*(part.pieces for part in parts), parked_pieces])
         if not len(pieces.keys):
             return waiting, of_waiting
         first_part, *others = [*(part.accumulators for part in parts), of_waiting]
         groups, numbers, keys = group_pairs(pieces.firsts, pieces.keys)
-        first, last = self._arrivals(pieces, pieces.firsts, groups)
+        first, last = arrival_bounds(pieces, pieces.firsts, groups, self._newest_collected)
         due = OpenWindows(
             keys=keys,
             starts=numbers,
@@ -272,42 +190,51 @@ class _Slice:
         )
         return due, first_part.join(others).combine(groups)
 
-    def _fire(self, due: OpenWindows) -> tuple[OpenWindows, Firings]:
-        """Fire the windows whose last instant a watermark of the slice reaches."""
+    def _fire_due_windows(self, due: OpenWindows) -> tuple[OpenWindows, Firings]:
+        """Fire the windows whose last instant a watermark of the slice reaches; all windows afterwards, and
+        the firings.
+        """
         fires = due.starts <= self.windows.newest_passed(self.timeline.final)
-        fired = rows_of(due, at := rows_where(fires))
-        rises = _by_window(
-            fired.starts,
+        firing_windows = rows_of(due, at := rows_where(fires))
+        rises = _compute_by_window(
+            firing_windows.starts,
             lambda numbers: np.searchsorted(self.timeline.watermarks, self.windows.last_instants(numbers)),
         )
-        tick_ends, starts = self.timeline.tick_ends[rises], self.windows.starts(fired.starts)
+        tick_ends, starts = self.timeline.tick_ends[rises], self.windows.starts(firing_windows.starts)
         firings = Firings(
-            keys=fired.keys,
+            keys=firing_windows.keys,
             starts=starts,
             ends=starts + self.windows.size_ms,
             firings=np.ones(len(rises), np.int64),
             kinds=np.full(len(rises), PaneKind.ON_TIME),
-            elements=fired.elements,
+            elements=firing_windows.elements,
             watermarks=self.timeline.watermarks[rises],
             tick_ends=tick_ends,
             causes=np.full(len(rises), NO_TIME),
-            contents=fired.contents,
+            contents=firing_windows.contents,
         )
         last_fired_at = due.last_fired_at.copy()
         last_fired_at[at] = tick_ends
         contents = due.contents if self.accumulates else np.where(fires, NO_CONTENTS, due.contents)
-        after = due._replace(firings=fires.astype(np.int64), last_fired_at=last_fired_at, contents=contents)
-        return after, firings
+        after_firing = due._replace(
+            firings=fires.astype(np.int64), last_fired_at=last_fired_at, contents=contents
+        )
+        return after_firing, firings
 
-    def _refire(
-        self, existing: OpenWindows, accumulators: A, late: _LateTakings[A]
+    def _fire_late_elements(
+        self, existing: OpenWindows, accumulators: A, late: LateAssignments[A]
     ) -> tuple[OpenWindows, Booleans, Firings, A]:
-        """Fire a window again for each late element: with running totals, or with that element alone where
-        firings purge.
+        """Fire a window again for each of its late elements: with the running total, or with that element
+        alone where firings purge.
+
+            window before the slice   5 elements         (no base: a window that a late element creates)
+            late elements             a     b     c
+            contents of the firings   5+a   5+a+b 5+a+b+c
 
         Returns:
-            Those windows as they are then, which of `existing` they replace, the firings, and what these
-            show; contents are numbered on from those of `existing`.
+            The fired windows as they are afterwards; bool for each existing window that one of these
+            replaces; the firings; and their accumulators, whose rows are numbered on from those of
+            `existing`.
         """
         begins = run_starts(late.keys, late.numbers)
         runs = run_numbers(begins, len(late.keys))
@@ -323,7 +250,7 @@ class _Slice:
         totals = late.accumulators
         if self.accumulates:
             holds = base.contents != NO_CONTENTS
-            totals = _running(accumulators.take(base.contents[holds]), with_base[holds], totals, runs)
+            totals = _running_totals(accumulators.take(base.contents[holds]), with_base[holds], totals, runs)
         contents = len(existing.keys) + np.arange(len(late.keys))
         starts = self.windows.starts(late.numbers)
         firings = Firings(
@@ -341,7 +268,7 @@ class _Slice:
         ends = np.append(begins, len(late.keys))[1:] - 1
         first_arrivals = late.clocks[begins]
         first_arrivals[with_base] = base.first_arrivals
-        refired = OpenWindows(
+        refired_windows = OpenWindows(
             keys=late.keys[ends],
             starts=late.numbers[ends],
             ends=late.numbers[ends],
@@ -354,34 +281,38 @@ class _Slice:
         )
         is_replaced = np.zeros(len(existing.keys), np.bool_)
         is_replaced[bases[with_base]] = True
-        return refired, is_replaced, firings, totals
+        return refired_windows, is_replaced, firings, totals
 
-    def _staying(
-        self, existing: OpenWindows, is_replaced: Booleans, refired: OpenWindows
+    def _windows_still_open(
+        self, existing: OpenWindows, is_replaced: Booleans, refired_windows: OpenWindows
     ) -> tuple[OpenWindows, int]:
-        """(windows that are open at the slice's end, the oldest of all keys first; elements of the others),
-        each window as it is by then.
+        """(the windows that are open at the slice's end, by start and then key; how many elements the
+        collected ones had accepted).
         """
-        is_open, is_open_again = (windows.starts > self._newest_closed for windows in (existing, refired))
-        cleaned = existing.elements[~is_open & ~is_replaced].sum() + refired.elements[~is_open_again].sum()
-        windows = together(
+        is_open, is_open_again = (
+            windows.starts > self._newest_collected for windows in (existing, refired_windows)
+        )
+        elements_cleaned = (
+            existing.elements[~is_open & ~is_replaced].sum() + refired_windows.elements[~is_open_again].sum()
+        )
+        windows = concatenate(
             [
                 rows_of(existing, rows_where(is_open & ~is_replaced)),
-                rows_of(refired, rows_where(is_open_again)),
+                rows_of(refired_windows, rows_where(is_open_again)),
             ]
         )
-        ordered = rows_of(windows, order_of_pairs(windows.starts, windows.keys))
-        return self._on_the_clock(ordered), int(cleaned)
+        windows_in_order = rows_of(windows, order_of_pairs(windows.starts, windows.keys))
+        return self._with_times(windows_in_order), int(elements_cleaned)
 
 
 def _with_contents(windows: OpenWindows, contents: Longs) -> OpenWindows:
-    """The same windows, those that hold anything with these contents."""
+    """The same windows with other numbers of contents; those without contents stay without."""
     return windows._replace(contents=np.where(windows.contents == NO_CONTENTS, NO_CONTENTS, contents))
 
 
-def _running(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
-    """The running totals of runs of late elements, upon what their windows held before: row i of `of_bases`
-    stands in front of run owners[i].
+def _running_totals(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
+    """The running totals of each run of late elements; the total of run owners[i] begins with row i of
+    `of_bases`, the contents of its window.
     """
     of_runs = np.append(owners, runs)
     order = np.lexsort((np.append(np.full(len(owners), -1), np.arange(len(runs))), of_runs))
@@ -389,9 +320,9 @@ def _running(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
     return totals.take(np.flatnonzero(order >= len(owners)))
 
 
-def _by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
-    """`function` of each window, computed once for each of those between the first and the last where they
-    are fewer than the rows.
+def _compute_by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
+    """`function` of the window of each row. Where fewer windows lie between the first and the last than there
+    are rows, it is computed once for each of these.
     """
     if not len(windows):
         return windows

@@ -1,7 +1,13 @@
-"""Tumbling and sliding windows of event time on whole columns: slices, the windows that they make up, and
-what a watermark says of them.
+"""The arithmetic of tumbling and sliding windows on whole columns: the slices of their grid, the windows that
+hold each slice, and which windows a watermark has passed.
 
-Arrays of integer milliseconds and of numbers of slices and windows; no key and no aggregate is known here.
+    time      │ 0      │ 20     │ 40     │ 60     │        size 40, slide 20
+    slices    │   0    │   1    │   2    │   3    │
+    window 0  └────────┴────────┘
+    window 1           └────────┴────────┘
+    window 2                    └────────┴────────┘
+
+Arrays of integer milliseconds, slice numbers and window numbers; no key and no aggregate is known here.
 """
 
 from __future__ import annotations
@@ -16,8 +22,8 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
 
-class Exploded(NamedTuple):
-    """One row for each (row, window that holds it).
+class RowWindows(NamedTuple):
+    """The windows of rows: one row for each (row, window that holds it).
 
     Attributes:
         rows: int64[m], the row; ascending.
@@ -68,9 +74,7 @@ class FixedWindows:
         return 2 * periods + (since - periods * self.slide_ms >= self._remainder)
 
     def newest_windows(self, slices: Longs) -> Longs:
-        """int64[n]: the window that starts last among those of each slice; its number is that of the slice's
-        period.
-        """
+        """int64[n]: the window that starts last among those of each slice."""
         return slices >> 1 if self._remainder else slices
 
     def windows_per_slice(self, slices: Longs) -> Longs:
@@ -105,18 +109,18 @@ class FixedWindows:
         return self.starts(windows) + (self.size_ms - 1)
 
     def newest_passed(self, moment_ms: int) -> int:
-        """The newest of the windows whose last instant is at or before a moment; every older one is, too."""
+        """The number of the newest window whose last instant is at or before a moment; so are those of all
+        older windows.
+        """
         return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
 
     def cleanup_times(self, windows: Longs) -> Longs:
-        """int64[n]: when each window is collected, unless it was before: as soon as the watermark is
-        there.
-        """
+        """int64[n]: the watermark at which each window is collected, unless it was before."""
         return self.last_instants(windows) + self.lateness_ms
 
     def are_late(self, windows: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether each window is collected when its watermark is in force, and takes no element any
-        more.
+        """bool[n]: whether each window is collected when its watermark is in force, so that it takes no
+        element.
         """
         return (self.cleanup_times(windows) <= watermarks) | (
             self.last_instants(windows) <= self.collected_ms
@@ -127,54 +131,56 @@ class FixedWindows:
         return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_ms)
 
     def rows_behind(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> Longs:
-        """The elements that the watermark has passed in some window of theirs, or that no window holds; those
-        of `times_ms`, in `slices`, with `watermarks` in force.
+        """The rows of the elements that the watermark has passed in some window of theirs, or that no window
+        holds.
+        Of each element: its time, its slice, the watermark in force.
         """
-        passed = times_ms <= watermarks  # a window ends after every element in it
+        is_candidate = times_ms <= watermarks  # a window ends after every element in it
         if self.have_gaps:
-            passed |= self.windows_per_slice(slices) == 0
-        rows = np.flatnonzero(passed)
+            is_candidate |= self.windows_per_slice(slices) == 0
+        rows = np.flatnonzero(is_candidate)
         slices = slices[rows]
         is_behind = self.earliest_last_instants(slices) <= watermarks[rows]
         is_behind |= self.windows_per_slice(slices) == 0
         return rows[is_behind]
 
     def judge(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> tuple[Booleans, Booleans]:
-        """(which elements some window takes, which of the others are late): as in Flink an element that no
-        window takes is late only by its own timestamp; in a gap between windows it may be neither.
+        """(bool[n], whether some window takes the element; bool[n], whether it is late). As in Flink an
+        element that no window takes is late only by its own timestamp; in a gap between windows it may be
+        neither.
         """
         is_skipped = self.are_late(self.newest_windows(slices), watermarks)
         is_skipped |= self.windows_per_slice(slices) == 0
         return ~is_skipped, is_skipped & self.are_late_elements(times_ms, watermarks)
 
     def newest_collected(self, watermark: int) -> int:
-        """The newest of the windows that are collected when a watermark is in force; every older one is,
-        too.
+        """The number of the newest window that is collected when a watermark is in force; so are all older
+        ones.
         """
         return self.newest_passed(max(watermark - self.lateness_ms, self.collected_ms))
 
-    def spanned(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
-        """The windows that hold rows of slices which ascend within each run (run i begins at row starts[i]),
-        run after run and ascending within it, and the rows that each of them holds."""
+    def window_spans(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
+        """(window numbers, spans of rows): the windows that hold the slices of each run, run by run and
+        ascending, and the rows that each window spans. Slices ascend within a run; run i begins at row
+        starts[i].
+        """
         newest, ends = self.newest_windows(slices), np.append(starts[1:], len(slices)) - 1
         oldest = newest - self.windows_per_slice(slices) + 1
-        first_held, last_held = (
-            oldest.copy(),
-            newest.copy(),
-        )  # those that the row before, and the row after, do not have
-        first_held[1:] = np.maximum(oldest[1:], newest[:-1] + 1)
-        last_held[:-1] = np.minimum(newest[:-1], oldest[1:] - 1)
-        first_held[starts], last_held[ends] = oldest[starts], newest[ends]
-        counts = newest - first_held + 1
+        # Of each row: the oldest window that the row before lacks, the newest that the row after lacks.
+        oldest_new, newest_ended = oldest.copy(), newest.copy()
+        oldest_new[1:] = np.maximum(oldest[1:], newest[:-1] + 1)
+        newest_ended[:-1] = np.minimum(newest[:-1], oldest[1:] - 1)
+        oldest_new[starts], newest_ended[ends] = oldest[starts], newest[ends]
+        counts = newest - oldest_new + 1
         firsts = np.repeat(np.arange(len(slices)), counts)
-        windows = np.arange(len(firsts)) + (first_held - (np.cumsum(counts) - counts))[firsts]
-        return windows, Spans(firsts, np.repeat(np.arange(1, len(slices) + 1), last_held - oldest + 1))
+        windows = np.arange(len(firsts)) + (oldest_new - (np.cumsum(counts) - counts))[firsts]
+        return windows, Spans(firsts, np.repeat(np.arange(1, len(slices) + 1), newest_ended - oldest + 1))
 
-    def explode(self, slices: Longs) -> Exploded:
+    def explode(self, slices: Longs) -> RowWindows:
         """The windows of each slice."""
         if self.size_ms == self.slide_ms:
-            return Exploded(np.arange(len(slices)), slices)
+            return RowWindows(np.arange(len(slices)), slices)
         counts = self.windows_per_slice(slices)
         rows = np.repeat(np.arange(len(slices)), counts)
         first = np.cumsum(counts) - counts
-        return Exploded(rows, self.newest_windows(slices)[rows] - (np.arange(len(rows)) - first[rows]))
+        return RowWindows(rows, self.newest_windows(slices)[rows] - (np.arange(len(rows)) - first[rows]))

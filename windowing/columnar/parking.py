@@ -1,7 +1,7 @@
-"""What is pending of windows that stay open between two slices: their next firings and their timers.
+"""Next firings and pending timers of the windows that stay open between two slices.
 
-The same for every family: a window waits for its last instant, where its trigger has asked for that, and for
-its cleanup, `lateness` behind it (Flink: WindowOperator.registerCleanupTimer, EventTimeTrigger).
+The same for every family: a window waits for its last instant, if its trigger fires there, and for its
+cleanup, which comes `lateness_ms` later (Flink: EventTimeTrigger, WindowOperator.registerCleanupTimer).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from slackwater.windowing.columnar.window_columns import NO_TIME, OpenWindows
 
 
 class Timers(NamedTuple):
-    """Pending event-time timers, one a row, all of one purpose: "fire" at a window's last instant,
-    "cleanup" when it is collected, "fire+cleanup" where both are one moment, "trigger" for what a trigger has
-    asked for.
+    """Pending event-time timers of one purpose, one for each row.
+
+    The purpose is "fire" at a window's last instant, "cleanup" when it is collected, "fire+cleanup" where
+    both are one moment, and "trigger" for a time that a trigger has registered.
     """
 
     purpose: str
@@ -41,8 +42,8 @@ def cleanup_times_of(windows: OpenWindows, lateness_ms: int) -> Longs:
 def timers_at_last_instants(
     windows: OpenWindows, lateness_ms: int, timeline: Timeline
 ) -> tuple[Longs, list[Timers]]:
-    """(next firings, timers) of windows of an event-time trigger, open at the slice's end: each fires at its
-    last instant unless it has, and is collected `lateness_ms` after it.
+    """(next firings, timers) of windows with an event-time trigger that are open at the slice's end: each
+    fires at its last instant, unless that has passed, and is collected `lateness_ms` after it.
     """
     last_instants, cleanups = windows.ends - 1, windows.ends - 1 + lateness_ms
     waits = last_instants > timeline.final
@@ -50,8 +51,8 @@ def timers_at_last_instants(
 
 
 def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, cleanups: Longs) -> list[Timers]:
-    """The timers for last instants, of the windows that wait for theirs, and for cleanups; a window without
-    an end has neither.
+    """Timers for the last instants of windows that wait for them, and for cleanups; none for global
+    windows.
     """
     is_timed, is_one = cleanups != NEVER, last_instants == cleanups
     return [
@@ -62,7 +63,7 @@ def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, clean
 
 
 def timers_for(purpose: str, windows: OpenWindows, chosen: Booleans, times: Longs) -> Timers:
-    """A timer for each window that is chosen; the end of time is no time in a table."""
+    """A timer for each chosen window; the end of time becomes NO_TIME, as it is no time in a table."""
     at = rows_where(chosen)
     moments = times[at]
     return Timers(

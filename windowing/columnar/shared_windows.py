@@ -1,8 +1,8 @@
-"""Which elements an operator may take together: those of one key that share windows, none of which the
-watermark has reached.
+"""The steps in which a window operator takes elements: elements of one key that share all of their windows
+are one step, as long as the watermark has reached none of these windows.
 
-Until it does, nothing looks at these windows, so only the order of what goes into each can matter. Pure
-functions on arrays.
+Until the watermark reaches a window, nothing reads it, so only the order of the elements within a window can
+matter. Pure functions on arrays.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Steps(NamedTuple):
     Attributes:
         order: int64[n], the elements' positions, in the order in which they are taken.
         starts: int64[m + 1]; step i takes order[starts[i] : starts[i + 1]].
-        are_together: bool[m], whether the elements of step i share windows that are yet to fire. Others are
-            alone in their step.
+        are_together: bool[m], whether the elements of step i share windows that have not fired. The other
+            steps have one element each.
     """
 
     order: Longs
@@ -37,39 +37,38 @@ def steps_of(
 ) -> Steps:
     """The steps of elements in order of arrival.
 
-    Elements that are alone keep their order; those that are together come where the first of them stands.
+    A step stands where the first of its elements stands; so single elements keep their order.
 
     Args:
         keys: int64[n], equal for equal keys.
         times_ms: int64[n], timestamps; no end of a window of theirs leaves 64 bits.
         watermarks: int64[n], in force when the element comes; they never fall.
-        windows: of the operator.
+        windows: the operator's windows.
         keeps_order: whether the order of the elements of one key and window matters.
     """
     slices = windows.slices(times_ms)
     are_ahead = (windows.windows_per_slice(slices) > 0) & (
         windows.earliest_last_instants(slices) > watermarks
     )
-    if (
-        keeps_order and windows.size_ms > windows.slide_ms
-    ):  # elements of other slices have windows in common with these
+    if keeps_order and windows.size_ms > windows.slide_ms:
+        # An element of another slice may share a window, so it ends the step.
         groups, _ = group_values(keys)
     else:
         groups, _, _ = group_pairs(keys, slices)
     order = stable_order(groups.codes, groups.size)
-    ahead, sliced = are_ahead[order], slices[order]
+    is_ahead, slices_in_order = are_ahead[order], slices[order]
     is_start = np.ones(len(order), np.bool_)
     is_start[1:] = (
         (groups.codes[order[1:]] != groups.codes[order[:-1]])
-        | (sliced[1:] != sliced[:-1])
-        | ~ahead[1:]
-        | ~ahead[:-1]
+        | (slices_in_order[1:] != slices_in_order[:-1])
+        | ~is_ahead[1:]
+        | ~is_ahead[:-1]
     )
-    return _in_order(order, np.flatnonzero(is_start), ahead)
+    return _in_order(order, np.flatnonzero(is_start), is_ahead)
 
 
-def _in_order(order: Longs, starts: Longs, ahead: Booleans) -> Steps:
-    """Steps, of which i takes order[starts[i] : starts[i + 1]], put where their first elements stand."""
+def _in_order(order: Longs, starts: Longs, is_ahead: Booleans) -> Steps:
+    """The steps order[starts[i] : starts[i + 1]], each moved to where its first element stands."""
     rows = len(order)
     step_at = np.full(rows, -1, np.int64)
     step_at[order[starts]] = np.arange(len(starts))
@@ -77,4 +76,4 @@ def _in_order(order: Longs, starts: Longs, ahead: Booleans) -> Steps:
     lengths = np.diff(np.append(starts, rows))[steps]
     ends = np.cumsum(lengths)
     places = np.repeat(starts[steps] - (ends - lengths), lengths) + np.arange(rows)
-    return Steps(order[places], np.concatenate([np.zeros(1, np.int64), ends]), ahead[starts[steps]])
+    return Steps(order[places], np.concatenate([np.zeros(1, np.int64), ends]), is_ahead[starts[steps]])

@@ -1,7 +1,7 @@
-"""Windows, their firings and the elements that reach them, as columns: the records that every kernel takes
-and gives.
+"""Column records of windows, their firings, their elements, and pieces of them; what all kernels take and
+give.
 
-One row is one window, one firing or one element. Arrays only; no rule of Flink is applied here.
+One row is one window, one firing, one element or one piece. Arrays only; no rule of Flink is applied here.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Longs
 
-NO_TIME: Final = int(np.iinfo(np.int64).min)  # in a column of times: none
-NO_CONTENTS: Final = -1  # in a column of contents: none
+NO_TIME: Final = int(np.iinfo(np.int64).min)  # in a column of times: there is none
+NO_CONTENTS: Final = -1  # in a column of contents: the window has none
 
 
 class PaneKind(IntEnum):
-    """Why there is a pane.
+    """Why a window fired.
 
-    EARLY: the trigger fired before the watermark reached the window's last instant. ON_TIME: it fired then.
-    LATE: an element fired the window behind it. WITHDRAWN: a session that had fired was absorbed by another.
+    EARLY: before the watermark reached the window's last instant. ON_TIME: as the watermark reached it. LATE:
+    for an element that came after that. WITHDRAWN: no firing, but a session that had fired was absorbed by
+    another.
     """
 
     EARLY = 0
@@ -48,13 +49,13 @@ class Elements(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Parts of windows, put together from elements whose order cannot show; int64[n] each.
+    """Partial aggregates of windows, made of elements whose order does not matter; int64[n] each.
 
     Attributes:
         keys: numbers as in Elements.
-        firsts, lasts: the first and the last place of the piece's elements, as the rules of its windows count
-            places: slices of tumbling and sliding windows (both are the same), milliseconds of sessions.
-        elements: how many there are.
+        firsts, lasts: where the piece's elements begin and end. For tumbling and sliding windows both are the
+            number of the elements' grid slice, for sessions the first and the last timestamp.
+        elements: how many elements there are.
         first_arrivals, last_arrivals: clock at the first and at the newest element.
     """
 
@@ -72,12 +73,12 @@ class OpenWindows(NamedTuple):
     Attributes:
         keys: numbers as in Elements.
         starts, ends: the window's span, half-open; NO_TIME for the global window.
-        elements: accepted so far.
-        firings: so far.
+        elements: how many elements it has accepted so far.
+        firings: how often it has fired so far.
         last_fired_at: clock at the newest firing, or NO_TIME.
         first_arrivals, last_arrivals: clock at the first and at the newest element.
-        contents: which contents it holds, a row of the accumulators that stand beside it; NO_CONTENTS after a
-            purge.
+        contents: the row of its contents in the accumulators that stand beside the record; NO_CONTENTS after
+            a purge.
     """
 
     keys: Longs
@@ -92,12 +93,12 @@ class OpenWindows(NamedTuple):
 
 
 class TriggerStates(NamedTuple):
-    """What the trigger of each window remembers; int64[n] each.
+    """The state of each window's trigger; int64[n] each.
 
     Attributes:
-        values: a number of its own: elements since the last firing, or the time of the next one; NO_TIME for
-            none.
-        unfired: elements of the window that are in no firing yet.
+        values: elements since the last firing (count triggers), or the time of the next firing (continuous
+            triggers); NO_TIME for none.
+        unfired_elements: elements of the window that are in no firing yet.
     """
 
     values: Longs
@@ -111,11 +112,11 @@ class Firings(NamedTuple):
         keys, starts, ends: the window, as in OpenWindows.
         firings: 1, 2, …: Flink's count of the window's firings.
         kinds: numbers of PaneKind.
-        elements: accepted by the window when it fired; 0 for a withdrawal.
-        watermarks: in force.
-        tick_ends: of the watermark that fired it, or NO_TIME.
-        causes: clock at the element that fired or absorbed it, or NO_TIME.
-        contents: what it shows, as in OpenWindows; NO_CONTENTS for a withdrawal.
+        elements: how many elements the window had accepted; 0 for a withdrawal.
+        watermarks: the watermark in force.
+        tick_ends: the tick end of the watermark that fired the window, or NO_TIME.
+        causes: the clock at the element that fired or absorbed the window, or NO_TIME.
+        contents: the contents that it shows, as in OpenWindows; NO_CONTENTS for a withdrawal.
     """
 
     keys: Longs
@@ -134,8 +135,8 @@ class LateElements(NamedTuple):
     """Elements that no window took; int64[k] each.
 
     Attributes:
-        positions: of each among the elements, ascending.
-        starts, ends: the window that it missed.
+        positions: the place of each among the elements of the slice, ascending.
+        starts, ends: the window that it was late for.
     """
 
     positions: Longs
@@ -153,14 +154,14 @@ Record = TypeVar("Record", Elements, Pieces, OpenWindows, TriggerStates, Firings
 
 
 def columns_of(kind: type[Record], rows: Sequence[tuple[int, ...]]) -> Record:
-    """Rows, each in the order of the columns, as columns."""
+    """The record of these rows; each row has its values in the order of the record's columns."""
     table = np.array(rows, np.int64).reshape(len(rows), len(kind._fields))
     return kind(*np.ascontiguousarray(table.T))
 
 
-def together(parts: Sequence[Record]) -> Record:
-    """The rows of all parts, at least one, one part after the other; without a copy where one part has them
-    all.
+def concatenate(parts: Sequence[Record]) -> Record:
+    """The rows of all parts (at least one part), one part after the other. Nothing is copied where only one
+    part has rows.
     """
     full = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(full) == 1:
@@ -169,12 +170,12 @@ def together(parts: Sequence[Record]) -> Record:
 
 
 def rows_of(columns: Record, rows: Any) -> Record:
-    """The rows at those positions, in that slice, or where a mask is set."""
+    """The rows at these positions, in this slice, or where this mask is set."""
     return type(columns)(*(column[rows] for column in columns))
 
 
-def renumbered(columns: Record, first: int) -> Record:
-    """The same rows, their contents counted from `first`."""
+def renumber_contents(columns: Record, first: int) -> Record:
+    """The same rows with `first` added to the numbers of their contents."""
     assert isinstance(columns, (OpenWindows, Firings))
     contents = columns.contents
     return columns._replace(contents=np.where(contents == NO_CONTENTS, contents, contents + first))

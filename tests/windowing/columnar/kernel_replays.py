@@ -27,8 +27,8 @@ from slackwater.windowing.columnar.window_columns import (
     Pieces,
     TriggerStates,
     columns_of,
+    concatenate,
     rows_of,
-    together,
 )
 from tests.windowing.columnar.operator_replays import Slice, SliceRows
 
@@ -122,7 +122,7 @@ class Replaying:
         late = [
             (tardy_numbers[row], int(tardy.watermarks[row])) for row in slice_result.late.positions.tolist()
         ]
-        kinds = Counter(together(slice_result.firings).kinds.tolist())
+        kinds = Counter(concatenate(slice_result.firings).kinds.tolist())
         counts = {
             "windows_opened": slice_result.counts.windows_opened,
             "windows_merged": slice_result.counts.windows_merged,
@@ -156,7 +156,7 @@ def _parked(slice_result: SliceResult[ElementSets]) -> WindowState[ElementSets]:
 
 
 def _panes(slice_result: SliceResult[ElementSets]) -> list[tuple[Any, ...]]:
-    rows = zip(*(column.tolist() for column in together(slice_result.firings)), strict=True)
+    rows = zip(*(column.tolist() for column in concatenate(slice_result.firings)), strict=True)
     return [
         (
             key,

@@ -32,9 +32,9 @@ def test_windows_are_those_of_the_assigner_in_its_order(size, slide, offset, tim
     )
     windows = FixedWindows(size, slide, offset, lateness_ms=7)
     slices = windows.slices(np.array(times))
-    exploded = windows.explode(slices)
+    row_windows = windows.explode(slices)
     for row, time in enumerate(times):
-        numbers = exploded.windows[exploded.rows == row]
+        numbers = row_windows.windows[row_windows.rows == row]
         expected = assigned(assigner, time)
         starts = windows.starts(numbers)
         assert list(zip(starts.tolist(), (starts + size).tolist(), strict=True)) == expected
@@ -65,7 +65,7 @@ def test_windows_span_the_slices_that_they_hold(size, slide, elements):
     windows = FixedWindows(size, slide, 0, 0)
     cells = sorted({(key, int(windows.slices(np.array([time]))[0])) for key, time in elements})
     keys, slices = np.array(cells).T
-    numbers, spans = windows.spanned(slices, run_starts(keys))
+    numbers, spans = windows.window_spans(slices, run_starts(keys))
     expected = {}
     for row, (key, cell) in enumerate(cells):
         for number in windows.explode(np.array([cell])).windows.tolist():

@@ -23,9 +23,9 @@ from slackwater.windowing.columnar.window_columns import (
     Elements,
     Firings,
     OpenWindows,
-    renumbered,
+    concatenate,
+    renumber_contents,
     rows_of,
-    together,
 )
 
 
@@ -130,8 +130,8 @@ class Walked(NamedTuple):
         """What both have made of different chains."""
         picked = len(self.running.picks)
         return Walked(
-            firings=together([self.firings, renumbered(other.firings, picked)]),
-            in_flight=together([self.in_flight, renumbered(other.in_flight, picked)]),
+            firings=concatenate([self.firings, renumber_contents(other.firings, picked)]),
+            in_flight=concatenate([self.in_flight, renumber_contents(other.in_flight, picked)]),
             running=self.running.then(other.running),
             late=np.append(self.late, other.late),
             opened=self.opened + other.opened,

@@ -20,7 +20,7 @@ import numpy as np
 from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.contents import Contents, combined
+from slackwater.windowing.columnar.contents import Contents, combine_contents
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_at_last_instants
 from slackwater.windowing.columnar.sessions.chains import SessionRules, concerned_chains
@@ -37,9 +37,9 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     PaneKind,
     Pieces,
-    renumbered,
+    concatenate,
+    renumber_contents,
     rows_of,
-    together,
 )
 
 A = TypeVar("A", bound=Accumulators)
@@ -77,7 +77,7 @@ def replay_sessions(
         start.
     """
     tardy = slice_input.elements
-    sessions = together([initial_state.windows, _sessions_of(slice_input.pieces, rules.gap_ms)])
+    sessions = concatenate([initial_state.windows, _sessions_of(slice_input.pieces, rules.gap_ms)])
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
     merged = _merged(sessions, pieces, rules.gap_ms)
     is_concerned, dropped, chains = concerned_chains(merged, pieces, tardy, rules)
@@ -88,8 +88,11 @@ def replay_sessions(
     holds_contents = (merged.firings[quiet] == 0) | rules.accumulates
     contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
     holding = quiet[holds_contents]
-    in_flight = together(
-        [rows_of(merged, quiet)._replace(contents=contents), renumbered(walked.in_flight, len(holding))]
+    in_flight = concatenate(
+        [
+            rows_of(merged, quiet)._replace(contents=contents),
+            renumber_contents(walked.in_flight, len(holding)),
+        ]
     )
     firings, still_open = _rise(in_flight, rules, timeline)
     windows = rows_of(still_open, np.lexsort((still_open.starts, still_open.keys)))
@@ -98,12 +101,12 @@ def replay_sessions(
     is_restored = np.bincount(pieces.numbers()[: len(initial_state.windows.keys)], minlength=len(merged.keys))
     rows = initial_state.accumulators.join([slice_input.piece_accumulators, slice_input.element_accumulators])
     return SliceResult(
-        firings=[firings, renumbered(walked.firings, len(holding))],
+        firings=[firings, renumber_contents(walked.firings, len(holding))],
         windows=windows,
         triggers=None,
         next_firings=next_firings,
         timers=timers,
-        accumulators=combined(_contents(pieces, holding, walked.running), rows),
+        accumulators=combine_contents(_contents(pieces, holding, walked.running), rows),
         late=LateElements(positions=late, starts=tardy.times[late], ends=tardy.times[late] + rules.gap_ms),
         counts=Counts(
             windows_opened=len(merged.keys) - int(is_restored.sum()) + walked.opened,

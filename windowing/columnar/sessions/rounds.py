@@ -21,8 +21,8 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     PaneKind,
     columns_of,
+    concatenate,
     rows_of,
-    together,
 )
 
 
@@ -57,7 +57,7 @@ class Rounds:
                 chains.row_numbers[at],
                 chains.positions[at],
             )
-        firings, in_flight = together(self._firings), together([*over, self._live])
+        firings, in_flight = concatenate(self._firings), concatenate([*over, self._live])
         in_flight = in_flight._replace(
             keys=chains.keys[in_flight.keys], contents=self._paths.pick(in_flight.contents)
         )
@@ -117,7 +117,7 @@ class Rounds:
             last_arrivals=clocks[begun],
             contents=np.full(len(begun), NO_CONTENTS),
         )
-        self._live = together([live, new])
+        self._live = concatenate([live, new])
         accepted = np.flatnonzero(~is_late)
         self._add(accepted, one[accepted], rows[accepted], elements)
         if is_gone.any():

@@ -1,0 +1,161 @@
+"""The assignment of single elements, in order of arrival, to their windows; the first and the last step of
+the kernels of counted and continuous windows.
+
+Assigners, lateness and parked windows are known here, triggers are not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from slackwater.windowing.columnar.accumulators import Accumulators
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import group_pairs
+from slackwater.windowing.columnar.contents import Contents, combine_contents
+from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.kernels import Counts, SliceInput, WindowState
+from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
+from slackwater.windowing.columnar.window_columns import (
+    NO_CONTENTS,
+    NO_TIME,
+    Elements,
+    OpenWindows,
+)
+
+A = TypeVar("A", bound=Accumulators)
+
+
+class WindowAssignments(NamedTuple):
+    """The windows of a slice and the elements that they take: one assignment for each (element, window).
+
+    Attributes:
+        windows: every window that is open at the slice's start or takes an element of the slice, as it was
+            before the slice; a new window has neither elements nor contents. A window's row is its number.
+        restored_numbers: int64[p], the number of each window that was open at the slice's start.
+        last_instants, cleanups: int64[n]; NEVER for the global window.
+        owners: int64[m], the number of the window of each assignment, in order of arrival.
+        elements: int64[m], the row of its element.
+        missed_count: how many (element, window) pairs there are whose window was collected.
+    """
+
+    windows: OpenWindows
+    restored_numbers: Longs
+    last_instants: Longs
+    cleanups: Longs
+    owners: Longs
+    elements: Longs
+    missed_count: int
+
+    @classmethod
+    def of(
+        cls, open_windows: OpenWindows, elements: Elements, fixed_windows: FixedWindows | None
+    ) -> WindowAssignments:
+        """Assign elements to the grid's windows, or to the global window of their key."""
+        if fixed_windows is None:
+            rows, missed_count = np.arange(len(elements.keys)), 0
+            numbers, before = np.zeros(len(rows), np.int64), np.zeros(len(open_windows.keys), np.int64)
+        else:
+            row_windows = fixed_windows.explode(fixed_windows.slices(elements.times))
+            takes = ~fixed_windows.are_late(row_windows.windows, elements.watermarks[row_windows.rows])
+            rows, numbers = row_windows.rows[takes], row_windows.windows[takes]
+            before, missed_count = fixed_windows.numbers(open_windows.starts), len(takes) - len(rows)
+        groups, keys, of_groups = group_pairs(
+            np.append(open_windows.keys, elements.keys[rows]), np.append(before, numbers)
+        )
+        if fixed_windows is None:
+            starts = ends = np.full(len(keys), NO_TIME)
+            last_instants = cleanups = np.full(len(keys), NEVER)
+        else:
+            starts = fixed_windows.starts(of_groups)
+            ends = starts + fixed_windows.size_ms
+            last_instants, cleanups = (
+                fixed_windows.last_instants(of_groups),
+                fixed_windows.cleanup_times(of_groups),
+            )
+        restored_numbers = groups.codes[: len(before)]
+        windows = _new_windows(keys, starts, ends)
+        for column, values in zip(windows[3:], open_windows[3:], strict=True):
+            column[restored_numbers] = values
+        return cls(
+            windows=windows,
+            restored_numbers=restored_numbers,
+            last_instants=last_instants,
+            cleanups=cleanups,
+            owners=groups.codes[len(before) :],
+            elements=rows,
+            missed_count=missed_count,
+        )
+
+    def are_open_at_end(self, timeline: Timeline) -> Booleans:
+        """bool[n]: whether each window is open at the slice's end."""
+        is_collected = (self.cleanups <= timeline.final) | (self.last_instants <= timeline.collected)
+        stays: Booleans = ~is_collected | (self.cleanups == NEVER)
+        return stays
+
+    def windows_at_end(
+        self, clocks: Longs, *, firings: Longs, last_fired_at: Longs, contents: Longs
+    ) -> OpenWindows:
+        """All windows after they have taken their elements.
+
+        Args:
+            clocks: int64[m], the clock at the element of each assignment.
+            firings, last_fired_at, contents: int64[n], as in OpenWindows.
+        """
+        first, last = self.windows.first_arrivals.copy(), self.windows.last_arrivals.copy()
+        last[self.owners] = clocks  # of several elements of a window the last assignment counts
+        is_new = first == NO_TIME
+        earliest = np.full(len(first), NO_TIME)
+        earliest[self.owners[::-1]] = clocks[::-1]
+        first[is_new] = earliest[is_new]
+        return self.windows._replace(
+            elements=self.windows.elements + np.bincount(self.owners, minlength=len(first)),
+            firings=firings,
+            last_fired_at=last_fired_at,
+            first_arrivals=first,
+            last_arrivals=last,
+            contents=contents,
+        )
+
+    def parked_numbers(self, windows: OpenWindows, timeline: Timeline) -> Longs:
+        """The numbers of the windows that are open at the slice's end, by key and start."""
+        rows = np.flatnonzero(self.are_open_at_end(timeline))
+        return rows[np.lexsort((windows.starts[rows], windows.keys[rows]))]
+
+    def accumulators_of(
+        self, contents: Contents, slice_input: SliceInput[A], initial_state: WindowState[A]
+    ) -> A:
+        """The accumulators of `contents`, whose row i is restored window i, and whose row p + j is the
+        element of assignment j.
+        """
+        rows = np.append(np.arange(len(self.restored_numbers)), self.elements + len(self.restored_numbers))
+        contents = contents._replace(rows=rows[contents.rows], running_rows=rows[contents.running_rows])
+        return combine_contents(contents, initial_state.accumulators.join([slice_input.element_accumulators]))
+
+    def counts(self, windows_at_end: OpenWindows, unfired_elements: Longs, timeline: Timeline) -> Counts:
+        """The counts of the slice; `unfired_elements` are those of each window that are in no firing yet."""
+        is_collected = ~self.are_open_at_end(timeline)
+        return Counts(
+            windows_opened=len(self.windows.keys) - len(self.restored_numbers),
+            windows_cleaned=int(np.count_nonzero(is_collected)),
+            assignments_missed=self.missed_count,
+            elements_cleaned=int(windows_at_end.elements[is_collected].sum()),
+            elements_never_fired=int(unfired_elements[is_collected].sum()),
+        )
+
+
+def _new_windows(keys: Longs, starts: Longs, ends: Longs) -> OpenWindows:
+    """Windows before their first element."""
+    size = len(keys)
+    return OpenWindows(
+        keys=keys,
+        starts=starts,
+        ends=ends,
+        elements=np.zeros(size, np.int64),
+        firings=np.zeros(size, np.int64),
+        last_fired_at=np.full(size, NO_TIME),
+        first_arrivals=np.full(size, NO_TIME),
+        last_arrivals=np.full(size, NO_TIME),
+        contents=np.full(size, NO_CONTENTS),
+    )

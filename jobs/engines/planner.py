@@ -1,7 +1,7 @@
-"""Which engine runs a pipeline, and why: the columnar one where it is exact, the operator engine for all
-else.
+"""The choice of the engine for a pipeline, with its reason: the columnar engine where it is exact, the
+operator engine for all other pipelines.
 
-The choice is a function of the declarations and the types of the source; it never changes what comes out.
+The choice depends on the declarations and the types of the source alone; it never changes a result.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ ENGINES = (COLUMNAR, OPERATOR)
 
 
 class EngineNotExact(UsageError):
-    """The engine that was asked for can't run the pipeline exactly."""
+    """The engine that --engine names can't run the pipeline exactly."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Choice:
 
 
 def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
-    """The engine for `pipeline` on a source of that schema (None: not known, its types are taken to suit), or
-    the one asked for.
+    """The engine for `pipeline` on a source of that schema (None: not known; its types are assumed to suit),
+    or the engine `override`.
 
     Raises:
-        EngineNotExact: the columnar engine was asked for and would not be exact.
+        EngineNotExact: `override` is the columnar engine, which would not be exact.
         PipelineError: an aggregate does not suit its column.
     """
     reason = why_not_columnar(pipeline, schema)
@@ -85,7 +85,7 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
 
 def _why_no_form(pipeline: Pipeline, types: Mapping[str, pa.DataType]) -> str | None:
     for name, accumulator in bind_select(pipeline, types).items():
-        declared = pipeline.select[name]
-        if bind_columnar(accumulator, declared, types) is None:
-            return f"{declared.kind} ({name}) has no columnar form"
+        aggregate = pipeline.select[name]
+        if bind_columnar(accumulator, aggregate, types) is None:
+            return f"{aggregate.kind} ({name}) has no columnar form"
     return None

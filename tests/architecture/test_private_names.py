@@ -16,10 +16,6 @@ BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
 STILL = {
     "tests/jobs/commands/test_erase.py",
     "tests/jobs/commands/test_plan.py",
-    "tests/jobs/engines/replaying/test_spilling.py",
-    "tests/jobs/engines/transport/test_process_memory.py",
-    "tests/jobs/engines/replaying/test_task_memory.py",
-    "tests/jobs/engines/transport/test_transport.py",
     "tests/jobs/protocol/staging/test_tick_cache.py",
     "tests/jobs/protocol/staging/test_lost_assignments.py",
     "tests/jobs/protocol/lineage/test_maintain.py",

@@ -68,8 +68,8 @@ def test_cuts_parallelism_and_where_state_lives_do_not_show(
 def spilling_soon() -> Iterator[None]:
     """Kilobytes are what megabytes are elsewhere, and state is looked at after each element."""
     with (
-        patch.object(spilling, "_MB", 1024),
-        patch.object(spilling, "_FIRST_LOOK", 1),
+        patch.object(spilling, "BYTES_PER_MB", 1024),
+        patch.object(spilling, "FIRST_LOOK", 1),
         patch.object(range_work, "BETWEEN_LOOKS", 1),
     ):
         yield

@@ -91,10 +91,10 @@ class ReplayRange:
     replay: Replay
     keys: Keys
 
-    def __call__(self, number: int, received: Iterable[pa.Table]) -> Iterable[pa.Table]:
+    def __call__(self, number: int, tables_of_range: Iterable[pa.Table]) -> Iterable[pa.Table]:
         passing_rows, elements = PassingRows(self.replay, number), [self._empty_elements()]
         quarantined_count = folded_count = 0
-        for table in received:
+        for table in tables_of_range:
             if passing_rows.takes(table):
                 quarantined_count += table.num_rows
                 folded_count += self._folded_count(table.column("arrival_time"))

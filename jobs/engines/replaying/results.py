@@ -23,9 +23,9 @@ from slackwater.windowing.snapshot import ContentHash
 ASSIGNMENTS = ("assignments_before", "assignments_made", "assignments_open", "assignments_cleaned")
 # The rows of one table from all ranges together: a JVM of 2 GB collects several tables at a time, and Spark's
 # default refuses results of 1 GB.
-_DRIVER_BYTES = 64 << 20
+DRIVER_BYTES = 64 << 20
 # So much a range task holds of rows that it only passes on, before it writes a file of them.
-_PASSING_BYTES = 64 << 20
+PASSING_BYTES = 64 << 20
 _NAME = b"slackwater.table"
 _RESOURCES = b"slackwater.taken"
 _FILES = pa.schema(
@@ -86,7 +86,7 @@ def hand_over(
     """Hand over the rows of table `name` that `part` of range `number` has made: few rows go to the driver as
     they are; many are written here, as a file of the table, and only its description goes. Rows count as many
     from `file_rows` on, or if the driver could not take as much from every range."""
-    if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < _DRIVER_BYTES:
+    if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < DRIVER_BYTES:
         return mark_table(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(
         replay.target(name), replay.run_id, f"range-{number:05d}-{part}", conform(rows, schema)
@@ -132,11 +132,11 @@ class PassingRows:
         return name_of(table) in self._tables_by_name
 
     def take(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Hold the rows of `table`; from _PASSING_BYTES on, hand over all that are held of that table."""
+        """Hold the rows of `table`; from PASSING_BYTES on, hand over all that are held of that table."""
         name = name_of(table)
         self._tables_by_name[name].append(table.replace_schema_metadata(None))
         self._bytes[name] += table.nbytes
-        if self._bytes[name] >= _PASSING_BYTES:
+        if self._bytes[name] >= PASSING_BYTES:
             yield self._hand_over(name)
 
     def hand_over_the_rest(self) -> Iterator[pa.Table]:

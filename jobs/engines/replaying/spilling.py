@@ -20,16 +20,15 @@ from slackwater.windowing.runtime.slice_runner import SliceRunner
 
 VARIABLE: Final = "SLACKWATER_STATE_MEMORY_MB"
 DEFAULT_MB: Final = 1024
-_MB: Final = 1 << 20
-_FIRST_LOOK: Final = (
-    10_000  # elements; a look counts all entries, so it is not repeated before as many elements have come
-)
-_OF_ROOM: Final = (
-    8  # nor before entries could fill this part of the room that is left: an element may have several windows
-)
+BYTES_PER_MB: Final = 1 << 20
+# A look counts all entries of the state. The first one comes after so many elements, each later one after at
+# least as many elements as there are entries, and after as many as could fill an eighth of the room: one
+# element may have several windows.
+FIRST_LOOK: Final = 10_000
+_SHARE_OF_ROOM: Final = 8
 _PARTS: Final = 16
 _OTHER_FOLDER: Final = "SPARK_LOCAL_DIRS names the folder to make it in, else TMPDIR does."
-_GROWTH: Final = 12  # what parked rows become in memory, in relation to their columns
+_GROWTH: Final = 12  # times their columns is what restored rows take in memory
 
 
 class StateMemoryError(UsageError):
@@ -68,17 +67,11 @@ class Spilling:
     """
 
     def __init__(self, limit_mb: int, order_mode: OrderMode, parked_bytes: int) -> None:
-        self._limit = limit_mb * _MB
+        self._limit = limit_mb * BYTES_PER_MB
         self._can_spill = not order_mode.has_heap_timers
-        self._storages = [self._open(parked_bytes * _GROWTH > self._limit or not limit_mb)]
-        self._next_look = _FIRST_LOOK
-
-    def _open(self, exceeds_limit: bool) -> OperatorStorage:
-        self.is_spilled = exceeds_limit and self._can_spill
-        if not self.is_spilled:
-            return OperatorStorage()
-        # Pickles never leave the task's own directory, to which nobody else may write.
-        return OperatorStorage(state="rocksdb", timers="rocksdb", parent=_own_folder(), pickles=True)
+        self.is_spilled = self._can_spill and (parked_bytes * _GROWTH > self._limit or not limit_mb)
+        self._storages = [_on_disk() if self.is_spilled else OperatorStorage()]
+        self._next_look = FIRST_LOOK
 
     @property
     def storage(self) -> OperatorStorage:
@@ -92,9 +85,10 @@ class Spilling:
             return
         size, entries = runner.state_size()
         room = max(self._limit - size, 0) * entries // max(size, 1)
-        self._next_look = processed_count + max(_FIRST_LOOK, entries, room // _OF_ROOM)
+        self._next_look = processed_count + max(FIRST_LOOK, entries, room // _SHARE_OF_ROOM)
         if size > self._limit:
-            self._storages.append(self._open(True))
+            self._storages.append(_on_disk())
+            self.is_spilled = True
             runner.move(self.storage.make_backend, self.storage.make_timer_queue)
 
     def parts(self, key_groups: KeyGroupRange) -> list[KeyGroupRange]:
@@ -109,6 +103,11 @@ class Spilling:
     def close(self) -> None:
         for storage in self._storages:
             storage.close()
+
+
+def _on_disk() -> OperatorStorage:
+    # Pickles never leave the task's own directory, to which nobody else may write.
+    return OperatorStorage(state="rocksdb", timers="rocksdb", parent=_own_folder(), pickles=True)
 
 
 def _own_folder() -> Path:

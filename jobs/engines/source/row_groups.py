@@ -91,7 +91,7 @@ class SourceFile:
             rows = read_columns(
                 self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
             )
-            full_rows = None if len(eager) == len(columns) else _FullRows(self, tuple(columns), groups)
+            full_rows = None if len(eager) == len(columns) else _RowReader(self, tuple(columns), groups)
             yield SourceBatch(
                 rows=rows,
                 path=file.path,
@@ -211,7 +211,7 @@ class _Statistics:
 
 
 @dataclass(frozen=True)
-class _FullRows:
+class _RowReader:
     """Positions → those rows of one batch, with all columns of the scan."""
 
     file: SourceFile

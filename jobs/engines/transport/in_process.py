@@ -1,5 +1,5 @@
-"""How rows come to the functions of an engine, as a protocol; and the transport of one process, in this
-thread or in several.
+"""The protocol of a transport, which runs the map and range tasks of an engine; and the transport within one
+process, in its thread or in several.
 """
 
 import itertools
@@ -15,15 +15,10 @@ from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import task_errors
 from slackwater.jobs.engines.transport.process_memory import forget_peak
 
-Given = TypeVar("Given")
-
-
+Input = TypeVar("Input")
 Result = TypeVar("Result")
 
-
 MapTask = Callable[[Batches], Iterable[tuple[int, pa.Table]]]
-
-
 RangeTask = Callable[[int, Iterable[pa.Table]], Iterable[pa.Table]]
 
 
@@ -31,26 +26,26 @@ class Transport(Protocol):
     """Runs map and range tasks somewhere. Engines know only this."""
 
     def start(self) -> None:
-        """Make ready what takes long, once; may be called again."""
+        """Start whatever takes long to start. Calls after the first do nothing."""
 
     @property
     def slots(self) -> int:
         """How many tasks run at a time."""
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
-        """What replays this slice sooner, else this one. `ranges`: into how many ranges it is divided, of so
-        many tasks at a time.
+        """The transport that replays this slice soonest: this one, or another. `ranges`: tasks at a time →
+        into how many ranges the slice is then divided.
         """
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        """The tables that `task` yields over all of `scan`; range numbers are ignored. For small results:
+        """The tables that `task` yields over all of `scan`, without their range numbers. For small results:
         they come to the driver.
         """
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, run
-        `reduce` once per range, also for ranges that received nothing; it takes all that it is given, one
-        table after the other. Results come to the driver: small outputs, counts and file lists."""
+        """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, and run
+        `reduce` once for each range, also for ranges that received nothing; it consumes all of its tables,
+        one after the other. Results come to the driver: small outputs, counts and file lists."""
 
 
 class InProcess:
@@ -60,7 +55,7 @@ class InProcess:
         self._threads = threads
 
     def start(self) -> None:
-        """Nothing takes long."""
+        """Nothing to do."""
 
     @property
     def slots(self) -> int:
@@ -70,31 +65,31 @@ class InProcess:
         return self
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        return [table for _, table in self._mapped(scan, task)]
+        return [table for _, table in self._run_map_tasks(scan, task)]
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        received: dict[int, list[pa.Table]] = defaultdict(list)
-        for number, table in self._mapped(scan, task):
-            received[number].append(table)
-        return self._each(lambda number: reduce(number, received.pop(number, [])), range(ranges))
+        tables_by_range: dict[int, list[pa.Table]] = defaultdict(list)
+        for number, table in self._run_map_tasks(scan, task):
+            tables_by_range[number].append(table)
+        return self._each(lambda number: reduce(number, tables_by_range.pop(number, [])), range(ranges))
 
-    def _mapped(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
+    def _run_map_tasks(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
         return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))
 
-    def _each(self, work: Callable[[Given], Iterable[Result]], inputs: Iterable[Given]) -> list[Result]:
-        """What `work` gives of each, in their order."""
+    def _each(self, work: Callable[[Input], Iterable[Result]], inputs: Iterable[Input]) -> list[Result]:
+        """The results of `work` for each input, in order."""
         if self._threads == 1:
-            return [result for one in inputs for result in work(one)]
+            return [result for value in inputs for result in work(value)]
         with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as threads:
-            return list(itertools.chain.from_iterable(threads.map(lambda one: list(work(one)), inputs)))
+            return list(itertools.chain.from_iterable(threads.map(lambda value: list(work(value)), inputs)))
 
 
 class InThreads(InProcess):
-    """Transport within this process for what would else be done on Spark; its errors are those that would
-    come from there.
+    """Transport within this process, in place of Spark; an error of a task is the error that the same task
+    would cause on Spark.
     """
 
-    def _each(self, work: Callable[[Given], Iterable[Result]], inputs: Iterable[Given]) -> list[Result]:
+    def _each(self, work: Callable[[Input], Iterable[Result]], inputs: Iterable[Input]) -> list[Result]:
         forget_peak()
         try:
             return super()._each(work, inputs)

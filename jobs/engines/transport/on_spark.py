@@ -1,57 +1,49 @@
-"""The transport on Spark: map tasks that read files or scanned rows, one shuffle by key-group range, range
-tasks.
+"""The transport on Spark: map tasks over files or over rows that Spark has scanned, one shuffle by key-group
+range, and range tasks.
 
-Rows cross as Arrow IPC in binary columns. No engine is known here.
+Tables cross as blobs, see `table_blobs`. No engine is known here.
 """
 
 import gc
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.coverage import pieces
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, rewritten
+from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import task_errors
+from slackwater.jobs.engines.transport.in_process import InThreads, MapTask, RangeTask, Transport
 from slackwater.jobs.engines.transport.process_memory import forget_peak
+from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.errors import RetryableError
 from slackwater.jobs.runtime.versions import Work, with_version_check
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-from slackwater.jobs.engines.source.scan import Batches, SliceScan
-from slackwater.jobs.engines.transport.in_process import InThreads, MapTask, RangeTask, Transport
 
-HERE_BYTES = 256 << 20  # the times of 150 MB: 0.4 s in two threads, 0.55 s as a job on two cores
-
-
-_CHUNK_BYTES = 256 << 20
-
-
-_COMPRESSED = pa.ipc.IpcWriteOptions(
-    compression="lz4", use_threads=False
-)  # by the task: the JVM, through which it goes, takes longer
+HERE_BYTES = 256 << 20  # reading the times of 150 MB takes 0.4 s in two threads, as a job on two cores 0.55 s
 
 
 class OnSpark:
     """Transport on a Spark session.
 
     Args:
-        here_bytes: a scan of no more is gathered by threads of this process, if it may read the files itself:
-            a job takes longer to start.
+        here_bytes: a scan of at most so many bytes is gathered by threads of this process, if it can read the
+            files itself: a job would take longer to start.
     """
 
     def __init__(self, spark: "SparkSession", here_bytes: int = HERE_BYTES) -> None:
         self._spark, self._here_bytes = spark, here_bytes
 
     def start(self) -> None:
-        """The session is there."""
+        """Nothing to do: the session exists."""
 
     @property
     def slots(self) -> int:
@@ -74,10 +66,10 @@ class OnSpark:
                 for pair in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
             )
             if (first := next(tables, None)) is not None:
-                received = (
-                    _decode(data.as_buffer()) for _, data in itertools.chain([first], tables) if data.is_valid
+                tables_of_range = (
+                    from_blob(data) for _, data in itertools.chain([first], tables) if data.is_valid
                 )
-                yield from _blobs((0, table) for table in reduce(first[0], received))
+                yield from to_blobs((0, table) for table in reduce(first[0], tables_of_range))
 
         from pyspark.sql.functions import col
 
@@ -92,13 +84,15 @@ class OnSpark:
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
         if scan.why_not_direct() is not None:
             schema = pa.schema([scan.source.schema.field(name) for name in scan.columns])
-            return _in_tasks(self._scan(scan), lambda batches: _blobs(task(_scanned(batches, schema))))
+            return _in_tasks(
+                self._scan(scan), lambda batches: to_blobs(task(_batches_of_scan(batches, schema)))
+            )
         groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for index in batch.column(0).to_pylist():
-                    yield from _blobs(task(scan.read(groups[index])))
+                    yield from to_blobs(task(scan.read(groups[index])))
 
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
@@ -125,8 +119,8 @@ class OnSpark:
         return in_slice.unionByName(unread)
 
     def _rows_at(self, scan: SliceScan, version: int) -> "DataFrame":
-        """The source at `version`, its columns named and typed as in the version that the slice reads; null
-        where it lacked one.
+        """The rows of the source at `version`, its columns named and typed as in the version that the slice
+        reads; a column that it lacked is null.
         """
         from pyspark.sql.functions import lit
 
@@ -141,8 +135,8 @@ class OnSpark:
         )
 
     def _read_before(self, scan: SliceScan, before: PinnedSource) -> "DataFrame":
-        """What live runs have read: of each arrival, the rows of the newest version that any of them has
-        pinned.
+        """The rows that live runs have read: of each arrival, those of the newest version at which any of
+        them has read it.
         """
         arrival = _column(scan.arrival)
         pieces_read = pieces(scan.newer_reads)
@@ -160,19 +154,19 @@ class OnSpark:
 
 
 def _column(name: str) -> "Column":
-    """A column by its name, whatever characters that has."""
+    """A column by its name, whatever characters are in it."""
     from pyspark.sql.functions import col
 
     return col("`" + name.replace("`", "``") + "`")
 
 
-def _scanned(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
+def _batches_of_scan(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
     for batch in batches:
         yield SourceBatch(pa.Table.from_batches([batch]).cast(schema), None, True)
 
 
 def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
-    """(number, data) of what `work` gives of the batches of each partition."""
+    """The (number, data) rows that `work` makes of the batches of each Spark partition."""
     from pyspark.serializers import CloudPickleSerializer
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -183,44 +177,21 @@ def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
 
 
 def _begin_task() -> None:
-    """In a process of Python tasks, before each: what memory others took is not this one's. And Spark has it
-    search all objects for cyclic garbage after each task; the modules, which are most of them, are none."""
+    """Prepare a Python worker process for its next task. The memory that earlier tasks took does not count as
+    the task's. And Spark lets the process search all objects for cyclic garbage after each task, so that the
+    objects of modules, most of all, are set aside."""
     forget_peak()
     if not gc.get_freeze_count():
         gc.freeze()
 
 
-def _blobs(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
-    for number, table in tables:
-        rows = max(1, table.num_rows * _CHUNK_BYTES // max(table.nbytes, 1))
-        for start in range(0, max(table.num_rows, 1), rows):
-            yield pa.record_batch(
-                [pa.array([number], pa.int32()), _encode(table.slice(start, rows))], names=["number", "data"]
-            )
-
-
-def _encode(table: pa.Table) -> pa.Array:
-    """One binary value that holds the table, without a copy of the stream that it is written to."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
-        writer.write_table(table)
-    data = sink.getvalue()
-    return pa.Array.from_buffers(
-        pa.binary(), 1, [None, pa.py_buffer(np.array([0, data.size], np.int32)), data]
-    )
-
-
-def _decode(data: Any) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
-
-
 class DriverDied(RetryableError):
-    """The JVM of Spark's driver has gone while it was at work."""
+    """The JVM of Spark's driver has ended while it was at work."""
 
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """What Spark reports becomes an error that says whose fault it is."""
+    """Inside the block an error that Spark reports becomes one that says whose fault it is."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PythonException
 
@@ -229,7 +200,7 @@ def spark_errors() -> Iterator[None]:
             yield
     except PythonException as error:
         raise task_errors.of_trace(str(error)) from error
-    except Py4JJavaError as error:  # the JVM is there, and says what it has met
+    except Py4JJavaError as error:  # the JVM is alive, and this is an exception of its own
         failure = task_errors.of_java(str(error))
         if failure is None:
             raise
@@ -246,7 +217,7 @@ def spark_errors() -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[None]:
-    """An interrupt stays one: that the jobs which it has cancelled end with errors is no failure."""
+    """Inside the block an interrupt stays an interrupt, although the jobs that it cancels end with errors."""
     try:
         yield
     except Exception as error:
@@ -259,4 +230,4 @@ def _interrupts() -> Iterator[None]:
 
 
 def _tables(frame: "DataFrame") -> list[pa.Table]:
-    return [_decode(data.as_buffer()) for data in frame.toArrow().column("data")]
+    return [from_blob(data) for data in frame.toArrow().column("data")]

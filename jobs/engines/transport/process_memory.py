@@ -1,16 +1,16 @@
-"""The most memory that this process has had, and since when that counts."""
+"""The peak of this process's memory since its last task began."""
 
 import resource
 from contextlib import suppress
 from pathlib import Path
 
-_PROCESS = Path("/proc/self")
+PROCESS = Path("/proc/self")
 
 
-def peak_kb() -> int:
-    """The most since `forget_peak`, or since the process was started: VmHWM where the kernel tells it, since
-    getrusage counts the parent's too, from before the exec."""
-    status = _PROCESS / "status"
+def peak_kb(process: Path = PROCESS) -> int:
+    """The most memory since `forget_peak`, or since the process was started: VmHWM where the kernel has it in
+    the folder `process`, because getrusage also counts the parent's memory from before the exec."""
+    status = process / "status"
     usage = (
         [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
         if status.exists()
@@ -19,9 +19,9 @@ def peak_kb() -> int:
     return int(usage[0]) if usage else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def forget_peak() -> None:
-    """Called before a task, in a process that has done others. Where the kernel does not forget, nothing
-    happens.
+def forget_peak(process: Path = PROCESS) -> None:
+    """Begin a new peak. Called before a task, in a process that has run others. Nothing happens where the
+    kernel does not support it.
     """
     with suppress(OSError):
-        (_PROCESS / "clear_refs").write_text("5")
+        (process / "clear_refs").write_text("5")

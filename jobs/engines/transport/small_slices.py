@@ -1,7 +1,8 @@
-"""Where a slice is replayed: a small one by threads of this process, which have done it before a job has
-begun; else on Spark, whose tasks get the memory that small ones have left.
+"""The choice of where a slice is replayed. Threads of this process replay a small slice, which is done before
+a Spark job would have begun; Spark replays others, after this process has given back the memory of small
+ones.
 
-Knows no engine and no Spark, which starts when it is first needed.
+Knows no engine. Spark starts when it is first needed.
 """
 
 from collections.abc import Callable
@@ -17,25 +18,24 @@ SMALL_BYTES = 64 << 20
 
 
 def is_small(size: float, ranges: int, threads: int) -> bool:
-    """Whether a slice of `size` bytes that is divided into so many ranges is replayed by `threads` threads,
-    in at most two rounds.
-    """
+    """Whether a slice of `size` bytes is small: `threads` threads replay its ranges in at most two rounds."""
     return size <= SMALL_BYTES and ranges <= 2 * threads
 
 
 class SparkWhereNeeded:
-    """A transport that is made when it is first used: a no-op, a refusal and small slices start no JVM.
+    """A transport that starts Spark when it is first needed: no JVM starts for a refusal, a small slice or a
+    run that finds nothing to do.
 
     Args:
-        make: makes it.
-        threads: how many tasks of it would run at a time on this very machine; so many ranges, each within a
+        make: makes the transport on Spark.
+        threads: how many tasks at a time Spark would run on this machine; so many ranges, each within a
             task's memory, fit at a time.
     """
 
     def __init__(self, make: Callable[[], Transport], threads: int) -> None:
         self._make = make
-        self._made: Transport | None = None
-        self._here = InThreads(threads)
+        self._spark_transport: Transport | None = None
+        self._threads = InThreads(threads)
 
     def start(self) -> None:
         self._transport().start()
@@ -45,9 +45,9 @@ class SparkWhereNeeded:
         return self._transport().slots
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> Transport:
-        threads = self._here.slots
+        threads = self._threads.slots
         if scan.why_not_direct() is None and is_small(scan.size, ranges(threads), threads):
-            return self._here
+            return self._threads
         give_back()
         return self
 
@@ -58,6 +58,6 @@ class SparkWhereNeeded:
         return self._transport().shuffle(scan, task, ranges, reduce)
 
     def _transport(self) -> Transport:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        if self._spark_transport is None:
+            self._spark_transport = self._make()
+        return self._spark_transport

@@ -1,7 +1,7 @@
-"""What a task's error means to the driver: a fault of code or data, or of storage, which may pass.
+"""Errors of tasks as the driver raises them: a fault of code or data is permanent, a fault of storage may
+pass.
 
-Spark hands over no error of a task, only the text of its trace, or of the Java exceptions that it has met
-itself.
+Spark does not hand over the exception of a task, only the text of its traceback, or of Java's own exceptions.
 """
 
 import builtins
@@ -26,22 +26,24 @@ class TaskWithoutStorage(RetryableError):
 _SYSTEM = {
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
 }
-_RAISED = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{'|'.join(sorted(_SYSTEM))}): .+", re.MULTILINE)
+_ERROR_LINE = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{'|'.join(sorted(_SYSTEM))}): .+", re.MULTILINE)
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 _OF_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error): .+", re.MULTILINE)
 _TABLE_ERRORS = f"{table_errors.__name__}."
 
 
 def of_trace(trace: str) -> SlackwaterError:
-    """The error for a task of which Spark hands over the trace: its last line that names an error of a
-    module, or of the system, is the one that was raised."""
+    """The error for a task of which Spark hands over the traceback. The last line of it that names an error
+    of a module or of the system is the error that was raised."""
     other_python = _OTHER_PYTHON.search(trace)
     if other_python is not None:
         return TaskFailed(
             f"a task failed: {other_python[1]} PYSPARK_PYTHON names the Python of the executors.", trace=trace
         )
-    raised = [line for line in _RAISED.findall(trace) if not line.startswith(("pyspark.", "org.", "py4j."))]
-    return _error(raised[-1] if raised else trace, trace)
+    error_lines = [
+        line for line in _ERROR_LINE.findall(trace) if not line.startswith(("pyspark.", "org.", "py4j."))
+    ]
+    return _error(error_lines[-1] if error_lines else trace, trace)
 
 
 def of_error(error: Exception, trace: str) -> SlackwaterError:
@@ -52,15 +54,16 @@ def of_error(error: Exception, trace: str) -> SlackwaterError:
 
 
 def of_java(text: str) -> SlackwaterError | None:
-    """The error for what Java has met of storage while Spark read or shuffled; None for anything else."""
-    met = [line for line in _OF_JAVA.findall(text) if is_failure(line)]
-    return TaskWithoutStorage(f"a task failed: {met[-1]} {_REPEAT}", trace=text) if met else None
+    """The error for a storage failure that Java has met while Spark read or shuffled; None for other
+    failures."""
+    failures = [line for line in _OF_JAVA.findall(text) if is_failure(line)]
+    return TaskWithoutStorage(f"a task failed: {failures[-1]} {_REPEAT}", trace=text) if failures else None
 
 
-def _error(raised: str, trace: str) -> SlackwaterError:
-    if (damaged := parse_damaged_file(raised)) is not None:
-        return damaged
-    name, _, message = raised.partition(": ")
+def _error(error_line: str, trace: str) -> SlackwaterError:
+    if (damaged_file := parse_damaged_file(error_line)) is not None:
+        return damaged_file
+    name, _, message = error_line.partition(": ")
     kind = (
         getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None)
         if name.startswith(_TABLE_ERRORS)
@@ -70,7 +73,7 @@ def _error(raised: str, trace: str) -> SlackwaterError:
         return TaskWithoutStorage(f"a task failed: {message}", trace=trace)
     if name in _SYSTEM and is_failure(message):
         return TaskWithoutStorage(f"a task failed: {message} {_REPEAT}", trace=trace)
-    return TaskFailed(f"a task failed: {raised}", trace=trace)
+    return TaskFailed(f"a task failed: {error_line}", trace=trace)
 
 
 _REPEAT = "What is committed stands; repeat the command, which goes on from there."

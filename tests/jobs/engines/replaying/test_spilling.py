@@ -80,27 +80,27 @@ def opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """After how many elements of its range each database was opened; megabytes are kilobytes, and every
     element is followed by a look.
     """
-    when: list[int] = []
-    looked = {"processed": 0}
-    look, open_ = Spilling.look, Spilling._open
+    opened_at: list[int] = []
+    elements = {"processed": 0}
+    look, make_storage = Spilling.look, spilling.OperatorStorage
 
     def watched_look(self: Spilling, runner: Any) -> None:
-        looked["processed"] = runner.elements_processed
+        elements["processed"] = runner.elements_processed
         look(self, runner)
 
-    def watched_open(self: Spilling, is_wanted: bool) -> Any:
-        storage = open_(self, is_wanted)
-        if self.is_spilled:
-            when.append(looked["processed"])
+    def watched_storage(**places: Any) -> Any:
+        storage = make_storage(**places)
+        if places:
+            opened_at.append(elements["processed"])
             assert len(list(folder.iterdir())) == 1, "one directory for the one operator"
         return storage
 
-    monkeypatch.setattr(spilling, "_MB", 1024)
-    monkeypatch.setattr(spilling, "_FIRST_LOOK", 1)
+    monkeypatch.setattr(spilling, "BYTES_PER_MB", 1024)
+    monkeypatch.setattr(spilling, "FIRST_LOOK", 1)
     monkeypatch.setattr(range_work, "BETWEEN_LOOKS", 1)
     monkeypatch.setattr(Spilling, "look", watched_look)
-    monkeypatch.setattr(Spilling, "_open", watched_open)
-    return when
+    monkeypatch.setattr(spilling, "OperatorStorage", watched_storage)
+    return opened_at
 
 
 def run(pipeline: Pipeline, state_memory: int, cuts: Iterable[int] = ()) -> Replayed:

@@ -89,7 +89,7 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(
 def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_they_are_many(
     engine: Engine, file_rows: int, driver_bytes: int, by_range: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "_DRIVER_BYTES", driver_bytes)
+    monkeypatch.setattr(results, "DRIVER_BYTES", driver_bytes)
     outcomes: list[Outcome] = []
     replay = type(engine).replay
     monkeypatch.setattr(
@@ -150,7 +150,7 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
     together, one_by_one = OneByOne(), OneByOne()
     whole = run(together)
     assert (together.most_held, together.held) == ({"columnar": 20, "operator": 0}[engine.name] + 36, 0)
-    monkeypatch.setattr(results, "_PASSING_BYTES", 1)
+    monkeypatch.setattr(results, "PASSING_BYTES", 1)
     parts = run(one_by_one)
     assert one_by_one.most_held == one_by_one.largest == 18 and one_by_one.held == 0
     assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}

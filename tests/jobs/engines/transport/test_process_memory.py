@@ -1,10 +1,7 @@
-"""What a process had before a task does not count as the task's."""
+"""The memory that a process had before a task does not count as the task's."""
 
 from pathlib import Path
 
-import pytest
-
-from slackwater.jobs.engines.transport import process_memory
 from slackwater.jobs.engines.transport.process_memory import forget_peak, peak_kb
 
 MB = 1 << 10  # in kilobytes
@@ -23,9 +20,6 @@ def test_a_peak_from_before_is_forgotten_where_the_kernel_can() -> None:
     assert len(during) == 100 << 20
 
 
-def test_where_the_kernel_tells_nothing_getrusage_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(process_memory, "_PROCESS", tmp_path)
-    forget_peak()
-    assert peak_kb() > 10 * MB
+def test_where_the_kernel_has_no_peak_getrusage_has_one(tmp_path: Path) -> None:
+    forget_peak(tmp_path)
+    assert peak_kb(tmp_path) > 10 * MB

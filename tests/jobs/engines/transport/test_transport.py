@@ -364,24 +364,3 @@ class TestOnSpark:
         )
         with pytest.raises(TaskFailed, match=told), spark_transport.spark_errors():
             raise PythonException(f"An exception was thrown from the Python worker:\n{trace}")
-
-
-class TestBlobs:
-    def test_a_table_crosses_in_pieces_that_fit_and_an_empty_one_keeps_its_columns(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        table = pa.table({"n": list(range(100))}).replace_schema_metadata({b"mark": b"here"})
-        monkeypatch.setattr(spark_transport, "_CHUNK_BYTES", table.nbytes // 4)
-        pieces = [
-            spark_transport._decode(batch.column(1)[0].as_buffer())
-            for batch in spark_transport._blobs([(3, table)])
-        ]
-        assert len(pieces) > 1 and pa.concat_tables(pieces).equals(table, check_metadata=True)
-        [empty] = [
-            spark_transport._decode(batch.column(1)[0].as_buffer())
-            for batch in spark_transport._blobs([(3, table.slice(0, 0))])
-        ]
-        assert empty.equals(table.slice(0, 0), check_metadata=True)
-        assert [batch.column(0).to_pylist() for batch in spark_transport._blobs([(3, table)])] == [[3]] * len(
-            pieces
-        )

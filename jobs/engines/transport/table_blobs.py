@@ -1,0 +1,45 @@
+"""Arrow tables as binary values of record batches, the form in which they cross Spark: (number of the range,
+one Arrow IPC stream), in pieces of bounded size.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+CHUNK_BYTES = 256 << 20
+
+
+# The task compresses: the JVM, through which the blobs go, would take longer for it.
+_IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
+
+def to_blobs(
+    tables: Iterable[tuple[int, pa.Table]], chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[pa.RecordBatch]:
+    """Record batches (number, data), of one row each, of tables with their range numbers; a table of more
+    than `chunk_bytes` becomes several.
+    """
+    for number, table in tables:
+        rows = max(1, table.num_rows * chunk_bytes // max(table.nbytes, 1))
+        for start in range(0, max(table.num_rows, 1), rows):
+            yield pa.record_batch(
+                [pa.array([number], pa.int32()), _encode(table.slice(start, rows))], names=["number", "data"]
+            )
+
+
+def _encode(table: pa.Table) -> pa.Array:
+    """One binary value that holds the table, without a copy of the stream that it is written to."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_IPC_OPTIONS) as writer:
+        writer.write_table(table)
+    data = sink.getvalue()
+    return pa.Array.from_buffers(
+        pa.binary(), 1, [None, pa.py_buffer(np.array([0, data.size], np.int32)), data]
+    )
+
+
+def from_blob(data: Any) -> pa.Table:
+    """The table of one binary value."""
+    return pa.ipc.open_stream(data.as_buffer()).read_all()

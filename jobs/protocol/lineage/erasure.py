@@ -183,7 +183,9 @@ class Erasure:
             Selection(self.tables["quarantine"], ("row_json",), partial(is_json_of_any, persons))
         )
         selections.append(
-            Selection(self.tables["attempts"], ("error",), partial(names_any, persons), blanked=("error",))
+            Selection(
+                self.tables["attempts"], ("error",), partial(names_any, persons), columns_to_blank=("error",)
+            )
         )
         if persons_by_key:
             selections.append(self._samples(persons_by_key))
@@ -203,7 +205,7 @@ class Erasure:
 
         columns = ("run_id", "column_name", "observed")
         return Selection(
-            self.tables["validations"], columns, is_of_theirs, blanked=("observed", "sample_json")
+            self.tables["validations"], columns, is_of_theirs, columns_to_blank=("observed", "sample_json")
         )
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:

@@ -21,7 +21,12 @@ from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.delta.upkeep import PartitionSize, TableUpkeep
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
-from slackwater.jobs.tables.run_files.retention import Lineage, Rule, droppable, needed
+from slackwater.jobs.tables.run_files.retention import (
+    RetentionFacts,
+    Rule,
+    droppable_run_ids,
+    run_ids_to_keep,
+)
 from slackwater.jobs.tables.run_files.snapshots import put_back
 from slackwater.jobs.tables.run_files.staging import unpack
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES, STAGED_TABLES
@@ -131,7 +136,7 @@ class Maintenance:
             if attempt.ledger_row is not None
         }
         rows = staged_rows | {row.run_id: row for row in lineage.rows}
-        for run_id in needed(lineage, self._rule, self.clock()) & set(dropped_run_ids) & rows.keys():
+        for run_id in run_ids_to_keep(lineage, self._rule, self.clock()) & set(dropped_run_ids) & rows.keys():
             put_back(self.tables, rows[run_id])
             log.info(
                 "put back what is needed meanwhile", extra={"pipeline": self.pipeline.name, "run_id": run_id}
@@ -141,9 +146,9 @@ class Maintenance:
     def _rule(self) -> Rule:
         return Rule(self.pipeline.keep_snapshots, self.pipeline.keep_snapshot_every)
 
-    def _lineage(self) -> Lineage:
+    def _lineage(self) -> RetentionFacts:
         ledger = self.tables.ledger
-        return Lineage(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
+        return RetentionFacts(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
         """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of
@@ -164,7 +169,7 @@ class Maintenance:
         while True:
             version = self.tables["runs"].open().version()
             partitions = TableUpkeep(self.tables[name]).partitions("run_id")
-            droppable_runs = set(droppable(partitions, self._lineage(), self._rule, self.clock()))
+            droppable_runs = set(droppable_run_ids(partitions, self._lineage(), self._rule, self.clock()))
             if self.tables["runs"].open().version() == version:
                 return _SplitSnapshots(
                     {run_id: item for run_id, item in partitions.items() if run_id in droppable_runs},

@@ -23,7 +23,7 @@ from slackwater.jobs.protocol.staging.odd_input import odd_input
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.stragglers import check_stragglers
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
-from slackwater.jobs.tables.run_files.staging import staged
+from slackwater.jobs.tables.run_files.staging import staged_dataset
 from slackwater.jobs.tables.warehouse import Tables
 
 
@@ -54,7 +54,7 @@ def checks_of_run(
     """
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
-        *validation.check_panes(pipeline.expect, staged(tables, "panes", files["panes"])),
+        *validation.check_panes(pipeline.expect, staged_dataset(tables, "panes", files["panes"])),
         validation.check_conservation(outcome.counts),
         validation.check_life_cycles(outcome.counts, open_before),
     ]
@@ -62,7 +62,7 @@ def checks_of_run(
         checks.append(validation.check_assignments(outcome.counts, outcome.assignments))
     if before.collected_mark is not None:
         checks.append(validation.check_collected(before.collected_mark, earliest_fired(outcome)))
-    quarantine_rows = staged(tables, "quarantine", files["quarantine"])
+    quarantine_rows = staged_dataset(tables, "quarantine", files["quarantine"])
     return [
         *checks,
         *(validation.note(f"setting changed: {change.path}", change.change) for change in changes),
@@ -102,7 +102,7 @@ def _note_on_rows_late_by_mark(
     lateness_ms, mark = pipeline.allowed_lateness_ms, before.collected_mark
     if not outcome.counts["rows_late"] or mark is None or mark <= before.watermark - lateness_ms:
         return []
-    late_rows = late_by_mark(staged(tables, "late_events", files["late_events"]), lateness_ms)
+    late_rows = late_by_mark(staged_dataset(tables, "late_events", files["late_events"]), lateness_ms)
     head = tables.ledger.head() if parent.row is None or not parent.row.live else parent.row
     if late_rows is None or head is None:
         return []

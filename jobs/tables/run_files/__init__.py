@@ -1,1 +1,3 @@
-"""Files of runs: staged before a reader can see them, found again as a snapshot, removed when dead."""
+"""Files that runs have staged: how they are written, which ones hold a snapshot, which are kept, and how rows
+are erased from them.
+"""

@@ -1,12 +1,12 @@
-"""Takes rows out of the files of a table for good: writes what is left beside them, puts it into the log in
-one commit, and deletes what no log names.
+"""Erases rows from the files of a table for good, in three steps: writes the rows that are left into new
+files, swaps the files in one commit, and deletes the files that the log no longer names.
 
-Knows no table by name, and not which rows go. Nothing here is of use to upkeep, which changes no row.
+Knows no table by name, and not which rows go. Upkeep, which changes no row, uses nothing of this.
 """
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import unquote
@@ -34,65 +34,70 @@ _RUN = "run_id"
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows of one table that go.
+    """Rows of one table that are to be erased.
 
     Attributes:
-        folder: the table, with the columns that it has.
-        columns: those that `is_selected` looks at.
-        is_selected: for each row of a table with these columns, whether it goes.
-        is_hashed: whether the ledger has a hash of what each run has there.
-        blanked: columns that become null in the rows selected, which stay then; without any they go.
+        folder: the table, with the columns that it has in storage.
+        columns: the columns that `is_selected` reads.
+        is_selected: for each row of a table with these columns, whether it is selected.
+        is_hashed: whether the ledger has a hash of the rows that each run has in the table.
+        columns_to_blank: columns that become null in the selected rows, which then stay; if empty, the
+            selected rows go.
     """
 
     folder: Folder
     columns: tuple[str, ...]
     is_selected: Callable[[pa.Table], pa.Array | pa.ChunkedArray]
     is_hashed: bool = False
-    blanked: tuple[str, ...] = ()
+    columns_to_blank: tuple[str, ...] = ()
 
     def count(self) -> int:
         """How many rows are selected."""
         return sum(self._selected_in(one) for one in _one_by_one(self._files()))
 
     def write(self) -> list[ErasedRows]:
-        """Write what is left of the files that hold such rows, and say what a commit has to put in their
-        place. Commits nothing.
+        """Write the rows that are left of files with selected rows into new files; returns which files a
+        commit has to swap, and the rows erased of each run. Commits nothing.
         """
-        erased: list[ErasedRows] = []
-        files, by_run = self._files(), defaultdict[str, _Rows](_Rows)
-        changed: dict[str | None, list[tuple[str, list[str]]]] = defaultdict(list)
+        erased_rows: list[ErasedRows] = []
+        files, by_run = self._files(), defaultdict[str, _RowTotal](_RowTotal)
+        swaps_by_run: dict[str | None, list[tuple[str, list[str]]]] = defaultdict(list)
         for one in _one_by_one(files):
             if self._selected_in(one):
                 [path] = _paths(one)
-                written = [file.path for file in self._left_of(one, by_run)]
-                changed[self._run_of(path)].append((path, written))
-        for run_id, swaps in changed.items():
-            removed = tuple(path for path, _ in swaps)
+                new_paths = [file.path for file in self._write_rows_left(one, by_run)]
+                swaps_by_run[self._run_of(path)].append((path, new_paths))
+        for run_id, swaps in swaps_by_run.items():
+            removed_files = tuple(path for path, _ in swaps)
             remaining_files = tuple(path for _, paths in swaps for path in paths)
             if run_id is not None:
                 remaining_files = (
-                    *(path for path in _paths(files) if self._run_of(path) == run_id and path not in removed),
+                    *(
+                        path
+                        for path in _paths(files)
+                        if self._run_of(path) == run_id and path not in removed_files
+                    ),
                     *remaining_files,
                 )
-            rows = by_run.pop(run_id, _Rows()) if run_id is not None else _Rows()
+            rows = by_run.pop(run_id, _RowTotal()) if run_id is not None else _RowTotal()
             total = rows.rows if run_id is not None else sum(item.rows for item in by_run.values())
-            erased.append(
+            erased_rows.append(
                 ErasedRows(
                     table=self.folder.name,
                     run_id=run_id,
                     rows=total,
                     hash=rows.text(self),
-                    removed=removed,
+                    removed=removed_files,
                     files=remaining_files,
                 )
             )
-        # Of files that runs share, what went of each run.
-        erased += [
+        # The rows erased of each run in files that runs share.
+        erased_rows += [
             ErasedRows(table=self.folder.name, run_id=run, rows=item.rows, hash=item.text(self))
             for run, item in by_run.items()
             if run
         ]
-        return erased
+        return erased_rows
 
     def _files(self) -> StoredFiles:
         return self.folder.files(table=self.folder.open())
@@ -108,28 +113,29 @@ class Selection:
         """The run whose partition a file stands in; None where runs share files."""
         return partition_of(path).get(_RUN)
 
-    def _left_of(self, file: StoredFiles, by_run: "dict[str, _Rows]") -> list[WrittenFile]:
+    def _write_rows_left(self, file: StoredFiles, by_run: "dict[str, _RowTotal]") -> list[WrittenFile]:
+        """Write the rows of `file` that are not selected into a new file, and add the selected ones to
+        `by_run`.
+        """
         names = self.folder.schema.names
         with Parts(self.folder, file_rows=1 << 62) as parts:
             for rows in file.scan(names, None, _ROWS_AT_ONCE):
                 mask = self._mask(rows)
-                going = rows.filter(mask)
-                run_ids = going.column(_RUN).to_pylist() if _RUN in names else [""] * going.num_rows
-                for run_id in dict.fromkeys(run_ids):
-                    own = going.filter(pc.equal(going.column(_RUN), run_id)) if _RUN in names else going
-                    by_run[run_id].add(self, own)
-                parts.add(self._blank(rows, mask) if self.blanked else rows.filter(pc.invert(mask)))
+                selected_rows = rows.filter(mask)
+                for run_id, rows_of_run in _rows_by_run(selected_rows):
+                    by_run[run_id].add(self, rows_of_run)
+                parts.add(self._blank(rows, mask) if self.columns_to_blank else rows.filter(pc.invert(mask)))
             return parts.close()
 
     def _blank(self, rows: pa.Table, mask: pa.Array | pa.ChunkedArray) -> pa.Table:
-        for name in self.blanked:
+        for name in self.columns_to_blank:
             place, kind = rows.schema.get_field_index(name), rows.schema.field(name).type
             rows = rows.set_column(place, name, pc.if_else(mask, pa.scalar(None, kind), rows.column(name)))
         return rows
 
 
-class _Rows:
-    """Rows that go: how many, and their hash."""
+class _RowTotal:
+    """The number of rows that were added up, and their content hash."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, ContentHash()
@@ -145,40 +151,44 @@ class _Rows:
 
 
 def put_in_place(
-    folder: Folder, erased: Iterable[ErasedRows], table: DeltaTable, transaction: Transaction | None = None
+    folder: Folder,
+    erased_rows: Iterable[ErasedRows],
+    table: DeltaTable,
+    transaction: Transaction | None = None,
 ) -> None:
-    """Swap files as `erased` says, in one commit on `table`; what is swapped already stays, and what somebody
-    else has rewritten meanwhile.
+    """Swap the files that `erased_rows` names, in one commit on the version of the handle `table`. Files that
+    were swapped before stay, and files that somebody else has rewritten meanwhile.
 
     Raises:
         CommitConflict: the table has moved.
     """
-    stored = folder.files(table=table)
-    there, removed, added = set(_paths(stored)), set[str](), list[WrittenFile]()
-    for item in erased:
-        if not item.removed or not there.issuperset(item.removed):
-            if there & set(item.removed):
+    stored_files = folder.files(table=table)
+    stored_paths, removed_paths, added_files = set(_paths(stored_files)), set[str](), list[WrittenFile]()
+    for item in erased_rows:
+        if not item.removed or not stored_paths.issuperset(item.removed):
+            if stored_paths & set(item.removed):
                 log.warning(
                     f"{folder.uri}: somebody else has rewritten files that hold erased rows; erase them again"
                 )
             continue
-        removed |= set(item.removed)
-        added += [described(folder, path) for path in item.files if path not in there]
-    folder.commit_files(added, stored.among(removed) if removed else None, table, transaction)
+        removed_paths |= set(item.removed)
+        added_files += [describe_file(folder, path) for path in item.files if path not in stored_paths]
+    removed_files = stored_files.among(removed_paths) if removed_paths else None
+    folder.commit_files(added_files, removed_files, table, transaction)
 
 
-def put_all_in_place(folder: Folder, erased: Sequence[ErasedRows]) -> None:
-    """`put_in_place` on the table as it stands, however often it moves."""
+def put_all_in_place(folder: Folder, erased_rows: Sequence[ErasedRows]) -> None:
+    """`put_in_place` on the newest version of the table, tried again as often as the table moves."""
     while True:
         try:
-            put_in_place(folder, erased, folder.open())
+            put_in_place(folder, erased_rows, folder.open())
         except CommitConflict:
             continue
         return
 
 
-def described(folder: Folder, path: str) -> WrittenFile:
-    """A file that lies in the folder, as a commit has to describe it."""
+def describe_file(folder: Folder, path: str) -> WrittenFile:
+    """A file that lies in the folder but is not part of the table, described for a commit."""
     files, statistics = filesystem(folder.uri), Statistics()
     with open_verified(folder.uri, files, path) as file:
         for batch in file.iter_batches():
@@ -188,25 +198,40 @@ def described(folder: Folder, path: str) -> WrittenFile:
     )
 
 
-def delete_dead(folder: Folder, removed: Iterable[str], before: datetime, spared: Sequence[str]) -> int:
-    """Delete, at once, the files that the table's log does not name: those of `removed`, and all that were
-    written before the moment `before` and have no text of `spared` in their names. Returns how many."""
-    files, gone = filesystem(folder.uri), set(removed)
+def delete_dead(
+    folder: Folder, removed_paths: Iterable[str], before: datetime, spared_texts: Sequence[str]
+) -> int:
+    """Delete files that the table's log does not name, at once: those of `removed_paths`, and all that were
+    written before the moment `before`, but for those that have one of `spared_texts` in their names. Returns
+    how many.
+    """
+    files, removed_set = filesystem(folder.uri), set(removed_paths)
     table = folder.open()
-    dead = [
+    dead_paths = [
         unquote(path)
         for path in table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False, full=True)
     ]
-    infos = files.get_file_info(dead) if dead else []
-    going = [
+    infos = files.get_file_info(dead_paths) if dead_paths else []
+    paths_to_delete = [
         path
-        for path, info in zip(dead, infos, strict=True)
-        if path in gone
-        or (info.mtime is not None and info.mtime < before and not any(text in path for text in spared))
+        for path, info in zip(dead_paths, infos, strict=True)
+        if path in removed_set
+        or (info.mtime is not None and info.mtime < before and not any(text in path for text in spared_texts))
     ]
-    for path in going:
+    for path in paths_to_delete:
         files.delete_file(path)
-    return len(going)
+    return len(paths_to_delete)
+
+
+def _rows_by_run(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Each run_id with its rows; "" for rows of a table that knows no runs."""
+    if _RUN not in rows.column_names:
+        if rows.num_rows:
+            yield "", rows
+        return
+    run_ids = rows.column(_RUN)
+    for run_id in dict.fromkeys(run_ids.to_pylist()):
+        yield run_id, rows.filter(pc.equal(run_ids, run_id))
 
 
 def _one_by_one(files: StoredFiles) -> list[StoredFiles]:

@@ -1,9 +1,10 @@
-"""Which snapshots still stand, and which files hold them: those that the Delta log has of a run, wherever
-somebody has moved its rows.
+"""Finds the files that hold the snapshot of a run, and makes files that upkeep has dropped part of their
+tables again.
 
-The ledger's `files` are a record of what the run has written. They say which tables hold anything of it, and
-where to look for what upkeep has dropped: for a week such files lie there, can be read, and can be made part
-of their tables again.
+A snapshot is in the files that the Delta log has in the run's partition, wherever somebody has moved its
+rows. The ledger's column `files` records the files that the run has written. It says which tables hold rows
+of the snapshot at all, and where to look for files that upkeep has dropped: for a week they still lie in the
+folder, can be read, and can be committed again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,48 +19,48 @@ from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.run_files.rewriting import described
+from slackwater.jobs.tables.run_files.rewriting import describe_file
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.snapshot import ContentHash
 
-# A vacuum deletes what was dropped a week before. What it may delete within a day counts as gone: it may have
-# begun.
+# A vacuum deletes files that were dropped a week before. A file that it may delete within a day counts as
+# gone: the vacuum may have begun.
 _NOT_DELETED_SOON_HOURS = 6 * 24
 
 
 def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
-    """Those of `paths`, relative to the table at `uri`, that are not there."""
+    """Those of `paths`, relative to the table at `uri`, at which there is no file."""
     if not paths:
         return []
-    found = filesystem(uri).get_file_info(list(paths))
-    return [path for path, info in zip(paths, found, strict=True) if info.type is FileType.NotFound]
+    infos = filesystem(uri).get_file_info(list(paths))
+    return [path for path, info in zip(paths, infos, strict=True) if info.type is FileType.NotFound]
 
 
 def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[str, ...]:
     """The files of a snapshot table that hold the snapshot of the run `owner`, relative to the table's
     folder.
     """
-    recorded = () if owner is None else owner.files.get(name, ())
-    if owner is None or not recorded:
+    recorded_paths = () if owner is None else owner.files.get(name, ())
+    if owner is None or not recorded_paths:
         return ()
-    return _in_log(tables[name], owner.run_id, recorded) or recorded
+    return _paths_in_log(tables[name], owner.run_id, recorded_paths) or recorded_paths
 
 
 def is_kept(tables: Tables, row: LedgerRow) -> bool:
-    """Whether the snapshot that `row` owns is whole: in the log, or dropped so lately that it can be put
-    back.
+    """Whether all rows of the snapshot that `row` owns can be read: they are in the log, or were dropped so
+    lately that they can be put back.
     """
     return all(_is_kept_in(tables[name], row.run_id, row.files.get(name, ())) for name in SNAPSHOT_TABLES)
 
 
 def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
     """Make sure that the log has the snapshot of the run `owner`: files that upkeep has dropped become part
-    of their tables again. Returns table → the files that hold it.
+    of their tables again. Returns table → the files that hold the snapshot.
 
     Raises:
-        SnapshotGone: they are deleted, or may be at any moment.
+        SnapshotGone: such files are deleted, or may be at any moment.
     """
     if owner is None:
         return dict.fromkeys(SNAPSHOT_TABLES, ())
@@ -70,8 +71,8 @@ def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ..
 
 @contextmanager
 def put_back_around(tables: Tables, owner: LedgerRow | None) -> Iterator[None]:
-    """`put_back` of the snapshot of `owner` before and after the block, which makes it current: upkeep that
-    chose what to drop before the block may drop it during the block.
+    """Calls `put_back` before and after the block, which makes the snapshot of `owner` the current one: an
+    upkeep that chose before the block which snapshots to drop may drop it during the block.
 
     Raises:
         SnapshotGone: see `put_back`.
@@ -82,7 +83,7 @@ def put_back_around(tables: Tables, owner: LedgerRow | None) -> Iterator[None]:
 
 
 def nearest_kept(tables: Tables, runs: Sequence[LedgerRow]) -> LedgerRow | None:
-    """The newest of `runs` (in slice order) whose snapshot is whole; None when no one's is."""
+    """The newest of `runs` (in slice order) whose snapshot is kept; None where none is."""
     return next((row for row in reversed(runs) if is_kept(tables, row)), None)
 
 
@@ -95,23 +96,23 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
     if is_kept(tables, owner):
         return
     nearest = nearest_kept(tables, runs)
-    told = "none before it is kept either; the lineage can be replayed from its start"
+    alternative = "none before it is kept either; the lineage can be replayed from its start"
     if nearest is not None:
-        told = (
+        alternative = (
             f"the nearest one kept before it is that of run {nearest.seq}, which ends at "
             f"{nearest.slice_end:%Y-%m-%dT%H:%M:%SZ}"
         )
     raise SnapshotGone(
         f"{pipeline}: the snapshot of run {owner.seq} is gone (`slackwater maintain` keeps the newest ones "
-        f"and one a period); {told}.",
+        f"and one a period); {alternative}.",
         seq=owner.seq,
         nearest=None if nearest is None else nearest.seq,
     )
 
 
 def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHash:
-    """The content hash of the rows that stand in the files `state` of a snapshot, by table; one file is read
-    at a time.
+    """The content hash of the rows in the files of a snapshot (`state`: table → files); one file is read at a
+    time.
 
     Raises:
         SnapshotGone, DamagedFile: a file is not there, or is not what was written.
@@ -126,11 +127,11 @@ def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHa
 def require_as_recorded(
     tables: Tables, pipeline: str, owner: LedgerRow, state: Mapping[str, Sequence[str]]
 ) -> None:
-    """Refuse a snapshot, in the files `state`, that does not hold the rows of which its ledger row has the
-    hash.
+    """Refuse a snapshot (`state`: table → files) whose rows have another hash than its ledger row says.
 
-    Files whose seals stand in their names, which the ledger has, are compared by whoever reads them, at no
-    cost. Of others, which earlier versions and other writers have made, every row is hashed.
+    Files that have their seals in the names that the ledger has recorded are compared with them when they are
+    read, which costs nothing here. Of other files, which earlier versions and other writers have made, every
+    row is hashed.
 
     Raises:
         DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
@@ -139,11 +140,11 @@ def require_as_recorded(
     paths = [path for name in SNAPSHOT_TABLES for path in state[name]]
     if owner.state_hash is None or (is_as_written and all(map(is_sealed_by_name, paths))):
         return
-    stored = str(stored_hash(tables, state))
-    if stored != owner.state_hash:
+    hash_of_files = str(stored_hash(tables, state))
+    if hash_of_files != owner.state_hash:
         raise DamagedSnapshot(
             f"{pipeline}: the snapshot of run {owner.seq} ({owner.run_id}) does not hold the rows that were "
-            f"parked: its hash is {stored}, "
+            f"parked: its hash is {hash_of_files}, "
             f"the ledger has {owner.state_hash}. Somebody has changed or replaced a file. "
             f"{ways_on(tables, pipeline, owner)}",
             seq=owner.seq,
@@ -172,25 +173,31 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
     )
 
 
-def _in_log(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tuple[str, ...]:
-    """The files that hold rows of a run, as of now."""
-    if folder.has_not_moved_since_adding(recorded):
-        return recorded
+def _paths_in_log(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The files of a table that hold rows of a run, by the log as of now; `recorded_paths` are those that the
+    run has written.
+    """
+    if folder.has_not_moved_since_adding(recorded_paths):
+        return recorded_paths
     actions = folder.files(Within.only("run_id", run_id)).actions
     return tuple(map(unquote, actions.column("path").to_pylist())) if actions.num_rows else ()
 
 
-def _is_kept_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> bool:
-    if not recorded:
+def _is_kept_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> bool:
+    if not recorded_paths:
         return True
-    in_log = _in_log(folder, run_id, recorded)
-    return not absent_files(folder.uri, in_log) if in_log else _lie_there(folder, recorded)
+    paths_in_log = _paths_in_log(folder, run_id, recorded_paths)
+    return (
+        not absent_files(folder.uri, paths_in_log)
+        if paths_in_log
+        else _can_be_put_back(folder, recorded_paths)
+    )
 
 
-def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tuple[str, ...]:
-    while recorded and not (in_log := _in_log(folder, run_id, recorded)):
+def _put_back_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
+    while recorded_paths and not (paths_in_log := _paths_in_log(folder, run_id, recorded_paths)):
         table = folder.open()
-        if not _lie_there(folder, recorded):
+        if not _can_be_put_back(folder, recorded_paths):
             raise SnapshotGone(
                 f"{folder.uri}: the state that run {run_id} left is gone: it was dropped (`slackwater "
                 "maintain` keeps the newest snapshots "
@@ -202,18 +209,20 @@ def _put_back_in(folder: Folder, run_id: str, recorded: tuple[str, ...]) -> tupl
         if folder.files(Within.only("run_id", run_id), table=table).actions.num_rows:
             continue  # somebody else was quicker
         try:
-            folder.commit_files([described(folder, path) for path in recorded], expected_table=table)
+            folder.commit_files(
+                [describe_file(folder, path) for path in recorded_paths], expected_table=table
+            )
         except CommitConflict:
             continue
-    return in_log if recorded else ()
+    return paths_in_log if recorded_paths else ()
 
 
-def _lie_there(folder: Folder, paths: Sequence[str]) -> bool:
-    """Whether files that the log does not have lie there for another while."""
+def _can_be_put_back(folder: Folder, paths: Sequence[str]) -> bool:
+    """Whether files that the log does not have still exist and will not be deleted soon."""
     if absent_files(folder.uri, paths):
         return False
     vacuum = folder.open().vacuum
-    going = vacuum(
+    paths_deleted_soon = vacuum(
         retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True
     )
-    return not set(paths) & set(map(unquote, going))
+    return not set(paths) & set(map(unquote, paths_deleted_soon))

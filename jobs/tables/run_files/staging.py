@@ -1,8 +1,8 @@
-"""Staged rows: how they are written, found again and described, before and after a ledger row names them.
+"""Writes and reads the rows that a run stages, and packs its ledger row for `attempts`.
 
-A run writes files of its own. Those of the snapshot stay so, in the partition of its run_id; of panes, late
-rows, quarantine and side outputs upkeep may put several runs into one file, so `run_id` is a column there,
-and readers select by it.
+A run writes files of its own. A file of the snapshot stays in the partition of the run's run_id. Of panes,
+late rows, quarantine and side outputs, upkeep may later merge the files of several runs, so there `run_id` is
+a column, and readers filter by it.
 """
 
 import json
@@ -25,18 +25,19 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
 from slackwater.jobs.tables.warehouse import Tables
 
-# What tasks choose row groups by. Of all else the log has the bounds of each file, which is seldom more than
-# one row group.
+# Tasks choose row groups by this column. For all others the bounds of the file in Delta's log are enough: a
+# file is seldom more than one row group.
 _COLUMNS_WITH_BOUNDS = ("key_group",)
 
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
-    """A staged ledger row for `attempts`: the row as JSON and, under keys of their own, the run_id of its
-    parent (staged rows have no seq yet) and the pipeline's declarations as plain values, of which the ledger
-    itself has the hash."""
+    """A staged ledger row as JSON, for the column `ledger_row` of `attempts`. Beside the row it has the
+    run_id of the parent (a staged row has no seq yet) and the pipeline's declarations as plain values, of
+    which the ledger itself has only the hash.
+    """
     parent_run_id = None if parent is None else parent.run_id
-    packed = {"parent_run_id": parent_run_id, "row": json.loads(row.to_json()), "declaration": declaration}
-    return json.dumps(packed, sort_keys=True)
+    values = {"parent_run_id": parent_run_id, "row": json.loads(row.to_json()), "declaration": declaration}
+    return json.dumps(values, sort_keys=True)
 
 
 def unpack(text: str) -> tuple[str | None, LedgerRow]:
@@ -53,10 +54,10 @@ def declaration_of(attempts: AttemptsReader, run_id: str) -> dict[str, Any] | No
 
 
 def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
-    """Rows of several tasks as one table of `schema`; `run_id` is filled in, columns that no part has are
-    null.
+    """Rows of several tasks as one table of `schema`; `run_id` is filled in, and columns that a part lacks
+    are null.
     """
-    whole = []
+    tables = []
     for part in parts:
         columns = []
         for field in schema:
@@ -66,15 +67,16 @@ def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
                 columns.append(part.column(field.name).cast(field.type))
             else:
                 columns.append(pa.nulls(part.num_rows, field.type))
-        whole.append(pa.table(columns, schema=schema))
-    return pa.concat_tables(whole) if whole else schema.empty_table()
+        tables.append(pa.table(columns, schema=schema))
+    return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFile:
-    """Write staged rows (without run_id) as one file of the table that the last part of `uri` names: a table
-    of snapshots has it in the partition of `run_id`, another as a column. Commits nothing.
+    """Write staged rows (without run_id) as one file of the table at `uri`, whose name is its last part: a
+    snapshot table has the file in the partition of `run_id`, others have a column `run_id`. Commits nothing.
 
-    Spark may run a task twice, so no two writers share a name; only the file that the driver hears of counts.
+    Spark may run a task twice, so every file gets a name of its own; only the files that tasks report to the
+    driver are committed.
     """
     unique = f"{uuid.uuid4().hex[:8]}.parquet"
     write = partial(
@@ -88,8 +90,10 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     return write(uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {})
 
 
-def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
-    """Rows of files that a run has just staged, without run_id, for who looks at some columns of many."""
+def staged_dataset(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
+    """Rows of files that a run has just staged, without run_id, as a dataset: for many rows of which few
+    columns are read.
+    """
     folder = tables[name]
     schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
     kind, files = file_format(), filesystem(folder.uri)
@@ -100,8 +104,8 @@ def staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
 
 
 def rows_of_run(tables: Tables, name: str, run_id: str) -> pa.Table:
-    """Rows of panes, late rows, quarantine or a side output that a run has staged, without run_id, in
-    whichever files they are now.
+    """The rows that a run has staged in panes, late rows, quarantine or a side output, without run_id,
+    whichever files they are in now.
     """
     rows = tables[name].read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
     return rows.drop_columns(["run_id"])
@@ -134,9 +138,7 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
 
 
 def _with_added_columns(rows: pa.Table, table: str, schema: pa.Schema) -> pa.Table:
-    """Rows of a file of `table`, with nulls in those columns of `schema` that files of an earlier format
-    lack.
-    """
+    """Rows of a file of `table`, with null columns for those that files of an earlier format lack."""
     for name in ADDED_COLUMNS.get(table, ()):
         if name in schema.names and name not in rows.column_names:
             rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))

@@ -9,7 +9,7 @@ from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.ledger.owners import this_process
 from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
-from slackwater.jobs.tables.run_files.retention import Lineage, Rule, droppable
+from slackwater.jobs.tables.run_files.retention import RetentionFacts, Rule, droppable_run_ids
 from slackwater.jobs.tables.run_files.staging import pack
 from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 
@@ -49,7 +49,7 @@ def left(
     stored = {row.run_id for row in rows} | {one.run_id for one in attempts or []} | {"a stranger"}
     return (
         stored
-        - set(droppable(stored, Lineage(attempts or [], rows, branches or []), rule, clock()))
+        - set(droppable_run_ids(stored, RetentionFacts(attempts or [], rows, branches or []), rule, clock()))
         - {"a stranger"}
     )
 
@@ -63,8 +63,8 @@ def test_the_newest_stay_and_the_last_of_each_period() -> None:
 
 
 def test_what_nobody_knows_is_left_alone() -> None:
-    assert "a stranger" not in droppable(
-        {"a stranger", "r1"}, Lineage([], chain(5), []), Rule(1, 1000 * DAYS), clock()
+    assert "a stranger" not in droppable_run_ids(
+        {"a stranger", "r1"}, RetentionFacts([], chain(5), []), Rule(1, 1000 * DAYS), clock()
     )
 
 

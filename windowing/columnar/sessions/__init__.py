@@ -1,5 +1,7 @@
-"""Sessions on whole columns: the kernel, and what it is made of.
+"""Sessions on whole columns: the kernel and its parts.
 
-Sessions are intervals that touch (`intervals`). Chains that hold a tardy element (`chains`) are walked
-one by one (`walk`) or many abreast (`rounds`); `paths` are the lists of rows that grow meanwhile.
+Sessions are intervals that touch (`intervals`). A chain of sessions that a tardy element touches (`chains`)
+is
+walked element by element: few long chains one by one (`walk`), the others abreast (`rounds`). `paths` holds
+the lists of rows that make up the contents of the sessions meanwhile.
 """

@@ -1,8 +1,7 @@
-"""Chains of sessions and tardy elements that touch: which there are, what a walk is given of them, and what
-it leaves.
+"""Chains of sessions and tardy elements that touch: how they are found, and the records that a walk takes and
+gives.
 
-How a chain is walked, element by element or many chains abreast, stands in `session_walk` and
-`session_rounds`.
+`walk` and `rounds` walk them, one chain after the other or many chains abreast.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import run_starts
 from slackwater.windowing.columnar.arrays.orders import sort_non_negative
 from slackwater.windowing.columnar.sessions.intervals import Chains, chain_intervals
-from slackwater.windowing.columnar.sessions.paths import Running
+from slackwater.windowing.columnar.sessions.paths import RunningRows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -31,12 +30,12 @@ from slackwater.windowing.columnar.window_columns import (
 
 @dataclass(frozen=True)
 class SessionRules:
-    """What the user chose.
+    """What the user declared.
 
     Attributes:
         gap_ms: the sessions' gap.
         lateness_ms: how long after its last instant a session is collected.
-        accumulates: whether a firing leaves contents where they are; otherwise it purges them.
+        accumulates: whether a session keeps its contents when it fires; otherwise firings purge them.
         collected_ms: sessions whose last instant is at or before it were collected before; see
             `Timeline.collected`.
     """
@@ -47,7 +46,9 @@ class SessionRules:
     collected_ms: int = INITIAL_WATERMARK
 
     def are_late(self, last_instants: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether sessions that end there are collected when their watermarks are in force."""
+        """bool[n]: whether sessions with these last instants are collected when their watermarks are in
+        force.
+        """
         return (last_instants + self.lateness_ms <= watermarks) | (last_instants <= self.collected_ms)
 
     def is_late(self, last_instant: int, watermark: int) -> bool:
@@ -55,18 +56,18 @@ class SessionRules:
         return last_instant + self.lateness_ms <= watermark or last_instant <= self.collected_ms
 
 
-class ConcernedChains(NamedTuple):
+class TardyChains(NamedTuple):
     """Chains that hold a tardy element, those with most of them first.
 
     Attributes:
         keys: int64[c], the key of each chain.
-        sessions: those of a chain in order of start. Instead of the key they have the number of their chain;
-            `contents` is the number of a list of rows, or NO_CONTENTS.
-        rows, lengths: these lists, one after the other, and how long each is.
-        elements: the tardy elements by chain and arrival, but for those that nothing could accept.
-        positions: the place of each in order of arrival.
-        row_numbers: the row that each is among those that make up contents.
-        firsts, counts: int64[c], where each chain's elements begin, and how many they are.
+        sessions: the sessions of all chains, by start within a chain. `keys` holds the number of the chain
+            instead of the key, `contents` the number of a list of rows, or NO_CONTENTS.
+        rows, lengths: these lists of rows, one after the other, and the length of each.
+        elements: the tardy elements by chain and arrival, without those that no session could accept.
+        positions: the place of each tardy element in order of arrival.
+        row_numbers: the row of each tardy element among the rows that make up contents.
+        firsts, counts: int64[c], where the elements of each chain begin, and how many there are.
     """
 
     keys: Longs
@@ -80,19 +81,18 @@ class ConcernedChains(NamedTuple):
     counts: Longs
 
     def longer_than_most(self, few: int) -> int:
-        """How many chains have more elements than any number that at least `few` chains have."""
+        """How many of the longest chains have a length that fewer than `few` chains reach."""
         longest = int(self.counts[few - 1]) if len(self.counts) >= few else 0
         return int(np.searchsorted(-self.counts, -longest))
 
-    def part(self, first: int, beyond: int) -> ConcernedChains:
-        """Some of the chains, numbered from 0."""
+    def part(self, first: int, beyond: int) -> TardyChains:
+        """The chains from `first` to before `beyond`, numbered from 0."""
         chosen = (self.sessions.keys >= first) & (self.sessions.keys < beyond)
         sessions = rows_of(self.sessions, chosen)
         lists = np.zeros(len(self.lengths), np.bool_)
         lists[sessions.contents[sessions.contents != NO_CONTENTS]] = True
-        numbers = np.append(np.cumsum(lists) - 1, NO_CONTENTS)[
-            sessions.contents
-        ]  # NO_CONTENTS is the last place, too
+        # NO_CONTENTS, which is -1, looks up the last place.
+        numbers = np.append(np.cumsum(lists) - 1, NO_CONTENTS)[sessions.contents]
         return self._replace(
             keys=self.keys[first:beyond],
             sessions=sessions._replace(keys=sessions.keys - first, contents=numbers),
@@ -103,82 +103,87 @@ class ConcernedChains(NamedTuple):
         )
 
 
-class Walked(NamedTuple):
-    """What a walk has made of chains.
+class WalkResult(NamedTuple):
+    """The result of walking some chains.
 
     Attributes:
         firings: every firing and withdrawal up to the last tardy element of each chain.
-        in_flight: the sessions left behind it; what later watermarks do to them is still to come.
-        running: what makes up the contents of both, which are numbers of picks.
-        late: positions of the elements that were dropped.
-        opened: sessions begun, net of those that had not fired when they were absorbed.
-        merged: sessions that had fired and were absorbed.
-        cleaned: sessions collected.
-        elements_cleaned: their elements.
+        in_flight: the sessions after that; later watermarks have yet to fire and collect them.
+        running: the rows that make up the contents of both; a number of contents is the number of a pick.
+        late: positions of the tardy elements that were late.
+        sessions_opened: sessions that were created, less those that were absorbed before they had fired.
+        sessions_merged: sessions that had fired and were absorbed.
+        sessions_cleaned: sessions that were collected.
+        elements_cleaned: elements that the collected sessions had accepted.
     """
 
     firings: Firings
     in_flight: OpenWindows
-    running: Running
+    running: RunningRows
     late: Longs
-    opened: int
-    merged: int
-    cleaned: int
+    sessions_opened: int
+    sessions_merged: int
+    sessions_cleaned: int
     elements_cleaned: int
 
-    def then(self, other: Walked) -> Walked:
-        """What both have made of different chains."""
-        picked = len(self.running.picks)
-        return Walked(
-            firings=concatenate([self.firings, renumber_contents(other.firings, picked)]),
-            in_flight=concatenate([self.in_flight, renumber_contents(other.in_flight, picked)]),
-            running=self.running.then(other.running),
+    def join(self, other: WalkResult) -> WalkResult:
+        """The result of walking the chains of both."""
+        pick_count = len(self.running.picks)
+        return WalkResult(
+            firings=concatenate([self.firings, renumber_contents(other.firings, pick_count)]),
+            in_flight=concatenate([self.in_flight, renumber_contents(other.in_flight, pick_count)]),
+            running=self.running.join(other.running),
             late=np.append(self.late, other.late),
-            opened=self.opened + other.opened,
-            merged=self.merged + other.merged,
-            cleaned=self.cleaned + other.cleaned,
+            sessions_opened=self.sessions_opened + other.sessions_opened,
+            sessions_merged=self.sessions_merged + other.sessions_merged,
+            sessions_cleaned=self.sessions_cleaned + other.sessions_cleaned,
             elements_cleaned=self.elements_cleaned + other.elements_cleaned,
         )
 
 
-def concerned_chains(
-    sessions_whole: OpenWindows, pieces: Chains, tardy: Elements, rules: SessionRules
-) -> tuple[Booleans, Longs, ConcernedChains]:
-    """(bool[s], the sessions whose chain holds a tardy element; positions of tardy elements that nothing
-    could accept; the chains).
+def tardy_chains(
+    merged_sessions: OpenWindows, pieces: Chains, tardy: Elements, rules: SessionRules
+) -> tuple[Booleans, Longs, TardyChains]:
+    """Find the chains that hold a tardy element.
 
     Args:
-        whole: sessions that do not touch each other; row i is put together of the rows of chain i of
-            `pieces`. The rows of tardy elements come behind these.
-        tardy: in order of arrival.
+        merged_sessions: sessions that do not touch each other; row i is merged from the rows of chain i of
+            `pieces`.
+        pieces: the rows that make up the merged sessions; the rows of tardy elements are numbered on from
+            these.
+        tardy: the tardy elements in order of arrival.
+
+    Returns:
+        bool[s], whether the chain of each session holds a tardy element; positions of tardy elements that no
+        session could accept; the chains.
     """
-    is_concerned = np.zeros(len(sessions_whole.keys), np.bool_)
-    near = np.flatnonzero(np.isin(sessions_whole.keys, tardy.keys))
-    firsts = np.concatenate([sessions_whole.starts[near], tardy.times])
-    lasts = np.concatenate([sessions_whole.ends[near] - rules.gap_ms, tardy.times])
+    has_tardy = np.zeros(len(merged_sessions.keys), np.bool_)
+    near = np.flatnonzero(np.isin(merged_sessions.keys, tardy.keys))
+    firsts = np.concatenate([merged_sessions.starts[near], tardy.times])
+    lasts = np.concatenate([merged_sessions.ends[near] - rules.gap_ms, tardy.times])
     numbers = chain_intervals(
-        np.concatenate([sessions_whole.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms
+        np.concatenate([merged_sessions.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms
     ).numbers()
     of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
-    # An element that is late by its own window is accepted only by a session, and such elements alone make
-    # none.
+    # An element whose own session would be late is accepted only where it joins an open session; a chain of
+    # such elements alone has none.
     is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
     is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
-    accepted = np.flatnonzero(~is_dropped)
-    in_chains, of_left = sort_non_negative(of_tardy[accepted])
-    positions, starts = accepted[in_chains], run_starts(of_left)
-    chains, counts = of_left[starts], np.diff(np.append(starts, len(of_left)))
+    accepted_positions = np.flatnonzero(~is_dropped)
+    in_chains, chains_of_accepted = sort_non_negative(of_tardy[accepted_positions])
+    positions, starts = accepted_positions[in_chains], run_starts(chains_of_accepted)
+    chains, counts = chains_of_accepted[starts], np.diff(np.append(starts, len(chains_of_accepted)))
     order = np.argsort(-counts, kind="stable")
     places = np.full(int(numbers.max(initial=-1)) + 1, -1)
     places[chains[order]] = np.arange(len(order))
-    concerned = near[places[of_near] >= 0]
-    is_concerned[concerned] = True
-    sessions = rows_of(sessions_whole, concerned)._replace(keys=places[of_near][places[of_near] >= 0])
+    concerned_rows = near[places[of_near] >= 0]
+    has_tardy[concerned_rows] = True
+    sessions = rows_of(merged_sessions, concerned_rows)._replace(keys=places[of_near][places[of_near] >= 0])
     holds = (sessions.firings == 0) | rules.accumulates
-    has_list = np.zeros(len(sessions_whole.keys), np.bool_)
-    has_list[concerned[holds]] = True
+    has_list = np.zeros(len(merged_sessions.keys), np.bool_)
+    has_list[concerned_rows[holds]] = True
     lengths = np.diff(np.append(pieces.starts, len(pieces.order)))
-    concerned_ones = ConcernedChains(
+    chains_of_tardy = TardyChains(
         keys=tardy.keys[positions[starts[order]]],
         sessions=sessions._replace(contents=np.where(holds, np.cumsum(holds) - 1, NO_CONTENTS)),
         rows=pieces.order[np.repeat(has_list, lengths)],
@@ -189,4 +194,4 @@ def concerned_chains(
         firsts=starts[order],
         counts=counts[order],
     )
-    return is_concerned, np.flatnonzero(is_dropped), concerned_ones
+    return has_tardy, np.flatnonzero(is_dropped), chains_of_tardy

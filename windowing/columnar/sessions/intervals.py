@@ -1,4 +1,8 @@
-"""Sessions as intervals: which rows of a key overlap or touch, directly or through others.
+"""Sessions as chains of intervals: intervals of one key that overlap or touch, directly or through others.
+
+    intervals   ├──────┤     ├───┤        ├────┤
+                    ├─────┤      ├──┤
+    chains      └─────────┘  └──────┘     └────┘
 
 Arrays of integers in, row numbers out. Watermarks and firings are unknown here.
 """
@@ -16,8 +20,8 @@ from slackwater.windowing.columnar.timeline.source_progress import running_maxim
 
 
 class Chains(NamedTuple):
-    """Rows of one key whose spans [first, last + gap] overlap or touch, directly or through others, make a
-    chain.
+    """Chains: rows of one key whose intervals [first, last + gap] overlap or touch, directly or through
+    others.
 
     Attributes:
         order: int64[n], the rows sorted by key and first instant.
@@ -37,8 +41,8 @@ class Chains(NamedTuple):
 
 
 def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
-    """The chains of spans [first, last + gap], both ends included, as Flink merges windows that touch. O(n
-    log n).
+    """The chains of intervals [first, last + gap], both ends included, as Flink merges windows that touch.
+    O(n log n).
 
     With single elements (lasts is firsts) the chains are the sessions of these elements, whatever their order
     of arrival.

@@ -1,14 +1,26 @@
-"""The kernel of sessions of event time with one gap: what a slice's elements make of the sessions that
-were open before it.
+"""The kernel of event-time sessions with one gap: merges the elements of a slice with the open sessions,
+fires and withdraws sessions.
 
-Arrays of integers in; panes, sessions and the rows that make them up out. No aggregate, no key's value and no
-engine is known here.
+Arrays of integers in; firings, sessions and the rows that make up their contents out. No aggregate, no value
+of a key and no engine is known here.
 
-An element is *harmless* when its timestamp > W + 1, W the watermark in force when it comes: nothing that has
-fired can reach it. Sessions of harmless elements do not depend on the elements' order, so they are merged as
-intervals. For the others, the *tardy* elements, order matters, but for them such sessions may stand there
-whole from the start: what has not come yet of one lies beyond W + 1, where it decides neither whether the
-tardy element is late nor whether its session fires now. So only chains that hold a tardy element are walked.
+An element with timestamp t, which comes when the watermark W is in force, is *harmless* when t > W + 1, else
+*tardy*. A session that has fired ends at W + 1 or before, so a harmless element touches none of them:
+
+    event time                       W + 1
+    ────────────────────────────────────┼──────────────────────────►
+    sessions that have fired   ├──────┤ │   ends ≤ W + 1
+    a harmless element                  │    ●──── gap ────┤
+    a tardy element                ●────┼ gap ────┤
+
+1. Sessions of harmless elements, whatever their order of arrival, are the chains of intervals that touch.
+   They are merged with the open sessions at once, by one sort.
+2. For tardy elements order matters: one may be late, fire a session again, or merge sessions of which some
+   have fired. But the merged sessions may stand there complete from the start. What has not arrived of one
+   yet lies beyond W + 1, where it decides neither whether the tardy element is late nor whether its session
+   fires now. So only the chains that hold a tardy element are walked, element by element.
+3. The other sessions, and those that the walks leave, fire when a watermark of the slice reaches their last
+   instant.
 """
 
 from __future__ import annotations
@@ -23,9 +35,9 @@ from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.contents import Contents, combine_contents
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_at_last_instants
-from slackwater.windowing.columnar.sessions.chains import SessionRules, concerned_chains
+from slackwater.windowing.columnar.sessions.chains import SessionRules, tardy_chains
 from slackwater.windowing.columnar.sessions.intervals import Chains, chain_intervals
-from slackwater.windowing.columnar.sessions.paths import Running
+from slackwater.windowing.columnar.sessions.paths import RunningRows
 from slackwater.windowing.columnar.sessions.rounds import Rounds
 from slackwater.windowing.columnar.sessions.walk import Walk
 from slackwater.windowing.columnar.timeline.timeline import Timeline
@@ -44,12 +56,12 @@ from slackwater.windowing.columnar.window_columns import (
 
 A = TypeVar("A", bound=Accumulators)
 
-FEW_CHAINS: Final = 32  # a round over so many costs about what walking them one by one does
+FEW_CHAINS: Final = 32  # a round over so many chains takes about as long as to walk them one by one
 
 
 def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
-    """bool[n]: whether an element's place among the others can't show. `watermarks` are those in force when
-    the elements come.
+    """bool[n]: whether each element is harmless: it touches no session that has fired, so its order among the
+    others does not matter. `watermarks` are those in force when the elements come.
     """
     return times_ms > watermarks + 1
 
@@ -64,61 +76,64 @@ def replay_sessions(
     """Replay one slice.
 
     Args:
-        received: pieces of sessions of harmless elements, in any number: what was split over several is put
-            together here; and the tardy elements.
-        restored: the sessions that are open at the slice's start.
+        slice_input: pieces of sessions of harmless elements, several for a session where batches split it;
+            and the tardy elements.
+        initial_state: the sessions that are open at the slice's start.
         timeline: the slice's watermarks.
-        rules: what the user chose.
-        few_chains: rounds are for so many chains at least; of longer chains there are fewer, and they are
-            walked one by one.
+        rules: what the user declared.
+        few_chains: how many chains a round walks at least. Chains so long that fewer of them have so many
+            elements are walked one by one.
 
     Returns:
-        Firings and withdrawals in no order, the late ones among the tardy elements, open sessions by key and
+        Firings and withdrawals in no order; the late ones among the tardy elements; open sessions by key and
         start.
     """
     tardy = slice_input.elements
     sessions = concatenate([initial_state.windows, _sessions_of(slice_input.pieces, rules.gap_ms)])
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
-    merged = _merged(sessions, pieces, rules.gap_ms)
-    is_concerned, dropped, chains = concerned_chains(merged, pieces, tardy, rules)
+    merged_sessions = _merge_chains(sessions, pieces, rules.gap_ms)
+    has_tardy, dropped_positions, chains = tardy_chains(merged_sessions, pieces, tardy, rules)
     long_chains = chains.longer_than_most(few_chains)
-    walked = Walk(rules, timeline).walk(chains.part(0, long_chains))
-    walked = walked.then(Rounds(rules, timeline).walk(chains.part(long_chains, len(chains.keys))))
-    quiet = np.flatnonzero(~is_concerned)
-    holds_contents = (merged.firings[quiet] == 0) | rules.accumulates
+    walk_result = Walk(rules, timeline, chains.part(0, long_chains)).walk()
+    walk_result = walk_result.join(Rounds(rules, timeline, chains.part(long_chains, len(chains.keys))).walk())
+    quiet = np.flatnonzero(~has_tardy)
+    holds_contents = (merged_sessions.firings[quiet] == 0) | rules.accumulates
     contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
     holding = quiet[holds_contents]
     in_flight = concatenate(
         [
-            rows_of(merged, quiet)._replace(contents=contents),
-            renumber_contents(walked.in_flight, len(holding)),
+            rows_of(merged_sessions, quiet)._replace(contents=contents),
+            renumber_contents(walk_result.in_flight, len(holding)),
         ]
     )
-    firings, still_open = _rise(in_flight, rules, timeline)
+    firings, still_open = _fire_on_time(in_flight, rules, timeline)
     windows = rows_of(still_open, np.lexsort((still_open.starts, still_open.keys)))
     next_firings, timers = timers_at_last_instants(windows, rules.lateness_ms, timeline)
-    late = np.sort(np.append(walked.late, dropped))
-    is_restored = np.bincount(pieces.numbers()[: len(initial_state.windows.keys)], minlength=len(merged.keys))
+    late = np.sort(np.append(walk_result.late, dropped_positions))
+    is_restored = np.bincount(
+        pieces.numbers()[: len(initial_state.windows.keys)], minlength=len(merged_sessions.keys)
+    )
     rows = initial_state.accumulators.join([slice_input.piece_accumulators, slice_input.element_accumulators])
     return SliceResult(
-        firings=[firings, renumber_contents(walked.firings, len(holding))],
+        firings=[firings, renumber_contents(walk_result.firings, len(holding))],
         windows=windows,
         triggers=None,
         next_firings=next_firings,
         timers=timers,
-        accumulators=combine_contents(_contents(pieces, holding, walked.running), rows),
+        accumulators=combine_contents(_contents(pieces, holding, walk_result.running), rows),
         late=LateElements(positions=late, starts=tardy.times[late], ends=tardy.times[late] + rules.gap_ms),
         counts=Counts(
-            windows_opened=len(merged.keys) - int(is_restored.sum()) + walked.opened,
-            windows_merged=walked.merged,
-            windows_cleaned=len(in_flight.keys) - len(windows.keys) + walked.cleaned,
-            elements_cleaned=int(in_flight.elements.sum() - windows.elements.sum()) + walked.elements_cleaned,
+            windows_opened=len(merged_sessions.keys) - int(is_restored.sum()) + walk_result.sessions_opened,
+            windows_merged=walk_result.sessions_merged,
+            windows_cleaned=len(in_flight.keys) - len(windows.keys) + walk_result.sessions_cleaned,
+            elements_cleaned=int(in_flight.elements.sum() - windows.elements.sum())
+            + walk_result.elements_cleaned,
         ),
     )
 
 
 def _sessions_of(pieces: Pieces, gap_ms: int) -> OpenWindows:
-    """Pieces as sessions that have not fired."""
+    """Sessions of these pieces; none of them has fired."""
     size = len(pieces.keys)
     return OpenWindows(
         keys=pieces.keys,
@@ -133,46 +148,48 @@ def _sessions_of(pieces: Pieces, gap_ms: int) -> OpenWindows:
     )
 
 
-def _merged(sessions: OpenWindows, pieces: Chains, gap_ms: int) -> OpenWindows:
-    """One row a chain. Only a row that is a chain of its own has fired: nothing harmless reaches a session
-    that has.
+def _merge_chains(sessions: OpenWindows, pieces: Chains, gap_ms: int) -> OpenWindows:
+    """One session for each chain. A session that has fired is a chain of its own, as no harmless element
+    touches it.
     """
     if not len(pieces.starts):
         return sessions
-    ordered, at = rows_of(sessions, pieces.order), pieces.starts
+    sessions_in_order, at = rows_of(sessions, pieces.order), pieces.starts
     return OpenWindows(
-        keys=ordered.keys[at],
-        starts=ordered.starts[at],
+        keys=sessions_in_order.keys[at],
+        starts=sessions_in_order.starts[at],
         ends=pieces.lasts + gap_ms,
-        elements=np.add.reduceat(ordered.elements, at),
-        firings=np.add.reduceat(ordered.firings, at),
-        last_fired_at=np.maximum.reduceat(ordered.last_fired_at, at),
-        first_arrivals=np.minimum.reduceat(ordered.first_arrivals, at),
-        last_arrivals=np.maximum.reduceat(ordered.last_arrivals, at),
+        elements=np.add.reduceat(sessions_in_order.elements, at),
+        firings=np.add.reduceat(sessions_in_order.firings, at),
+        last_fired_at=np.maximum.reduceat(sessions_in_order.last_fired_at, at),
+        first_arrivals=np.minimum.reduceat(sessions_in_order.first_arrivals, at),
+        last_arrivals=np.maximum.reduceat(sessions_in_order.last_arrivals, at),
         contents=np.full(len(at), NO_CONTENTS),
     )
 
 
-def _rise(sessions: OpenWindows, rules: SessionRules, timeline: Timeline) -> tuple[Firings, OpenWindows]:
-    """What the slice's watermarks fire, and what they leave open, of sessions that no tardy element concerns
-    any more.
+def _fire_on_time(
+    sessions: OpenWindows, rules: SessionRules, timeline: Timeline
+) -> tuple[Firings, OpenWindows]:
+    """(firings, sessions that stay open) of sessions that no tardy element touches any more, when all
+    watermarks of the slice have passed.
     """
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
-    fired = rows_of(sessions, fires)
-    rises = np.searchsorted(timeline.watermarks, fired.ends - 1)
+    fired_sessions = rows_of(sessions, fires)
+    rises = np.searchsorted(timeline.watermarks, fired_sessions.ends - 1)
     tick_ends = timeline.tick_ends[rises]
     on_time = Firings(
-        keys=fired.keys,
-        starts=fired.starts,
-        ends=fired.ends,
+        keys=fired_sessions.keys,
+        starts=fired_sessions.starts,
+        ends=fired_sessions.ends,
         firings=np.ones(len(rises), np.int64),
         kinds=np.full(len(rises), PaneKind.ON_TIME),
-        elements=fired.elements,
+        elements=fired_sessions.elements,
         watermarks=timeline.watermarks[rises],
         tick_ends=tick_ends,
         causes=np.full(len(rises), NO_TIME),
-        contents=fired.contents,
+        contents=fired_sessions.contents,
     )
     fired_at = sessions.last_fired_at.copy()
     fired_at[fires] = tick_ends
@@ -180,13 +197,15 @@ def _rise(sessions: OpenWindows, rules: SessionRules, timeline: Timeline) -> tup
     contents = (
         sessions.contents if rules.accumulates else np.where(firings > 0, NO_CONTENTS, sessions.contents)
     )
-    after = sessions._replace(firings=firings, last_fired_at=fired_at, contents=contents)
-    is_over = rules.are_late(last_instants, np.full(len(last_instants), timeline.final))
-    return on_time, rows_of(after, ~is_over)
+    sessions_after = sessions._replace(firings=firings, last_fired_at=fired_at, contents=contents)
+    is_collected = rules.are_late(last_instants, np.full(len(last_instants), timeline.final))
+    return on_time, rows_of(sessions_after, ~is_collected)
 
 
-def _contents(pieces: Chains, holding: Longs, running: Running) -> Contents:
-    """First the whole of each session of `holding`, then what the walks have picked."""
+def _contents(pieces: Chains, holding: Longs, running: RunningRows) -> Contents:
+    """First the contents of each session of `holding`, all rows of its chain; then what the walks have
+    picked.
+    """
     lengths = np.diff(np.append(pieces.starts, len(pieces.order)))
     is_held = np.zeros(len(pieces.starts), np.bool_)
     is_held[holding] = True

@@ -1,8 +1,8 @@
-"""The sessions that tardy elements concern, element by element: small loops over sessions, not over the
-elements that they hold.
+"""Walks chains of sessions and tardy elements one by one, element by element.
 
-Flink's rules for one key: fire at the watermark, merge what touches, drop what is late. No column is read or
-written row by row elsewhere.
+Flink's rules for one key: sessions fire when the watermark reaches their last instant, sessions that an
+element touches merge, late elements are dropped. The loops are over tardy elements and the sessions that they
+touch, never over the elements that a session holds; of all kernels only this file works row by row.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from slackwater.windowing.columnar.sessions.chains import ConcernedChains, SessionRules, Walked
-from slackwater.windowing.columnar.sessions.paths import Running
+from slackwater.windowing.columnar.sessions.chains import SessionRules, TardyChains, WalkResult
+from slackwater.windowing.columnar.sessions.paths import RunningRows
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -26,15 +26,14 @@ from slackwater.windowing.columnar.window_columns import (
     columns_of,
 )
 
-# One of them: time, clock, watermark, its row among those that make up contents, its place in order of
-# arrival.
+# (time, clock, watermark, its row among those that make up contents, its place in order of arrival)
 TardyElement: TypeAlias = tuple[int, int, int, int, int]
 
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One session in flight; see OpenWindows. `path` are the rows that make up its contents, oldest first;
-    None after a purge.
+    """One session in flight, with the columns of OpenWindows as fields. `path` lists the rows that make up
+    its contents, oldest first; None after a purge.
     """
 
     start: int
@@ -48,27 +47,38 @@ class Session:
 
 
 class Walk:
-    """Walks chain after chain, and keeps what came of them."""
+    """One walk over chains, chain after chain."""
 
-    def __init__(self, rules: SessionRules, timeline: Timeline) -> None:
+    def __init__(self, rules: SessionRules, timeline: Timeline, chains: TardyChains) -> None:
         self.rules = rules
+        self.chains = chains
         self._watermarks: list[int] = timeline.watermarks.tolist()
         self._tick_ends: list[int] = timeline.tick_ends.tolist()
         self._firings: list[tuple[int, ...]] = []
         self._in_flight: list[tuple[int, ...]] = []
         self._late: list[int] = []
-        self._picks: list[tuple[list[int], int]] = []  # (path, length): contents are the first rows of it
-        self._opened = self._merged = self._cleaned = self._elements_cleaned = 0
+        self._picks: list[tuple[list[int], int]] = []  # (path, length): contents are its first rows
+        self._opened_count = self._merged_count = self._cleaned_count = self._elements_cleaned = 0
 
-    def walk(self, chains: ConcernedChains) -> Walked:
-        """Walk these chains. Called by `replay_sessions`."""
+    def walk(self) -> WalkResult:
+        """Walk the chains, once. Called by `replay_sessions`."""
+        chains = self.chains
         lists = [part.tolist() for part in np.split(chains.rows, np.cumsum(chains.lengths)[:-1])]
         sessions_of_chains: list[list[Session]] = [[] for _ in chains.keys]
         columns = (column.tolist() for column in chains.sessions)
         for chain, start, end, elements, firings, fired_at, first, last, number in zip(*columns, strict=True):
             path = None if number == NO_CONTENTS else lists[number]
             sessions_of_chains[chain].append(
-                Session(start, end, elements, firings, fired_at, first, last, path)
+                Session(
+                    start=start,
+                    end=end,
+                    elements=elements,
+                    firings=firings,
+                    fired_at=fired_at,
+                    first_arrival=first,
+                    last_arrival=last,
+                    path=path,
+                )
             )
         for key, sessions, first, count in zip(
             chains.keys.tolist(),
@@ -79,99 +89,126 @@ class Walk:
         ):
             elements_of_chain = slice(first, first + count)
             facts = (*chains.elements[1:], chains.row_numbers, chains.positions)
-            self._chain(
+            self._walk_chain(
                 key, sessions, zip(*(column[elements_of_chain].tolist() for column in facts), strict=True)
             )
-        return Walked(
+        return WalkResult(
             firings=columns_of(Firings, self._firings),
             in_flight=columns_of(OpenWindows, self._in_flight),
-            running=self._written(),
+            running=self._running_rows(),
             late=np.array(self._late, np.int64),
-            opened=self._opened,
-            merged=self._merged,
-            cleaned=self._cleaned,
+            sessions_opened=self._opened_count,
+            sessions_merged=self._merged_count,
+            sessions_cleaned=self._cleaned_count,
             elements_cleaned=self._elements_cleaned,
         )
 
-    def _chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
+    def _walk_chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
         """Walk one chain of a key.
 
-        A session's timers matter to others only when an element touches it, so it fires and is collected
-        then, or after the walk.
+        A session's timers matter to other sessions only when an element touches it. So it fires and is
+        collected only then, or after the walk.
 
         Args:
-            sessions: those that do not touch each other, in order; what harmless elements belong to them is
-                there already. Changed.
-            elements: in order of arrival.
+            sessions: the chain's sessions in order; they do not touch each other, and hold all of their
+                harmless elements already. Changed.
+            elements: the chain's tardy elements in order of arrival.
         """
         gap, is_late = self.rules.gap_ms, self.rules.is_late
         starts = [session.start for session in sessions]
         for time, clock, watermark, row, position in elements:
             first = beyond = bisect_right(starts, time + gap)
             while first and sessions[first - 1].end >= time:
-                if self._rise(key, sessions[first - 1], watermark):
+                if self._fire_on_time(key, sessions[first - 1], watermark):
                     del sessions[first - 1], starts[first - 1]
                     beyond -= 1
                 first -= 1
-            touched = sessions[first:beyond]
+            touched_sessions = sessions[first:beyond]
             start, end = time, time + gap
-            if touched:
-                start, end = min(start, touched[0].start), max(end, touched[-1].end)
+            if touched_sessions:
+                start, end = min(start, touched_sessions[0].start), max(end, touched_sessions[-1].end)
             if is_late(end - 1, watermark):
                 self._late.append(position)
                 continue
-            if len(touched) == 1 and touched[0].start == start and touched[0].end == end:
-                session = touched[0]
+            if (
+                len(touched_sessions) == 1
+                and touched_sessions[0].start == start
+                and touched_sessions[0].end == end
+            ):
+                session = touched_sessions[0]
             else:
-                session = self._merge(key, touched, start, end, clock, watermark)
+                session = self._merge(key, touched_sessions, start, end, clock=clock, watermark=watermark)
                 sessions[first:beyond], starts[first:beyond] = [session], [start]
-            self._add(key, session, clock, watermark, row)
+            self._add_element(key, session, clock, watermark, row)
         for session in sessions:
-            self._leave(key, session)
+            self._park(key, session)
 
-    def _rise(self, key: int, session: Session, watermark: int) -> bool:
-        """Fire the session if the watermark has reached its last instant; whether it is collected, too."""
+    def _fire_on_time(self, key: int, session: Session, watermark: int) -> bool:
+        """Fire the session if the watermark has reached its last instant; whether it is collected as well."""
         last_instant = session.end - 1
         if last_instant > watermark:
             return False
         if not session.firings:
             rise = bisect_left(self._watermarks, last_instant)
-            self._fire(key, session, PaneKind.ON_TIME, self._watermarks[rise], self._tick_ends[rise], NO_TIME)
+            self._fire(
+                key,
+                session,
+                PaneKind.ON_TIME,
+                watermark=self._watermarks[rise],
+                tick_end=self._tick_ends[rise],
+                cause=NO_TIME,
+            )
         is_collected = self.rules.is_late(last_instant, watermark)
         if is_collected:
-            self._cleaned += 1
+            self._cleaned_count += 1
             self._elements_cleaned += session.elements
         return is_collected
 
     def _merge(
-        self, key: int, absorbed: Sequence[Session], start: int, end: int, clock: int, watermark: int
+        self,
+        key: int,
+        absorbed_sessions: Sequence[Session],
+        start: int,
+        end: int,
+        *,
+        clock: int,
+        watermark: int,
     ) -> Session:
-        """The session that begins where an element joins no session, or makes one of several, or of one a
-        longer one.
+        """The session [start, end) that an element makes of the sessions that it touches: a new one of none,
+        a longer one of one, one of several. The element itself is added later.
         """
-        merged = Session(start, end, 0, 0, NO_TIME, clock, clock, None)
-        for session in absorbed:
-            merged.elements += session.elements
-            merged.first_arrival = min(merged.first_arrival, session.first_arrival)
-            merged.last_arrival = max(merged.last_arrival, session.last_arrival)
+        new_session = Session(
+            start=start,
+            end=end,
+            elements=0,
+            firings=0,
+            fired_at=NO_TIME,
+            first_arrival=clock,
+            last_arrival=clock,
+            path=None,
+        )
+        for session in absorbed_sessions:
+            new_session.elements += session.elements
+            new_session.first_arrival = min(new_session.first_arrival, session.first_arrival)
+            new_session.last_arrival = max(new_session.last_arrival, session.last_arrival)
             if session.firings:
-                self._merged += 1
-                self._opened += 1
+                self._merged_count += 1
+                self._opened_count += 1
                 if self.rules.accumulates:
                     moments = (watermark, NO_TIME, clock)
                     facts = (session.firings + 1, PaneKind.WITHDRAWN, 0, *moments, NO_CONTENTS)
                     self._firings.append((key, session.start, session.end, *facts))
         paths = sorted(
-            (session.path for session in absorbed if session.path is not None), key=len, reverse=True
+            (session.path for session in absorbed_sessions if session.path is not None), key=len, reverse=True
         )
         if paths:
-            merged.path = paths[0]
+            new_session.path = paths[0]
             for path in paths[1:]:
-                merged.path.extend(path)
-        self._opened += 1 - len(absorbed)
-        return merged
+                new_session.path.extend(path)
+        self._opened_count += 1 - len(absorbed_sessions)
+        return new_session
 
-    def _add(self, key: int, session: Session, clock: int, watermark: int, row: int) -> None:
+    def _add_element(self, key: int, session: Session, clock: int, watermark: int, row: int) -> None:
         session.elements += 1
         if clock > session.last_arrival:
             session.last_arrival = clock
@@ -180,9 +217,11 @@ class Walk:
         else:
             session.path.append(row)
         if session.end - 1 <= watermark:
-            self._fire(key, session, PaneKind.LATE, watermark, NO_TIME, clock)
+            self._fire(key, session, PaneKind.LATE, watermark=watermark, tick_end=NO_TIME, cause=clock)
 
-    def _fire(self, key: int, session: Session, kind: int, watermark: int, tick_end: int, cause: int) -> None:
+    def _fire(
+        self, key: int, session: Session, kind: int, *, watermark: int, tick_end: int, cause: int
+    ) -> None:
         session.firings += 1
         session.fired_at = tick_end if cause == NO_TIME else cause
         facts = (session.firings, kind, session.elements, watermark, tick_end, cause, self._pick(session))
@@ -191,13 +230,13 @@ class Walk:
             session.path = None
 
     def _pick(self, session: Session) -> int:
-        """The number of what the session holds now."""
+        """Pick what the session holds now: the number of the pick."""
         if session.path is None:
             return NO_CONTENTS
         self._picks.append((session.path, len(session.path)))
         return len(self._picks) - 1
 
-    def _leave(self, key: int, session: Session) -> None:
+    def _park(self, key: int, session: Session) -> None:
         facts = (
             session.elements,
             session.firings,
@@ -207,8 +246,8 @@ class Walk:
         )
         self._in_flight.append((key, session.start, session.end, *facts, self._pick(session)))
 
-    def _written(self) -> Running:
-        """The paths of which something was picked."""
+    def _running_rows(self) -> RunningRows:
+        """Write out the paths of which something was picked."""
         begins: dict[int, int] = {}
         rows: list[int] = []
         picks = []
@@ -217,4 +256,4 @@ class Walk:
                 begins[id(path)] = len(rows)
                 rows += path
             picks.append(begins[id(path)] + length - 1)
-        return Running(*(np.array(column, np.int64) for column in (rows, list(begins.values()), picks)))
+        return RunningRows(*(np.array(column, np.int64) for column in (rows, list(begins.values()), picks)))

@@ -132,7 +132,7 @@ def test_timers_polled_in_rows_are_those_polled_one_by_one(make: MakeQueue) -> N
         other.add(*timer)
     for limit in (-15, 3, 2**63 - 1):
         assert queue.poll_due(limit) == other.poll_due(limit)
-        rows = list(iter(lambda limit=limit: queue.poll_row(limit), None))  # type: ignore[misc]
+        rows = list(iter(lambda limit=limit: queue.poll_together(limit), None))  # type: ignore[misc]
         assert [(time, *owner) for time, owners in rows for owner in owners] == drain(other, limit)
         assert all(owners for _, owners in rows)
         for timer in timers[1::2]:

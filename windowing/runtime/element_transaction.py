@@ -1,5 +1,5 @@
-"""One element's changes and rows, held back until it has succeeded, or taken back when a user's function
-raises on it.
+"""The transaction of one element: its rows wait until it has succeeded, and its changes are undone when a
+user's function raises on it.
 
 Only operators that send failing elements to quarantine have one.
 """
@@ -13,8 +13,8 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class _StandIn:
-    """Takes the calls meant for an output or a listener, and passes them on at once or through the
-    transaction.
+    """Takes the calls meant for an output or a listener, and hands them to the transaction, which makes them
+    now or when the element has succeeded.
     """
 
     def __init__(self, target: Any, transaction: ElementTransaction) -> None:

@@ -1,4 +1,5 @@
-"""Flink's binary heap, sift by sift: equal priorities leave it in an order that its whole history decides.
+"""Flink's binary heap, sift by sift: in which order equal priorities leave it depends on all additions and
+removals before.
 
 HeapPriorityQueue orders anything with a priority; HeapPriorityQueueSet holds timers, each once.
 """
@@ -173,7 +174,7 @@ class HeapPriorityQueueSet:
         del self._groups[self._key_group_of(timer[1])].by_timer[timer]
         return timer
 
-    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
         timer = self.poll_due(limit)
         return None if timer is None else (timer[0], [timer[1:]])
 

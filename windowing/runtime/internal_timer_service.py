@@ -16,7 +16,7 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class Triggerable(Protocol):
-    """Whose timers they are (Flink: Triggerable and KeyContext). A callback finds `current_key` set.
+    """The owner of timers, called back when they are due (Flink: Triggerable and KeyContext).
 
     Attributes:
         current_key: set to the timer's key before each callback.
@@ -44,8 +44,8 @@ class InternalTimerService:
 
     Attributes:
         current_watermark: Long.MIN until the first `advance_watermark` or `initialize_watermark`.
-        has_gone_back: whether the watermark was ever lower than before: set lower, or not restored with the
-            timers.
+        has_gone_back: whether the watermark has ever fallen: it was set lower, or timers were restored
+            without it. Timers that it had passed may then have to be registered again.
         register_event_time_timer, delete_event_time_timer: (timestamp, key, namespace) → None.
     """
 
@@ -105,8 +105,8 @@ class InternalTimerService:
         self.current_watermark = timestamp
         take_due = self._take_due
         if take_due is not None:
-            poll_row = self.event_timers.poll_row
-            while (due := poll_row(timestamp)) is not None:
+            poll_together = self.event_timers.poll_together
+            while (due := poll_together(timestamp)) is not None:
                 take_due(*due)
             return
         target, poll_due = self._target, self.event_timers.poll_due

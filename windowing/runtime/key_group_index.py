@@ -1,6 +1,7 @@
-"""Key → key group for one operator, remembered, and checked against the range that the operator owns.
+"""Key → key group for one operator, cached, and checked against the range that the operator owns.
 
-A dictionary and nothing more: state back ends and timer queues look keys up in it for every new entry.
+A dictionary, so that a cached key costs no call: state back ends and timer queues look keys up for every new
+entry.
 """
 
 from __future__ import annotations

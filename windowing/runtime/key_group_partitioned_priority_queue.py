@@ -20,8 +20,8 @@ _STALE_TIMES_TOLERATED = 64
 
 
 class _Drain:
-    """A bucket that is being polled: its owners in order from `head` on. Owners whose timer was removed
-    meanwhile are still in the list.
+    """A bucket that is being polled: its owners in firing order, polled up to `head`. The owners of timers
+    that were removed meanwhile are still in the list, and are skipped.
     """
 
     __slots__ = ("bucket", "head", "owners", "timestamp")
@@ -52,7 +52,7 @@ class KeyGroupTimers:
         self._serialize_key = serialize_key
         self._buckets: dict[int, dict[Any, Any]] = {}
         self._drains: dict[int, _Drain] = {}
-        self._drain: _Drain | None = None  # the one polled last, if it is still there
+        self._drain: _Drain | None = None  # of the bucket polled last, until that is empty
         self._times: list[int] = []  # a heap; may hold timestamps whose bucket is gone
         self.priority = EMPTY_PRIORITY
         self.heap_index = 0
@@ -112,7 +112,7 @@ class KeyGroupTimers:
             self._drop_bucket(timestamp)
         return (timestamp, key, namespace)
 
-    def poll_row(self) -> list[Owner]:
+    def poll_together(self) -> list[Owner]:
         """Remove all timers of the first one's time, and return their owners in order; there must be one."""
         owners = self._owners(self._buckets[self.priority])
         self._drop_bucket(self.priority)
@@ -244,11 +244,11 @@ class KeyGroupPartitionedPriorityQueue:
             self._heap.adjust(group)
         return timer
 
-    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
         group = self._heap.peek()
         if group is None or group.priority > limit:
             return None
-        timestamp, owners = group.priority, group.poll_row()
+        timestamp, owners = group.priority, group.poll_together()
         self._size -= len(owners)
         self._heap.adjust(group)
         return timestamp, owners

@@ -42,7 +42,7 @@ class KeyGroupRunner(SliceRunner):
         from_ms: the slice's start: what the clock reads.
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage; in memory unless
             said.
-        on_error: whether an element on which a user's function raises is taken back, and becomes one of
+        on_error: "quarantine": an element on which a user's function raises is undone, and becomes one of
             `failed_elements`.
     """
 
@@ -108,12 +108,12 @@ class KeyGroupRunner(SliceRunner):
         return self._log.late_elements
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Take back what earlier runs parked; what is of other key groups is left alone.
+        """Restore what earlier runs parked. Entries of other key groups are ignored.
 
-        Windows that a shorter lateness than theirs has expired, or that were collected before and created
-        again, are collected at once: their timers will not be due before the next watermark, and until then a
-        session could merge with them. Those that no timer waits for have lost theirs to a trigger that was
-        cleared, as in Flink, and stay.
+        Some restored windows are past their cleanup time: the allowed lateness has become shorter, or they
+        lie before the collected mark. They are collected at once, because their timers are not due before the
+        next watermark, and until then a session could merge with them. A window without any timer stays, as
+        in Flink: clearing its trigger has deleted the timer.
         """
         for key_group, key, window, life in snapshot.windows or ():
             if key_group in self._key_groups:
@@ -146,8 +146,8 @@ class KeyGroupRunner(SliceRunner):
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int
     ) -> None:
-        """Elements taken together, the first of which arrives at `arrival` and the last at `until`; see
-        SharedWindows.
+        """Several elements at once, the first of which arrives at `arrival` and the last at `until`; see
+        SharedWindows.process_elements.
         """
         self._move_to(arrival)
         shared_windows = self._windows.shared_windows
@@ -160,7 +160,7 @@ class KeyGroupRunner(SliceRunner):
         self._log.elements_processed += len(values)
 
     def know_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
-        """Take the key groups of some keys as they are, which someone has computed for all at once."""
+        """Cache pairs of key and key group that the caller has computed for many keys at once, unchecked."""
         self._group_of.update(key_groups)
 
     def counts(self) -> dict[str, int]:

@@ -1,6 +1,7 @@
-"""Runs a KeyedProcessFunction: elements, watermark and clock in; its rows out, exactly as Flink 2.3.0 has it.
+"""The operator of a KeyedProcessFunction: elements, watermark and clock in; rows out, exactly as in Flink
+2.3.0.
 
-Shares timers and state with the window operator's machinery; knows nothing of windows.
+It uses the timer services and state back ends of the window operator, and knows no windows.
 """
 
 from __future__ import annotations

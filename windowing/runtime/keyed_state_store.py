@@ -57,8 +57,8 @@ class NamespacedStateStore:
 
 
 class RefusingStateStore:
-    """Per-window state of windows that merge: there is none, because nobody could say how to merge it (Flink:
-    MergingWindowStateStore).
+    """The store of per-window state of windows that merge: it refuses, because it is not defined how such
+    state would merge (Flink: MergingWindowStateStore).
     """
 
     def get_state(self, descriptor: ValueStateDescriptor) -> NoReturn:

@@ -1,4 +1,9 @@
-"""The sessions of one key: which window is in flight, and under which state window its contents stand.
+"""The sessions of one key: which windows are in flight, and under which state window the contents of each
+stand.
+
+    window → state window      [0, 10) → [0, 10)     [20, 30) → [20, 30)
+    an element's [8, 22)       touches both
+    merged                     [0, 30) → [0, 10)     contents of [20, 30) are folded into those of [0, 10)
 
 Plain values in and out; the operator loads a set before an element and persists it afterwards.
 """
@@ -24,7 +29,8 @@ def _hash_code(window: Window) -> int:
 class MergingWindowSet:
     """Window → state window, in the iteration order of a `java.util.HashMap` (Flink: MergingWindowSet).
 
-    Contents stay under the state window of the first window merged, so that merging moves little state.
+    Contents stay under the state window of the first of the merged windows, so that merging moves little
+    state.
 
     Args:
         assigner: knows which windows merge.
@@ -45,7 +51,7 @@ class MergingWindowSet:
     ) -> None:
         self._assigner = assigner
         self._is_flink_exact = is_flink_exact
-        # As sessions do, whatever their gap; a user's assigner may have other ways.
+        # Sessions merge when they touch, whatever their gap; a user's assigner may merge by another rule.
         self._merges_what_touches = assigner.merges_on_touch
         self._mapping: dict[Window, Window] = dict(pairs)
         self._table = grown_table(16, len(self._mapping))
@@ -88,8 +94,8 @@ class MergingWindowSet:
         return result
 
     def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
-        """What `add_window` comes to where one other window is in flight: most elements of sessions extend
-        the only one.
+        """`add_window` when exactly one other window is in flight, without asking the assigner: most elements
+        extend the only session of their key.
         """
         [(only, state_window)] = self._mapping.items()
         if not new.intersects(only):
@@ -121,11 +127,9 @@ class MergingWindowSet:
 
     def _merge(self, merged_window: Window, members: list[Window], on_merge: MergeFunction) -> None:
         mapping = self._mapping
-        if (
-            members == [merged_window]
-            # the new window fell inside one in flight, which Flink takes out and puts back: last of its hash
-            # bucket
-        ):
+        # The new window fell inside one in flight, which Flink takes out and puts back: now it is the last of
+        # its hash bucket.
+        if members == [merged_window]:
             mapping[merged_window] = mapping.pop(merged_window)
             return
         target = mapping.get(members[0])

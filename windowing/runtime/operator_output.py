@@ -1,6 +1,6 @@
-"""Who hears what a window operator does: where rows go, and who keeps count.
+"""The interfaces to which a window operator reports: an output for rows, a listener for steps of windows.
 
-Protocols and the words in which they speak; nothing here runs.
+Protocols and the values that they pass; nothing here runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SkipReason(Enum):
 
 
 class WindowListener(Protocol):
-    """Hears each step of a window's life, in order. It must not touch the operator."""
+    """Called at each step of a window's life, in order. It must not call the operator."""
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
         """An element was added to the contents of a window (the merged one, for sessions); the trigger has
@@ -62,7 +62,7 @@ class WindowListener(Protocol):
         """
 
     def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
-        """So many elements were added at once; the last of them comes when the clock reads `until`."""
+        """`number` elements were added at once; the last of them arrives at `until`."""
 
     def element_skipped(
         self,
@@ -79,15 +79,15 @@ class WindowListener(Protocol):
     def windows_missed(
         self, key: Any, value: Any, timestamp: int | None, missed_windows: Sequence[Window]
     ) -> None:
-        """An element that some window took was late for these."""
+        """At least one window took the element, which was late for `missed_windows`."""
 
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
-        """The trigger fired, for an element (by is None) or a timer. Without contents the function is not
-        called. Its rows follow.
+        """The trigger fired, for an element (`by` is None) or a timer. The rows of the function follow;
+        without contents the function is not called.
         """
 
     def firing_ended(self, key: Any, window: Window) -> None:
-        """All rows of the firing announced last have been emitted."""
+        """All rows of the newest firing have been emitted."""
 
     def window_purged(self, key: Any, window: Window) -> None:
         """The trigger purged the window's contents."""

@@ -1,6 +1,7 @@
-"""What an operator remembers, taken out by key group and put back into operators that own other ranges.
+"""The snapshot of an operator in memory: state, timers and open windows, taken by key group and restored into
+operators that may own other ranges.
 
-Plain values in memory; writing them somewhere is another file's business.
+Rows and files of snapshots are `windowing.snapshot`'s.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class TimerSnapshot:
 
 
 class OpenWindow(NamedTuple):
-    """A window from its first element to its cleanup, purged ones included, and what it has been through."""
+    """A window between its first element and its cleanup, also after a purge, with its history."""
 
     key_group: int
     key: Any
@@ -62,9 +63,9 @@ class OperatorSnapshot:
 
     Attributes:
         entries: keyed state.
-        timers: by service and ascending key group, those without timers left out.
+        timers: by service and ascending key group; key groups without timers are left out.
         watermark: Flink does not keep it; `initialize_watermark` puts it back.
-        windows: the open windows; None when nobody has kept account of them.
+        windows: the open windows; None when no log has kept account of them.
     """
 
     entries: tuple[StateEntry, ...]
@@ -76,7 +77,7 @@ class OperatorSnapshot:
 def take_snapshot(
     operator: SnapshotOperator, key_groups: KeyGroupRange, is_legacy: bool = False
 ) -> OperatorSnapshot:
-    """What the operator remembers of `key_groups`.
+    """State and timers of `key_groups`.
 
     Args:
         is_legacy: timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.

@@ -1,7 +1,7 @@
 """Where one operator's state and timers live: in memory or in RocksDB, each on its own. In RocksDB both share
 one database.
 
-Chooses and opens; what state and timers mean is others' business.
+It chooses the place and opens it; it does not know what state and timers mean.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class OperatorStorage:
         state, timers: where each lives.
         parent: folder on a local disk for the database's directory; needed for RocksDB alone.
         memory_mb: for RocksDB's cache and write buffers.
-        pickles: whether RocksDB may pickle what is no plain value.
+        pickles: whether values that are not plain may be pickled for RocksDB.
         cache_size, is_flink_exact: of timers in RocksDB, see RocksDBCachingPriorityQueueSet.
 
     Raises:

@@ -16,7 +16,7 @@ from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start, timer_timestamp
 
-_NOTHING = b""
+_NO_VALUE = b""
 
 
 class TimerRows(Protocol):
@@ -73,7 +73,7 @@ class RocksDBCachingPriorityQueueSet:
         self.heap_index = 0
 
     def load(self) -> None:
-        """Look at rows that were put before."""
+        """Read the first timers of the rows that were put into the column family before."""
         self._all_in_cache = False
         self._see_head()
 
@@ -82,7 +82,7 @@ class RocksDBCachingPriorityQueueSet:
         cache = self._cache
         is_full = len(cache) >= self._cache_size
         if (is_full or not self._all_in_cache) and row >= cache[-1]:
-            self._rows.put(row, _NOTHING)
+            self._rows.put(row, _NO_VALUE)
             self._all_in_cache = False
             return
         position = bisect_left(cache, row)
@@ -92,7 +92,7 @@ class RocksDBCachingPriorityQueueSet:
             cache.pop()
             self._all_in_cache = False
         cache.insert(position, row)
-        self._rows.put(row, _NOTHING)
+        self._rows.put(row, _NO_VALUE)
         if position == 0:
             self.priority = timer_timestamp(row)
 
@@ -122,13 +122,13 @@ class RocksDBCachingPriorityQueueSet:
         return len(self._cache) if self._all_in_cache else sum(1 for _ in self.iterate())
 
     def iterate(self) -> Iterator[bytes]:
-        """Rows in order: every one, or Flink's."""
+        """Rows in order: every one, or with `is_flink_exact` those that Flink iterates over."""
         if self._is_flink_exact:
             return (row for row, _ in self._rows.scan(self._seek_hint + b"\x00", self._end))
         return self.rows_in_order()
 
     def rows_in_order(self) -> Iterator[bytes]:
-        """Every row, in order. The cache knows the first, so the rows deleted below it are never passed."""
+        """Every row, in order, from the first cached one on: deleted rows below it are slow to skip."""
         if self._all_in_cache:
             return iter(self._cache)
         return (row for row, _ in self._rows.scan(self._cache[0], self._end))
@@ -210,7 +210,7 @@ class RocksDBTimerQueue:
             self._heap.adjust(group)
         return self._timer(row)
 
-    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
         timer = self.poll_due(limit)
         return None if timer is None else (timer[0], [timer[1:]])
 
@@ -225,7 +225,7 @@ class RocksDBTimerQueue:
         in cross-group ties.
         """
         for timer in timers:
-            self._rows.put(self._row(*timer), _NOTHING)
+            self._rows.put(self._row(*timer), _NO_VALUE)
         for group in self._groups:
             group.load()
         self._heap = self._heap_of_groups()

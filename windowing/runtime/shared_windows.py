@@ -1,8 +1,8 @@
-"""Windows at which nobody looks before they are due: elements go in together, and those that are due together
-fire in a row.
+"""Windows whose contents nothing reads before they are due: several elements are added in one call, and all
+windows that are due at one time fire in one call.
 
-Which operators have such windows, assigner and trigger promise; a subclass of a user's, which may look
-whenever it likes, has not inherited the promise.
+Assigner and trigger promise that this shows in no result; a user's subclass does not inherit the promise,
+because its methods may read windows at any time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from slackwater.windowing.windows import Window
 
 
 def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: OrderMode) -> bool:
-    """Whether `SharedWindows` do what an operator would do element by element and timer by timer.
+    """Whether `SharedWindows` gives the results of an operator that goes element by element and timer by
+    timer.
 
-    Timestamps alone give the windows; they fire at their last instant at the earliest, and no element before
-    changes when; and the order of timers is that of their contents.
+    It does if windows follow from timestamps alone, if no window fires before its last instant and no element
+    changes when it fires, and if the order of timers does not depend on the order of their registration.
     """
     return assigner.grid is not None and trigger.fires_at_last_instant and not order_mode.has_heap_timers
 
 
 class WindowsOwner(Protocol):
-    """The operator whose windows they are."""
+    """What SharedWindows needs of the operator that owns the windows."""
 
     current_key: Any
 
@@ -46,15 +47,15 @@ class WindowsOwner(Protocol):
 
 
 class SharedWindows:
-    """The windows of an operator that `takes_together` allows. What is not said here, the operator does
-    itself.
+    """The windows of an operator for which `takes_together` holds. The operator still processes elements that
+    come alone, and timers of processing time.
 
     Args:
         owner: the operator.
         config, contents, timers, context, ends, listener, assign: its own.
 
     Attributes:
-        elements_taken: of the elements that `process_elements` was given, those before the one that it is at.
+        elements_taken: how many elements of the newest `process_elements` call precede the one in progress.
     """
 
     def __init__(
@@ -82,8 +83,8 @@ class SharedWindows:
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], until: int
     ) -> None:
-        """Add elements together that have the same windows, none of which the watermark has reached or will
-        before the last of them comes.
+        """Add several elements of one key that have the same windows. The watermark must not reach any of
+        these windows before the last element arrives.
 
         Only for operators without a transaction (`on_error="fail"`). The elements of one window come in their
         order of arrival, unless its contents are those of a BulkAggregateFunction. After an exception,
@@ -92,7 +93,7 @@ class SharedWindows:
         Args:
             values: none of them None.
             timestamps: in milliseconds; the first one alone will do for a BulkAggregateFunction.
-            until: what the clock reads when the last of them comes.
+            until: arrival of the last element, in milliseconds.
         """
         self._owner.current_key = key
         contents, listener, context, timers, self.elements_taken = (
@@ -128,8 +129,10 @@ class SharedWindows:
             ) from error
 
     def on_event_times(self, timestamp: int, owners: Sequence[Owner]) -> None:
-        """The watermark has reached timers of one time: keys and windows in the order in which they fire and
-        are collected.
+        """Handle all event-time timers of one timestamp that the watermark has reached.
+
+        Args:
+            owners: key and window of each timer, in firing order.
         """
         owner, contents, listener, context = self._owner, self._contents, self._listener, self._context
         by = FiredBy("event", timestamp)

@@ -43,7 +43,7 @@ class WatermarkTimeline(Protocol):
 
 
 class SliceOperator(Protocol):
-    """What can be driven: an operator on keyed elements, new and unopened."""
+    """What SliceRunner drives: an operator on keyed elements, new and unopened."""
 
     @property
     def backend(self) -> StateBackend: ...
@@ -69,7 +69,7 @@ MakeOperator = Callable[[ReplayProcessingTimeService, MakeBackend, MakeTimerQueu
 
 
 class SliceLog(Protocol):
-    """What keeps account of the operator's doings and is told the time."""
+    """Where the operator reports to. The runner sets its clock and watermark, and counts its elements."""
 
     clock: int
     watermark: int
@@ -78,11 +78,11 @@ class SliceLog(Protocol):
 
 
 class FailedElement(NamedTuple):
-    """An element on which a user's function raised, and of which nothing is left.
+    """An element on which a user's function raised, and whose effects were undone.
 
     Attributes:
         position: how many elements had been processed before it.
-        reason: what the function raised, where.
+        reason: what the function raised, at which key and window.
     """
 
     position: int
@@ -131,7 +131,7 @@ class SliceRunner:
         self._start(make_backend, make_timer_queue)
 
     def _start(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
-        """A new operator that knows the time and nothing else."""
+        """Make the operator, empty, at the log's clock and watermark."""
         self._clock = ReplayProcessingTimeService(self._slice_log.clock)
         self._operator = self._make_operator(self._clock, make_backend, make_timer_queue)
         self._add_element = self.adder(self._operator)
@@ -165,7 +165,7 @@ class SliceRunner:
         return estimated_bytes(self._operator.backend, self._timers())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Take back what earlier runs parked; what is of other key groups is left alone."""
+        """Restore what earlier runs parked. Entries of other key groups are ignored."""
         restore_snapshots(self._operator, [snapshot], self._key_groups)
 
     def process_element(self, key: Any, value: Any, timestamp: int, arrival: int) -> None:
@@ -173,7 +173,8 @@ class SliceRunner:
         function takes.
 
         Raises:
-            WindowingError: the element can't be processed, and was not taken back for a fault of its own.
+            WindowingError: the element cannot be processed. If it was undone, and a user's function or the
+                data is at fault, it becomes one of `failed_elements` instead.
         """
         self._move_to(arrival)
         try:
@@ -218,7 +219,7 @@ class SliceRunner:
         }
 
     def assignments(self) -> dict[str, int]:
-        """What has become of (element, window) assignments; nothing where there are no windows."""
+        """Counts of (element, window) assignments, by what became of them; empty without windows."""
         return {}
 
     def _timers(self) -> int:

@@ -1,7 +1,7 @@
-"""About how much memory the state of an operator takes: a sample of its entries, counted up. Good enough to
-decide where it should live.
+"""An estimate of the memory that an operator's state takes, from a sample of its entries: good enough to
+decide whether it should move to RocksDB.
 
-Python's sizes of objects; what a dictionary and a queue add is a constant, measured once.
+Sizes are Python's `getsizeof`; the share of dictionaries and queues is a constant, measured once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any, Final
 
 from slackwater.windowing.state.backend import StateBackend
 
-_EVERY: Final = (
-    13  # entries: one in so many is looked at closely; prime, or a pattern of theirs might hide most
-)
-_ITEMS: Final = 8  # of a collection: so many are
-# its slots in the dictionaries of namespaces and keys, with one of its own for each window, and its key
-_ENTRY: Final = 300
-_TIMER: Final = 260  # its tuple, its slot in the queue and in the set that keeps it from being there twice
+# One entry in so many is measured. A prime: large entries at regular distances would be missed otherwise.
+_SAMPLING_STEP: Final = 13
+_MEASURED_ITEMS: Final = 8  # of each collection
+# An entry's key, and its slots in the dictionaries of namespaces and keys, with a dictionary for each window.
+_ENTRY_BYTES: Final = 300
+_TIMER_BYTES: Final = 260  # a timer's tuple, its slot in the queue, and in the set that holds it once
 
 
 def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
@@ -29,15 +28,14 @@ def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
     entries = unlisted_entries = sample_bytes = list_bytes = 0
     for entry in backend.entries():
         entries += 1
-        if entry.kind == "list":  # of which some are very long
+        if entry.kind == "list":  # measured one by one: some are very long
             list_bytes += deep_size(entry.value)
             continue
         unlisted_entries += 1
-        if unlisted_entries % _EVERY == 1:
+        if unlisted_entries % _SAMPLING_STEP == 1:
             sample_bytes += deep_size(entry.value)
-    return entries * _ENTRY + list_bytes + sample_bytes * min(
-        _EVERY, unlisted_entries
-    ) + timers * _TIMER, entries + timers
+    value_bytes = list_bytes + sample_bytes * min(_SAMPLING_STEP, unlisted_entries)
+    return entries * _ENTRY_BYTES + value_bytes + timers * _TIMER_BYTES, entries + timers
 
 
 def deep_size(value: Any) -> int:
@@ -51,5 +49,5 @@ def deep_size(value: Any) -> int:
 
 
 def _items_size(items: Iterator[Any], number: int) -> int:
-    sizes = [deep_size(item) for item in islice(items, _ITEMS)]
+    sizes = [deep_size(item) for item in islice(items, _MEASURED_ITEMS)]
     return number * sum(sizes) // len(sizes) if sizes else 0

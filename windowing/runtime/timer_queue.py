@@ -1,6 +1,7 @@
-"""What a queue of timers can do. A timer is (timestamp, key, namespace), and a queue holds it once.
+"""The Protocol of timer queues. A timer is (timestamp, key, namespace), and a queue holds it once.
 
-A Protocol; the orders are in heap_priority_queue.py and key_group_partitioned_priority_queue.py.
+The order of equal timestamps is the queue's: see heap_priority_queue.py and
+key_group_partitioned_priority_queue.py.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class TimerQueue(Protocol):
     def poll_due(self, limit: int) -> Timer | None:
         """Remove and return the timer that fires next, if its timestamp is <= limit."""
 
-    def poll_row(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
-        """Remove timers that fire next and one after the other, if their one timestamp is <= limit: the
-        timestamp and their owners.
+    def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
+        """Remove and return the timers that fire next and have one timestamp, if it is <= limit: the
+        timestamp, and the owners in firing order. There may be more timers of that timestamp, for the next
+        call.
         """
 
     def __contains__(self, timer: Timer) -> bool: ...

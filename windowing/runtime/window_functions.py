@@ -23,8 +23,7 @@ from slackwater.windowing.windows import Window
 
 
 class InternalWindowFunction:
-    """Turns contents into rows (Flink: InternalWindowFunction). A value, as far as the user's function is
-    one.
+    """Turns contents into rows (Flink: InternalWindowFunction). Compared by value, if the user's function is.
 
     Attributes:
         function: what the user gave; None for none. An operator runs a copy.
@@ -110,7 +109,7 @@ class FoldAtFiring(InternalWindowFunction):
     """With an evictor: folds the surviving elements at each firing (Flink: ReduceApply… and AggregateApply…
     functions).
 
-    Nothing survived: a reduce hands over None, an aggregate the result of its empty accumulator.
+    If no element survives, a reduce hands over None, an aggregate the result of its empty accumulator.
     """
 
     def __init__(self, fold: ReduceFunction | AggregateFunction, inner: InternalWindowFunction) -> None:

@@ -1,5 +1,10 @@
-"""The window operator: elements, watermark and clock in; rows of fired windows out, exactly as Flink 2.3.0
-has it.
+"""The window operator: elements, watermark and clock in; rows of fired windows out, exactly as in Flink
+2.3.0.
+
+    element ── assigner ── its windows ─┬─ late ──────── missed: late output, counter or listener
+                                        └─ on time ───── added to the contents ── trigger: fire, purge
+    timer that is due ─────────────────────────────────────────────────────────── trigger: fire, purge
+                                        └─ at the cleanup time: contents and trigger state are cleared
 
 One control flow for merging and other windows, with and without an evictor. It knows no engine, no file and
 no wall clock.
@@ -48,7 +53,7 @@ class WindowOperator:
     """Windows of the keys of one range of key groups (Flink: WindowOperator). Made by `window_operator`.
 
     Callers feed elements in arrival order and interleave `process_watermark` and clock advances themselves.
-    After an exception the operator is of no more use, unless the error says `undone`.
+    After an exception the operator must not be used again, unless the error's `undone` is True.
 
     Beyond Flink: windows of event time whose last instant is at or before `collected_mark` (None: no mark)
     were collected by an earlier operator, which may have allowed less lateness; elements are late for them
@@ -59,7 +64,7 @@ class WindowOperator:
         backend: all keyed state.
         time_services: the timer service, under the name "window-timers".
         late_records_dropped: Flink's numLateRecordsDropped.
-        shared_windows: its windows, where nobody looks at them before they are due.
+        shared_windows: takes elements together, where assigner and trigger allow it; None elsewhere.
     """
 
     def __init__(
@@ -96,7 +101,7 @@ class WindowOperator:
         self._keeps_timestamps = config.evictor is not None
         self._lateness_ms = config.allowed_lateness_ms
         self._is_event_time = config.assigner.is_event_time
-        # No last instant lies before it.
+        # Without a mark: below every last instant, so that no window is late for it.
         self._collected_mark = (
             LONG_MIN - 1 if collected_mark is None or not self._is_event_time else collected_mark
         )
@@ -121,7 +126,8 @@ class WindowOperator:
             self, self._timers, self.backend, self._emit_side, self._merging is None
         )
         self._assign = config.assigner.bind(self._context)
-        self._fired_by = FiredBy("event", LONG_MIN)  # the last one: many timers in a row have the same time
+        # The newest value, reused: many timers in a row have one timestamp.
+        self._fired_by = FiredBy("event", LONG_MIN)
         self.shared_windows: SharedWindows | None = None
         if takes_together(config.assigner, config.trigger, order_mode):
             self.shared_windows = SharedWindows(
@@ -150,12 +156,14 @@ class WindowOperator:
         return self._timers.current_watermark
 
     def process_watermark(self, timestamp: int) -> None:
-        """Advance event time: fires and collects what is due. The caller then forwards the watermark."""
+        """Advance event time: windows that are due fire and are collected. The caller then forwards the
+        watermark.
+        """
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored operator; nothing fires. Without it all is on time until the next
-        watermark, as in Flink.
+        """Set the watermark of a restored operator; nothing fires. Without this call every element is on time
+        until the next watermark, as in Flink.
         """
         self.time_services.initialize_watermark(timestamp)
 
@@ -222,7 +230,7 @@ class WindowOperator:
     def _add_to_windows(
         self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]
     ) -> list[Window] | None:
-        """Returns the windows that the element missed; None when every one took it."""
+        """Add an element to its windows. Returns those for which it is late; None if every window took it."""
         missed_windows: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
         watermark, is_event_time, must_ask = (
@@ -253,9 +261,7 @@ class WindowOperator:
         windows: Sequence[Window],
         merging: MergingWindows,
     ) -> list[Window] | None:
-        """`_add_to_windows` where windows merge: the element goes to the window that its own becomes part
-        of.
-        """
+        """`_add_to_windows` for windows that merge: an element goes to the session that its window joins."""
         key = self.current_key
         missed_windows: list[Window] | None = None if windows else []
         element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
@@ -282,9 +288,7 @@ class WindowOperator:
         return missed_windows
 
     def _ask_trigger(self, window: Window, state_window: Window, cleanup: int, value: Any, time: int) -> None:
-        """An element was added: fire or purge if the trigger says so, and see to it that the window is
-        collected one day.
-        """
+        """Ask the trigger about an element that was added, obey it, and register the cleanup timer."""
         key = self.current_key
         result = self._trigger.on_element(value, time, window, self._context)
         if result is not CONTINUE:
@@ -390,7 +394,7 @@ class WindowOperator:
                 self._listener.window_purged(key, window)
 
     def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
-        """Emit the rows of a firing. Called by the operator's own parts."""
+        """Emit the rows of a firing. Called by the operator and by its SharedWindows."""
         self._emit(key, window, list(contents) if self._are_contents_listed else contents)
 
     def _emit(self, key: Any, window: Window, contents: Any) -> None:
@@ -403,8 +407,8 @@ class WindowOperator:
         self._output.side(tag, value, window.max_timestamp(), window, self.current_key)
 
     def collect_expired(self, key: Any, window: Window) -> None:
-        """Collect a window that the watermark has passed, its timer and its trigger unasked: one restored
-        under a shorter lateness.
+        """Collect a restored window whose cleanup time has passed under an allowed lateness that is shorter
+        than before: its timer is not waited for, and its trigger is not asked.
 
         Raises:
             UserCodeError: the trigger or the function has raised.
@@ -416,7 +420,7 @@ class WindowOperator:
             sessions = None if merging is None else merging.load(key)
             state_window = window if sessions is None else sessions.state_window(window)
             if state_window is None:
-                raise UnknownWindowError(f"{window!r} has no state window; the snapshot is not whole.")
+                raise UnknownWindowError(f"{window!r} has no state window; the snapshot is incomplete.")
             delete_cleanup_timer(self._timers, self._ends, key, window)
             self._clear_all_state(key, window, state_window, sessions)
             if merging is not None and sessions is not None:
@@ -439,12 +443,12 @@ class WindowOperator:
             self._listener.window_cleared(key, window)
 
     def forget(self, window: Window) -> None:
-        """Tell the function that a window is collected. Called by the operator's own parts."""
+        """Tell the function that a window is collected. Called by the operator and by its SharedWindows."""
         self._window_context.window = window
         self._function.clear(self._window_context)
 
     def _take_back(self, failure: WindowingError) -> WindowingError:
-        """Undo the element, unless it failed in a firing or merge, whose effects are not ours alone."""
+        """Undo the element, unless it failed in a firing or merge, which changes what others have left."""
         if self._transaction is not None and self._transaction.is_undoable:
             self._transaction.undo()
             failure.undone = True
@@ -452,5 +456,5 @@ class WindowOperator:
 
     @property
     def _must_ask(self) -> bool:
-        """Whether the trigger must hear of every element, also where it has promised not to care."""
+        """Whether the trigger is asked about every element, whatever its `arms_once` promises."""
         return not self._trigger.arms_once or self._timers.has_gone_back

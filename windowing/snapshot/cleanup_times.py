@@ -1,8 +1,7 @@
-"""Cleanup timers of a snapshot that was taken under another allowed lateness, moved to where the declared one
-puts them.
+"""Cleanup timers of a snapshot that was taken under another allowed lateness, moved to the cleanup times of
+the declared one.
 
-Whole columns of `timers`, before they become timers. Rows that stand right already are not touched, and cost
-one comparison.
+Whole columns of the table `timers`. If every row has its time already, that costs one comparison.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
         rows.filter(stays),
         rows.set_column(rows.schema.get_field_index("time"), "time", due).filter(moves),
     )
-    timers_of_rows_that_stay = set(
+    staying_timers = set(
         _timers(staying_rows.filter(pc.equal(staying_rows.column("time"), due.filter(stays))), layout)
     )
-    is_new = [timer not in timers_of_rows_that_stay for timer in _timers(moved_rows, layout)]
+    is_new = [timer not in staying_timers for timer in _timers(moved_rows, layout)]
     return pa.concat_tables([staying_rows, moved_rows.filter(pa.array(is_new, pa.bool_()))])
 
 
 def _timers(rows: pa.Table, layout: SnapshotLayout) -> list[tuple[Any, ...]]:
-    """What makes a timer the one that it is; a service knows each once."""
+    """The identity of each timer: a service holds a timer of one identity once."""
     names = (*layout.keys.names, "window_start", "window_end", "service", "domain", "time")
     return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))

@@ -28,8 +28,8 @@ from slackwater.windowing.snapshot.window_rows import restore_windows, split_ent
 class SnapshotCodec:
     """Writes and reads the snapshots of operators that have one layout.
 
-    Rows of several operators may be put together, and restored into any number of operators: each takes what
-    is of its key groups (`restore_snapshots`).
+    Rows of several operators may be put together, and restored into any number of operators: each takes the
+    entries of its key groups (`restore_snapshots`).
     """
 
     def __init__(self, layout: SnapshotLayout) -> None:
@@ -59,12 +59,12 @@ class SnapshotCodec:
         Args:
             tables: may have more columns, in any order, and may hold several snapshots.
             version: the rows' format.
-            watermark: what the snapshot shall say; rows do not hold it.
+            watermark: of the snapshot; rows do not hold it.
 
         Raises:
             SnapshotVersionError: the format cannot be read.
             SnapshotFormatError: the rows are not of that format.
-            PickleRefusedError: there are pickles that nobody asked for.
+            PickleRefusedError: rows hold pickles, and the layout does not allow them.
         """
         rows_of_tables = [
             self._conform(name, rows) for name, rows in migrate(tables, version)._asdict().items()

@@ -14,10 +14,9 @@ from slackwater.windowing.snapshot.fingerprints import fingerprints
 from slackwater.windowing.snapshot.row_encoding import encode_rows, encode_value
 
 _MASK = (1 << 64) - 1
-_ROWS_ENCODED_AT_ONCE = 1 << 15  # columns of so many rows stay in the cache
-_ROWS_AT_ONCE = (
-    1 << 17
-)  # a MB each: threads that hash fewer at a time wait for each other, and for columns to be looked at
+_ROWS_ENCODED_AT_ONCE = 1 << 15  # the columns of so many rows fit into the processor's cache
+# A column of so many rows is 1 MB. With fewer, threads wait for each other more than they hash.
+_ROWS_AT_ONCE = 1 << 17
 
 
 def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list[bytes]:

@@ -16,7 +16,7 @@ from slackwater.windowing.snapshot.times import TIME
 from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables
 
 _VERSION: Final = b"slackwater.snapshot.format"
-_DIFFERENCES: Final = {
+_DIFFERENCE_ENCODINGS: Final = {
     **dict.fromkeys(
         (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.date32(), TIME), "DELTA_BINARY_PACKED"
     ),
@@ -25,16 +25,16 @@ _DIFFERENCES: Final = {
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """How `pyarrow.parquet.write_table` is to write rows of a snapshot; in encodings that every reader of
+    """Options of `pyarrow.parquet.write_table` for rows of a snapshot, with encodings that every reader of
     Delta tables knows.
 
-    Differences for sorted keys and for arrivals, which hardly repeat, dictionaries for the rest; row groups
-    small enough that a range of key groups reads few of them.
+    Sorted keys and arrivals, whose values hardly repeat, are written as differences, all other columns with
+    dictionaries. Row groups are so small that a range of key groups reads few rows of others.
     """
     differences = {
         name: encoding
         for name in _differing(schema)
-        if (encoding := _DIFFERENCES.get(schema.field(name).type))
+        if (encoding := _DIFFERENCE_ENCODINGS.get(schema.field(name).type))
     }
     return {
         "compression": "snappy",
@@ -46,7 +46,9 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _differing(schema: pa.Schema) -> list[str]:
-    """The key columns, which stand between the key group and what they own, and the arrivals."""
+    """The columns to be written as differences: the key columns, which stand between `key_group` and the
+    first column of the state or window that they own, and the arrivals.
+    """
     names = schema.names
     first_owned_column = names.index("state_name" if "state_name" in names else "window_start")
     return [

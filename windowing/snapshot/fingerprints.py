@@ -1,8 +1,8 @@
 """Fingerprints of rows: 128 bits that depend on the row's values alone, whole columns at a time.
 
-Not for adversaries: what somebody else might forge is told apart by `row_digests`. SHA-256 of each row cost
-half of a run (0.8 µs a row). Each column costs five passes over its values; one that is null throughout, as
-some of each snapshot are, costs none.
+Not safe against forgery: where somebody might forge rows, compare `row_digests` (SHA-256), which would cost
+half of a run here (0.8 µs a row). A fingerprint costs five passes over the values of each column, and none
+for columns that are null throughout, as some of each snapshot are.
 """
 
 from __future__ import annotations
@@ -22,20 +22,19 @@ from slackwater.windowing.snapshot.row_encoding import as_integers, encode_rows,
 Words = npt.NDArray[np.uint64]
 
 _MASK: Final = (1 << 64) - 1
-_OF_TEXTS: Final = 0x9E3779B97F4A7C15
+_TEXT_MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _FINISHING: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
-# Of two tags that one column may hold, the one that stands for both.
+# Two tags may occur in one column: this tag → the one that stands for both.
 _SHARED_TAGS: Final = {"I": "i", "f": "t"}
-# Texts of so many bytes are mixed 8 bytes at a time. Python's call of SHA-256 for each takes 2 µs, and keys
-# are mostly short.
-_SHORT: Final = 64
-_HEADS: Final = np.array(
-    [(_MASK << (64 - 8 * count)) & _MASK for count in range(9)], np.uint64
-)  # keep the first bytes of a word
+# Texts of up to so many bytes are mixed 8 bytes at a time, longer ones hashed with SHA-256, a call of 2 µs
+# each. Keys are mostly short.
+_SHORT_BYTES: Final = 64
+# _HEADS[n] keeps the first n bytes of a word.
+_HEADS: Final = np.array([(_MASK << (64 - 8 * count)) & _MASK for count in range(9)], np.uint64)
 
 
 def fingerprint(values: Sequence[Any], prefix: str) -> int:
-    """One row, which defines it.
+    """The fingerprint of one row: the definition of what `fingerprints` computes for whole columns.
 
     A word h and a sum s begin as the first and second 8 bytes of SHA-256 of the encoded prefix. Each value
     but null has a word w and an odd multiplier m: h = (h ^ w) · m, then h = h ^ h >> 32, then s = s + h, all
@@ -47,9 +46,9 @@ def fingerprint(values: Sequence[Any], prefix: str) -> int:
     `I`, too, and `t` for `f`.
 
     w is, from the encoding: of 64-bit integers, floats, and decimals that are such integers, the 8 bytes
-    behind the tag; of true 1 and of false 0; of texts and bytes no longer than `_SHORT` what becomes of their
-    length when their bytes, eight at a time as one big-endian word, the last filled up with zeros, are mixed
-    into it as values are, by one multiplier; of all else the first 8 bytes of SHA-256.
+    behind the tag; of true 1 and of false 0; of texts and bytes no longer than `_SHORT_BYTES` what becomes of
+    their length when their bytes, eight at a time as one big-endian word, the last filled up with zeros, are
+    mixed into it as values are, by one multiplier; of all else the first 8 bytes of SHA-256.
     """
     digest = hashlib.sha256(encode_value(prefix)).digest()
     word, total = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
@@ -121,11 +120,13 @@ def _word_of_value(encoded_value: bytes) -> int:
         return int.from_bytes(encoded_value[1:], "big")
     if tag == "m" and b"." not in encoded_value and -(2**63) <= (number := int(encoded_value[5:])) < 2**63:
         return number & _MASK
-    if tag in "sb" and (size := len(encoded_value) - 5) <= _SHORT:
+    if tag in "sb" and (size := len(encoded_value) - 5) <= _SHORT_BYTES:
         word = size
         for place in range(5, len(encoded_value), 8):
             word = _mix_one(
-                word, int.from_bytes(encoded_value[place : place + 8].ljust(8, b"\0"), "big"), _OF_TEXTS
+                word,
+                int.from_bytes(encoded_value[place : place + 8].ljust(8, b"\0"), "big"),
+                _TEXT_MULTIPLIER,
             )
         return word
     return _digest_word(encoded_value)
@@ -180,7 +181,7 @@ _TEXTS: Final[tuple[tuple[str, pa.DataType, Callable[[pa.DataType], bool]], ...]
 
 
 def _values_present(column: pa.Array) -> tuple[npt.NDArray[np.int64] | slice, pa.Array]:
-    """Where a column has values, and these; without a copy where they stand side by side."""
+    """The rows in which a column has values, and the values; not copied if they stand side by side."""
     rows = np.flatnonzero(np.asarray(column.is_valid()))
     first, count = int(rows[0]), len(rows)
     if rows[-1] - first + 1 == count:
@@ -205,18 +206,18 @@ def _words_of_texts(column: pa.Array) -> Words:
     octets = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     octets = np.concatenate([octets, np.zeros(8, np.uint8)])  # so that eight bytes stand behind every place
     words = sizes.astype(np.uint64)
-    rows = np.flatnonzero((sizes > 0) & (sizes <= _SHORT))
+    rows = np.flatnonzero((sizes > 0) & (sizes <= _SHORT_BYTES))
     for place in range(0, int(sizes[rows].max(initial=0)), 8):
         rows = rows[sizes[rows] > place]
         starts = offsets[rows] - offsets[0] + place
-        eights = (
+        eight_bytes = (
             np.lib.stride_tricks.sliding_window_view(octets, 8)[starts].view(">u8").ravel().astype(np.uint64)
         )
-        eights &= _HEADS[np.minimum(sizes[rows] - place, 8)]
-        mixed_word = words[rows] ^ eights
-        mixed_word *= np.uint64(_OF_TEXTS)
+        eight_bytes &= _HEADS[np.minimum(sizes[rows] - place, 8)]
+        mixed_word = words[rows] ^ eight_bytes
+        mixed_word *= np.uint64(_TEXT_MULTIPLIER)
         words[rows] = mixed_word ^ mixed_word >> np.uint64(32)
-    if len(long := np.flatnonzero(sizes > _SHORT)):
+    if len(long := np.flatnonzero(sizes > _SHORT_BYTES)):
         words[long] = _words_of_distinct(column.take(pa.array(long)))
     return words
 

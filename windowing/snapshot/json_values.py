@@ -30,8 +30,8 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _WIDEST_LITERAL_BITS: Final = 14_000  # Python reads and writes decimal text of up to 4300 digits
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-# (whether the C encoder would refuse or change it, so that floats, long integers and text are looked at one
-# by one)
+# (value, careful) → what the C encoder of `json` writes. Careful is the second try, after the encoder has
+# refused a value: floats, long integers and texts are checked one by one.
 Encode = Callable[[Any, bool], Any]
 
 

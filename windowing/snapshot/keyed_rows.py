@@ -1,4 +1,5 @@
-"""State without an open window ↔ rows of `keyed_state`: one a state and namespace, for a map one an entry.
+"""State without an open window ↔ rows of `keyed_state`: a row for each state and namespace, for each entry of
+a map.
 
 A state with a declared SQL type has a column of its own; any other is JSON with its kind.
 """
@@ -22,7 +23,7 @@ _PARTS: Final = "parts"
 
 
 class _Row(NamedTuple):
-    """`map_key` is JSON; None when the state is no map."""
+    """A value of an entry, or of one key of a map. `map_key` is JSON; None when the state is no map."""
 
     entry: StateEntry
     map_key: str | None
@@ -85,8 +86,8 @@ def _json_value(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
 
 
 def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns | None:
-    """The columns of lost contents: Flink can forget where those of a session stand, but not that they are
-    there.
+    """The columns of windows' contents, if that is the state. Contents of a session stand here when Flink has
+    lost its mapping to a state window: nobody reads them any more, and nobody deletes them.
     """
     windows = layout.windows
     return None if windows is None or state_name != windows.contents.name else windows.columns
@@ -119,6 +120,7 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
                 map_so_far[layout.json.loads(map_key)] = value
                 continue
             value = maps[name, key, namespace] = {layout.json.loads(map_key): value}
+        # By position: a snapshot may have millions of entries, and keywords cost half as much again.
         entries.append(StateEntry(name, kind, group, key, namespace, value))
     return entries
 

@@ -1,7 +1,7 @@
-"""What a snapshot of one operator looks like: its key columns, how its windows' contents stand, which states
-have typed columns.
+"""The layout of one operator's snapshots: key columns, columns of windows' contents, and typed columns of
+states.
 
-Built from what the user declared; no state and no row here.
+Built from the user's declarations; no state and no row here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ContentsColumns(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class WindowLayout:
-    """What the codec must know of a window operator.
+    """What the codec needs to know about a window operator.
 
     Attributes:
         contents: the state of the windows' contents.
@@ -73,9 +73,7 @@ class WindowLayout:
 
     @property
     def fires_before_cleanup(self) -> bool:
-        """Whether every element is in a firing before its window is collected, so that none can be left
-        over.
-        """
+        """Whether every element is in a firing before its window is collected."""
         return self.is_event_time and self.trigger.fires_at_last_instant
 
     def cleanup_time(self, window: Window) -> int:

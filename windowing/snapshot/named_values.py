@@ -1,7 +1,8 @@
 """Several named states of one key and window as one JSON text, `{name: {kind: value}}`, and single values
 with their kind.
 
-Names and maps in canonical order: neither has one that counts. No table is known here.
+Names and the entries of maps are written in canonical order, because their own order means nothing. No table
+is known here.
 """
 
 from __future__ import annotations

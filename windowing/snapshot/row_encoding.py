@@ -1,4 +1,4 @@
-"""The canonical bytes of a row: what its values are, and nothing of how they are stored.
+"""The canonical bytes of a row: they depend on its values alone, not on the types and buffers that hold them.
 
 The scalar `encode_value` is the definition; `encode_rows` gives the same bytes, column by column. No hash is
 taken here.

@@ -1,7 +1,7 @@
-"""Pending timers ↔ rows of `timers`, each with what it is for.
+"""Pending timers ↔ rows of `timers`, each with its purpose.
 
-In RocksDB's order timers are a set, and rows are sorted; a heap's order is its history, so rows keep it
-inside a key group.
+In RocksDB's order timers are a set, and rows are sorted. The order of a heap depends on its history, so rows
+keep it inside a key group.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class TimerRow(NamedTuple):
 def timer_rows(parts: Iterable[TimerSnapshot], layout: SnapshotLayout) -> list[TimerRow]:
     """A row a timer, in the order of the parts."""
     windows = layout.windows
-    purpose = cache(
-        lambda domain, time, window: _purpose(windows, domain, time, window)
-    )  # many keys have the same windows
+    # Cached: many keys have the same windows.
+    purpose = cache(lambda domain, time, window: _purpose(windows, domain, time, window))
+    # By position: a snapshot may have millions of timers, and keywords cost half as much again.
     return [
         TimerRow(part.key_group, key, window, part.service, domain, time, purpose(domain, time, window))
         for part in parts

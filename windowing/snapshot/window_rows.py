@@ -1,5 +1,5 @@
-"""Open windows ↔ rows of `window_state`: contents, what the trigger and the function remember of the window,
-and its life so far.
+"""Open windows ↔ rows of `window_state`: contents, state of the trigger and of the function for the window,
+and its history.
 
 A window has a row from its first element to its cleanup. State of windows that are gone is not here but in
 `keyed_state`.
@@ -40,7 +40,7 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 _ABSENT: Final = object()
 _PLACE: Final = "__place"
 _NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
-UNFIRED_ELEMENTS: Final = "elements-not-fired"  # beside what the trigger remembers
+UNFIRED_ELEMENTS: Final = "elements-not-fired"  # stands among the trigger's states
 
 WindowId = tuple[Any, Window]
 
@@ -70,76 +70,67 @@ class WindowRow:
 def split_entries(
     snapshot: OperatorSnapshot, layout: SnapshotLayout
 ) -> tuple[list[WindowRow], list[StateEntry]]:
-    """The rows of the open windows, and the state that belongs to none: without a window, or of a window that
-    is gone.
+    """The rows of the open windows, and the state that belongs to none of them: state without a window, or of
+    a window that has been collected.
 
-    Open are the windows that somebody has kept account of; without that, sessions in flight or, when windows
-    do not merge, every window that has any state. The global window is never gone.
+    Open windows are those in `snapshot.windows`. If no log has kept account of them (None), they are the
+    sessions in flight or, when windows do not merge, the windows that have any state. The global window is
+    always open.
     """
     if layout.windows is None:
         return [], list(snapshot.entries)
-    return _Splitting(snapshot, layout, layout.windows).split()
+    windows, json = layout.windows, layout.json
+    rows = {
+        (window.key, window.window): WindowRow(window.key_group, window.key, window.window, window.life)
+        for window in snapshot.windows or ()
+    }
+    entries: Iterable[StateEntry] = snapshot.entries
+    rows_by_state_window: Mapping[WindowId, WindowRow] = rows
+    if windows.merges:
+        sessions = [entry for entry in entries if _holds_sessions(entry)]
+        entries = [entry for entry in entries if not _holds_sessions(entry)]
+        rows_by_state_window = _add_sessions(sessions, rows)
+    opens_by_state = snapshot.windows is None and not windows.merges
+    trigger_states = {state.name for state in windows.trigger.states}
+    windowless_entries = []
+    for entry in entries:
+        is_contents = entry.state_name == windows.contents.name
+        owner = (entry.key, entry.namespace)
+        row = None
+        if entry.namespace is not None:
+            row = (rows_by_state_window if is_contents else rows).get(owner)
+            is_open = opens_by_state or entry.namespace == GLOBAL_WINDOW
+            if row is None and is_open and not (is_contents and windows.merges):
+                row = rows[owner] = WindowRow(entry.key_group, entry.key, entry.namespace)
+        if row is None:
+            windowless_entries.append(entry)
+        elif is_contents:
+            row.contents = entry.value
+        else:
+            states = row.trigger if entry.state_name in trigger_states else row.user
+            states[entry.state_name] = with_kind(json, entry.kind, entry.value)
+    return list(rows.values()), windowless_entries
 
 
-class _Splitting:
-    def __init__(self, snapshot: OperatorSnapshot, layout: SnapshotLayout, windows: WindowLayout) -> None:
-        self._entries, self._json, self._windows = snapshot.entries, layout.json, windows
-        self._rows = {
-            (open_window.key, open_window.window): WindowRow(
-                open_window.key_group, open_window.key, open_window.window, open_window.life
-            )
-            for open_window in snapshot.windows or ()
-        }
-        self._opens_by_state = snapshot.windows is None and not windows.merges
-        self._by_state_window: dict[WindowId, WindowRow] = {}
+def _holds_sessions(entry: StateEntry) -> bool:
+    return entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None
 
-    def split(self) -> tuple[list[WindowRow], list[StateEntry]]:
-        other_entries: Iterable[StateEntry] = self._entries
-        if self._windows.merges:
-            sessions = [
-                entry
-                for entry in other_entries
-                if entry.state_name == MERGING_WINDOW_SET.name and entry.namespace is None
-            ]
-            other_entries = [
-                entry
-                for entry in other_entries
-                if entry.state_name != MERGING_WINDOW_SET.name or entry.namespace is not None
-            ]
-            self._take_sessions(sessions)
-        trigger_states = {state.name for state in self._windows.trigger.states}
-        contents = self._windows.contents.name
-        leftovers = []
-        for entry in other_entries:
-            row = None if entry.namespace is None else self._row_of(entry, entry.state_name == contents)
+
+def _add_sessions(
+    sessions: Iterable[StateEntry], rows: dict[WindowId, WindowRow]
+) -> dict[WindowId, WindowRow]:
+    """Add the sessions in flight to `rows`. Returns (key, state window) → the row of its session."""
+    rows_by_state_window: dict[WindowId, WindowRow] = {}
+    for entry in sessions:
+        is_ordered = _has_shared_bucket([window for window, _ in entry.value])
+        for place, (window, state_window) in enumerate(entry.value):
+            row = rows.get((entry.key, window))
             if row is None:
-                leftovers.append(entry)
-            elif entry.state_name == contents:
-                row.contents = entry.value
-            else:
-                states = row.trigger if entry.state_name in trigger_states else row.user
-                states[entry.state_name] = with_kind(self._json, entry.kind, entry.value)
-        return list(self._rows.values()), leftovers
-
-    def _take_sessions(self, sessions: Iterable[StateEntry]) -> None:
-        for entry in sessions:
-            is_ordered = _has_shared_bucket([window for window, _ in entry.value])
-            for place, (window, state_window) in enumerate(entry.value):
-                row = self._rows.get((entry.key, window))
-                if row is None:
-                    row = self._rows[entry.key, window] = WindowRow(entry.key_group, entry.key, window)
-                row.state_window = state_window
-                row.place = place if is_ordered else 0
-                self._by_state_window[entry.key, state_window] = row
-
-    def _row_of(self, entry: StateEntry, is_contents: bool) -> WindowRow | None:
-        whose = (entry.key, entry.namespace)
-        if is_contents and self._windows.merges:
-            return self._by_state_window.get(whose)
-        row = self._rows.get(whose)
-        if row is None and (self._opens_by_state or entry.namespace == GLOBAL_WINDOW):
-            row = self._rows[whose] = WindowRow(entry.key_group, entry.key, entry.namespace)
-        return row
+                row = rows[entry.key, window] = WindowRow(entry.key_group, entry.key, window)
+            row.state_window = state_window
+            row.place = place if is_ordered else 0
+            rows_by_state_window[entry.key, state_window] = row
+    return rows_by_state_window
 
 
 def _has_shared_bucket(windows: list[Window]) -> bool:
@@ -229,8 +220,8 @@ def _contents_columns(
 
 
 def _trigger_state(row: WindowRow, fires_before_cleanup: bool) -> dict[str, dict[str, Any]]:
-    """What the trigger remembers, and how many elements have been in no firing where that doesn't follow from
-    the counts.
+    """The trigger's state, and the number of elements that have been in no firing, where it does not follow
+    from the counts of elements and firings.
     """
     life = row.life
     if life is None or fires_before_cleanup or life.unfired_elements == _elements_not_fired(life):
@@ -246,7 +237,7 @@ def _elements_not_fired(life: WindowLife) -> int:
 
 
 def restore_windows(rows: pa.Table, layout: SnapshotLayout) -> tuple[list[OpenWindow], list[StateEntry]]:
-    """The inverse of `split_entries` and `window_table`: windows with their lives, and their state."""
+    """The inverse of `split_entries` and `window_table`: windows with their history, and their state."""
     if layout.windows is None or not rows.num_rows:
         return [], []
     return _Restoring(rows, layout, layout.windows).restore()

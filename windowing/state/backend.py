@@ -1,5 +1,5 @@
-"""The Protocol of a state back end: five kinds of state, each by key and namespace, and what a snapshot needs
-to read and write them.
+"""The Protocols of a state back end: five kinds of state, each by key and namespace, and the entries that
+snapshots read and write.
 
 A namespace is a window, or None for state without one. Nothing here knows where values are kept.
 """
@@ -19,7 +19,7 @@ class StateEntry(NamedTuple):
     Attributes:
         state_name, kind: the descriptor's.
         key_group: the key's group.
-        key, namespace: whose it is; the namespace is a window or None.
+        key, namespace: the owner; the namespace is a window or None.
         value: the value, list, map or accumulator itself. Not a copy: neither side may change it afterwards.
     """
 
@@ -39,7 +39,7 @@ class InternalState(Protocol):
 
     @property
     def kind(self) -> str:
-        """The descriptor's kind; restored state has one before it has a descriptor of its kind."""
+        """The kind of state. Restored state has it from its entries, before `state` gives it a descriptor."""
 
     def clear(self, key: Any, namespace: Any) -> None:
         """Remove the entry, if there is one."""
@@ -126,8 +126,8 @@ class StateBackend(Protocol):
         """
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
-        """Put entries back. State that nobody has asked for yet is kept and counted, and handed over when it
-        is asked for.
+        """Put entries back. Entries whose state has no descriptor yet are kept and counted, and become part
+        of the state when `state` is called with its descriptor.
         """
 
     def close(self) -> None: ...

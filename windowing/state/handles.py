@@ -1,5 +1,5 @@
-"""What users hold: state of the operator's current key, in one namespace. Five kinds, each a thin view of a
-back end's state.
+"""The state handles that users hold: state of the operator's current key, in one namespace. Five kinds, each
+a thin view of a back end's state.
 
 A handle keeps nothing itself, so it may be kept by a function or thrown away after one call.
 """
@@ -23,7 +23,7 @@ _ABSENT: Final = object()
 
 
 class KeyContext(Protocol):
-    """Whoever knows the current key: the operator.
+    """What knows the current key: the operator.
 
     Attributes:
         current_key: key of the element or timer that is being processed.

@@ -1,6 +1,6 @@
-"""How to take back what one element has changed: each change of state or timers notes its inverse.
+"""The undo journal of one element: each change of state or timers notes the call that reverts it.
 
-Only kept when failing elements go to quarantine; knows nothing of what it undoes.
+Only operators that send failing elements to quarantine have one. It does not know what the calls do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class UndoJournal:
         self._inverses.clear()
 
     def undo(self) -> None:
-        """Take everything back since `begin`, newest first."""
+        """Revert all changes since `begin`, newest first."""
         self._is_recording = False
         while self._inverses:
             inverse, arguments = self._inverses.pop()

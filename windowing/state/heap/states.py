@@ -70,7 +70,7 @@ class _HeapState:
         return sum(map(len, self.rows.values()))
 
     def _changeable(self, value: Any) -> Any:
-        """`value` to be changed in place: a copy, when the journal may want the old one back."""
+        """`value`, safe to be changed in place: a copy if a journal may have to put the old one back."""
         return value if self._journal is None else copy.deepcopy(value)
 
     def _remember(self, key: Any, namespace: Any, old: Any) -> None:
@@ -168,7 +168,7 @@ class HeapMapState(_HeapState):
         if len(entries) == 1:
             self.clear(key, namespace)
             return
-        if self._journal is not None:  # undone, the entry must stand where it stood
+        if self._journal is not None:  # an undo must give the entry its old place in the order
             entries = dict(entries)
             self.put_raw(key, namespace, entries)
         del entries[map_key]
@@ -193,7 +193,7 @@ class _HeapMergingState(_HeapState):
         for source in sources:
             if self.contains(key, source):
                 value = self._changeable(self.remove(key, source))
-                # RocksDB hands a stored None to the function; the heap takes it for nothing.
+                # Flink's RocksDB state hands a stored None to the function; its heap state skips it.
                 if merged_value is None:
                     merged_value = value
                 elif value is not None or not self._merges_target_first:

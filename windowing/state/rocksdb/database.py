@@ -71,8 +71,8 @@ class ColumnFamily:
             self.flush()
 
     def first(self, start: bytes, end: bytes, limit: int) -> list[Row]:
-        """The first `limit` rows of [start, end). Whoever knows where live rows begin says so: deleted ones
-        are slow to pass.
+        """The first `limit` rows of [start, end). Callers that know where live rows begin pass that as
+        `start`: RocksDB is slow to skip deleted rows.
         """
         self.flush()
         if self._rows is None:
@@ -234,21 +234,19 @@ class RocksDBDatabase:
         options.set_db_write_buffer_size(self._memory_mb * _MB // 2)
         options.set_write_buffer_size(self._memory_mb * _MB // 8)
         options.set_memtable_prefix_bloom_ratio(0.1)
-        options.set_memtable_whole_key_filtering(
-            True
-        )  # a new window begins with a look-up that finds nothing
-        options.add_compact_on_deletion_collector_factory(
-            4096, 2048, 0.5
-        )  # what has fired is deleted, and slow to pass
+        # The first element of a window looks up a row that does not exist: filters answer without a read.
+        options.set_memtable_whole_key_filtering(True)
+        # Windows that have fired are deleted, and RocksDB is slow to skip deleted rows.
+        options.add_compact_on_deletion_collector_factory(4096, 2048, 0.5)
         options.set_max_background_jobs(2)
-        options.set_stats_dump_period_sec(0)  # these two would keep a thread of their own
+        options.set_stats_dump_period_sec(0)  # each of the two periods would keep a thread
         options.set_stats_persist_period_sec(0)
         options.set_keep_log_file_num(1)
         return options
 
 
 def _nothing(key: bytes) -> None:
-    """What a column family without rows reads."""
+    """The value of every key while the column family has no rows."""
 
 
 def _own_directory(parent: Path) -> tuple[Path, int]:

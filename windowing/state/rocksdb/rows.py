@@ -1,7 +1,7 @@
-"""Keys of the rows that state and timers have in RocksDB: every layout is laid out here, once. Numbers are
+"""The keys of the rows of state and timers in RocksDB: their layout stands here and nowhere else. Numbers are
 big-endian.
 
-Bytes only; who stores them is another file's business.
+Bytes only; database.py stores them.
 
 | what | bytes |
 |---|---|
@@ -39,11 +39,11 @@ _LENGTH = struct.Struct(">I")
 _DATE = struct.Struct(">ibb")
 _DOUBLE = struct.Struct(">d")
 _AFTER_KEY_GROUP = 2
-_PADDED_LENGTH = 17  # with it no user's window has the length of Flink's
+_PADDED_LENGTH = 17  # longer than Flink's windows, so that the length tells a user's window from them
 
 
 class StateRow(NamedTuple):
-    """What the key of a row of state says; `namespace_end` is where the chunk number or map key begins."""
+    """The key of a row of state, read back. At `namespace_end` a chunk number or the key of a map begins."""
 
     key: Any
     namespace: Any

@@ -1,8 +1,7 @@
 """Bytes of values: every value is one tag byte and what the tag says, so values can follow each other and are
 read back one by one.
 
-The layout stands in the table below and nowhere else; where the bytes are kept is another file's business.
-Numbers are big-endian.
+The layout stands in the table below and nowhere else; database.py stores the bytes. Numbers are big-endian.
 
 | tag | value | bytes after the tag |
 |---|---|---|
@@ -143,7 +142,7 @@ class PlainSerializer:
         return values
 
     def _write_other(self, value: Any) -> bytes:
-        """A value of a type that is not known, or not yet."""
+        """A value of a type without a writer: a named tuple gets one, others are pickled or refused."""
         kind = type(value)
         if isinstance(value, tuple) and hasattr(kind, "_make") and len(self._named_tuples) < 2**16:
             head = bytes((_NAMED_TUPLE,)) + len(self._named_tuples).to_bytes(2, "big")
@@ -234,9 +233,7 @@ class PlainSerializer:
 
 
 class DeclaredSerializer(PlainSerializer):
-    """Values of a declared SQL type, written without a look at the type's tag; any other value as a plain
-    one.
-    """
+    """Values of a declared SQL type, written by that type's writer; values of other types as plain ones."""
 
     def __init__(self, state_name: str, python_type: type, write: Write, pickles: bool = False) -> None:
         super().__init__(state_name, pickles)

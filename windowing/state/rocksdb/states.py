@@ -1,7 +1,7 @@
 """The five kinds of state in RocksDB: a row for each key and namespace, or several for a long list or a map.
 
-Values are kept as bytes, so whoever reads one owns a copy. With a journal each change notes how to undo it.
-Keys of rows: `state.rocksdb.rows`.
+Values are kept as bytes, so each read gives a fresh copy. With a journal each change notes how to undo it.
+The keys of rows are laid out in `state.rocksdb.rows`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SAME_KEY: Final = b"\x00"
 
 
 class Storage(NamedTuple):
-    """What a state stands on; handed on when restored state is asked for.
+    """The rows and serializers of one state. Restored entries hand them to the state of their descriptor.
 
     Attributes:
         rows: the state's column family.
@@ -48,7 +48,9 @@ class Storage(NamedTuple):
 
 
 class RocksDBState:
-    """Rows of one named state; by itself, those of a snapshot whose state nobody has asked for yet."""
+    """Rows of one named state. Of this class itself are restored entries, until `state` is called with their
+    descriptor.
+    """
 
     def __init__(
         self,
@@ -134,8 +136,12 @@ class RocksDBValueState(RocksDBState):
 
 
 class RocksDBListState(RocksDBState):
-    """Flink: RocksDBListState. The row holds the number of full chunks (4 bytes) and the last elements;
-    earlier chunks follow it.
+    """Flink: RocksDBListState. A list is one row with its last elements, and a row for each full chunk
+    before.
+
+        row            → number of full chunks (4 bytes), last elements
+        row, 0         → elements of the first full chunk
+        row, 1         → elements of the second …
 
     So an element is added by rewriting a few kilobytes at most, however long the list.
     """
@@ -214,8 +220,8 @@ class RocksDBListState(RocksDBState):
 
 
 class RocksDBMapState(RocksDBState):
-    """Flink: RocksDBMapState. A row an entry: ordinal of its insertion (8 bytes), its key unless the row says
-    it, its value.
+    """Flink: RocksDBMapState. A row for each entry: the ordinal of its insertion (8 bytes), its key (or 00
+    where the row's own key has it), its value.
 
     Unlike Flink's, it iterates in order of insertion, as the heap's does, so that results do not depend on
     where state lives.
@@ -268,7 +274,7 @@ class RocksDBMapState(RocksDBState):
             head = next(self._ordinals).to_bytes(_ORDINAL_BYTES, "big") + (
                 _SAME_KEY if identity_bytes == key_bytes else key_bytes
             )
-        else:  # the entry keeps its place and, as in a dictionary, its first key
+        else:  # as in a dictionary, the entry keeps its place and the key that it was inserted with
             head = value_bytes[: self._value_at(value_bytes)]
         self._write(row, head + self.values.dumps(value))
 
@@ -315,7 +321,7 @@ class RocksDBMergingState(RocksDBState):
         for source in sources:
             if self.contains(key, source):
                 value = self.remove(key, source)
-                # RocksDB hands a stored None to the function; the heap takes it for nothing.
+                # Flink's RocksDB state hands a stored None to the function; its heap state skips it.
                 if merged_value is None:
                     merged_value = value
                 elif value is not None or not self._merges_target_first:

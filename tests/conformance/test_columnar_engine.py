@@ -22,7 +22,7 @@ from tests.conformance.test_recorded_traces import trace
 
 # Cases that the columnar engine plays, of those recorded; the others are not its windows, or a step of theirs
 # has no row.
-PLAYED = {
+CASES_PLAYED = {
     "window_tumbling": 190,
     "window_sliding": 160,
     "window_session": 242,
@@ -34,24 +34,24 @@ PLAYED = {
 }
 
 
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", CASES_PLAYED)
 @pytest.mark.parametrize("engine", ["columnar", "operator"])
 def test_recorded_cases_pass_as_rows(name: str, engine: str) -> None:
-    played = 0
+    case_count = 0
     for case in islice(read_cases(trace(name)), 3, None, 8):
         try:
             assert play_case(case, engine) is None
-            played += 1
+            case_count += 1
         except TraceError:
             continue
-    assert played
+    assert case_count
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", CASES_PLAYED)
 def test_the_columnar_engine_plays_what_it_is_exact_for(name: str) -> None:
     report = play([trace(name)], "columnar")
-    assert (report.passed_cases, report.failed_cases) == (PLAYED[name], 0)
+    assert (report.passed_cases, report.failed_cases) == (CASES_PLAYED[name], 0)
 
 
 def last_result(case: Case) -> tuple[int, dict[str, Any]]:
@@ -64,7 +64,7 @@ def last_result(case: Case) -> tuple[int, dict[str, Any]]:
     )
 
 
-def altered(case: Case, change: Callable[[list[dict[str, Any]]], None]) -> Case:
+def altered_case(case: Case, change: Callable[[list[dict[str, Any]]], None]) -> Case:
     expected = json.loads(json.dumps(case.expected))
     change(expected)
     return replace(case, expected=expected)
@@ -105,7 +105,7 @@ def test_a_case_fails_when_the_recording_said_anything_else(name: str) -> None:
         expected[-1]["state"]["window-contents"] = expected[-1]["state"].get("window-contents", 0) + 1
 
     for change in (other_value, one_less, one_dropped, one_timer, one_window):
-        assert play_case(altered(case, change), "columnar") is not None, change.__name__
+        assert play_case(altered_case(case, change), "columnar") is not None, change.__name__
 
 
 def run_command(*arguments: str) -> tuple[int, list[str]]:
@@ -122,7 +122,7 @@ def test_the_command_counts_what_is_played_and_says_why_the_rest_is_not(tmp_path
         0,
         ["1 unplayable: an evictor sees elements one by one", "1 passed, 0 failed, 1 unplayable"],
     )
-    wrong = altered(case, lambda expected: expected[-1].update(event_timers=10_000))
+    wrong = altered_case(case, lambda expected: expected[-1].update(event_timers=10_000))
     file.write_text(json.dumps(asdict(wrong)) + "\n")
     code, lines = run_command(str(file))
     assert (code, lines[-1]) == (1, "0 passed, 1 failed, 0 unplayable")

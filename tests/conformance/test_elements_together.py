@@ -29,7 +29,7 @@ AT_LEAST = {
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many elements went which way."""
     counted: Counter[str] = Counter()
-    alone, initialize = WindowOperator.process_element, WindowOperator.__init__
+    process_one, initialize = WindowOperator.process_element, WindowOperator.__init__
 
     def note_order_mode(
         self: Any, config: Any, output: Any, clock: Any, *, order_mode: OrderMode, **others: Any
@@ -45,7 +45,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 self.shared_windows.process_elements(key, [value], [timestamp], 0)
                 return
         counted["alone"] += 1
-        alone(self, key, value, timestamp)
+        process_one(self, key, value, timestamp)
 
     monkeypatch.setattr(WindowOperator, "__init__", note_order_mode)
     monkeypatch.setattr(WindowOperator, "process_element", process_element)

@@ -59,9 +59,9 @@ def test_every_trace_is_listed() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_every_recorded_case_passes(name: str) -> None:
     out = io.StringIO()
-    failed = play([trace(name)], out)
+    failure_count = play([trace(name)], out)
     assert out.getvalue() == f"{CASES[name]} passed, 0 failed, 0 unplayable\n"
-    assert failed == 0
+    assert failure_count == 0
 
 
 def with_expected(case: Case, change: Callable[[list[Any]], None]) -> Case:

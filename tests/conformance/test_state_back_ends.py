@@ -28,17 +28,17 @@ OPERATOR_TRACES = sorted(
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[RocksDBDatabase]:
+def opened_databases(monkeypatch: pytest.MonkeyPatch) -> list[RocksDBDatabase]:
     """The databases that were opened."""
-    opened: list[RocksDBDatabase] = []
+    opened_databases: list[RocksDBDatabase] = []
     open_database = RocksDBDatabase.__init__
 
     def note(self: RocksDBDatabase, *arguments: object) -> None:
-        opened.append(self)
+        opened_databases.append(self)
         open_database(self, *arguments)
 
     monkeypatch.setattr(RocksDBDatabase, "__init__", note)
-    return opened
+    return opened_databases
 
 
 def first_case_on(backend: str) -> Case:
@@ -49,8 +49,8 @@ def first_case_on(backend: str) -> Case:
 @pytest.mark.parametrize("path", OPERATOR_TRACES, ids=lambda path: path.name.removesuffix(".jsonl.gz"))
 def test_every_recorded_case_passes_with_state_in_the_other_back_end(path: Path) -> None:
     out = io.StringIO()
-    failed = play([path], out, back_end="swapped")
-    assert failed == 0, out.getvalue()
+    failure_count = play([path], out, back_end="swapped")
+    assert failure_count == 0, out.getvalue()
     assert not out.getvalue().startswith("0 passed")
 
 
@@ -67,11 +67,11 @@ def test_every_recorded_case_passes_with_state_in_the_other_back_end(path: Path)
     ],
 )
 def test_state_lives_where_the_option_says(
-    backend: str, back_end: BackEnd, is_in_rocksdb: bool, opened: list[RocksDBDatabase]
+    backend: str, back_end: BackEnd, is_in_rocksdb: bool, opened_databases: list[RocksDBDatabase]
 ) -> None:
     assert play_case(first_case_on(backend), back_end) is None
-    assert bool(opened) is is_in_rocksdb
-    assert not any(database.path.exists() for database in opened)
+    assert bool(opened_databases) is is_in_rocksdb
+    assert not any(database.path.exists() for database in opened_databases)
 
 
 def test_timers_of_a_case_on_rocksdb_live_there_too() -> None:

@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def start(variant: Variant, evicts: bool, folder: Path) -> Iterator[Start]:
     """(assigner, choices) → an opened operator in its harness, of every variant in turn."""
-    started: list[WindowHarness] = []
+    harnesses: list[WindowHarness] = []
 
     def start_operator(
         assigner: WindowAssigner,
@@ -86,37 +86,37 @@ def start(variant: Variant, evicts: bool, folder: Path) -> Iterator[Start]:
             builder.flink_exact()
         config = finish(builder) if finish is not None else builder.process(function or Contents())
         harness = WindowHarness(config, variant, folder, on_error)
-        started.append(harness)
+        harnesses.append(harness)
         return harness
 
     yield start_operator
-    for harness in started:
+    for harness in harnesses:
         harness.close()
 
 
 @pytest.fixture
 def ask(variant: Variant, folder: Path) -> Iterator[Ask]:
     """A trigger → its harness, of every variant in turn."""
-    made: list[TriggerHarness] = []
+    harnesses: list[TriggerHarness] = []
 
     def make(trigger: Trigger) -> TriggerHarness:
-        made.append(TriggerHarness(trigger, variant, folder))
-        return made[-1]
+        harnesses.append(TriggerHarness(trigger, variant, folder))
+        return harnesses[-1]
 
     yield make
-    for harness in made:
+    for harness in harnesses:
         harness.close()
 
 
 @pytest.fixture
 def run(variant: Variant, folder: Path) -> Iterator[Run]:
     """A KeyedProcessFunction → its opened operator in a harness, of every variant in turn."""
-    made: list[ProcessHarness] = []
+    harnesses: list[ProcessHarness] = []
 
     def make(function: KeyedProcessFunction, **choices: Any) -> ProcessHarness:
-        made.append(ProcessHarness(function, variant, folder, **choices))
-        return made[-1]
+        harnesses.append(ProcessHarness(function, variant, folder, **choices))
+        return harnesses[-1]
 
     yield make
-    for harness in made:
+    for harness in harnesses:
         harness.close()

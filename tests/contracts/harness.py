@@ -70,7 +70,7 @@ class RecordingOutput:
         return rows
 
 
-def held(operator: Any) -> dict[str, int]:
+def state_and_timers(operator: Any) -> dict[str, int]:
     """Entries of each state that has any, by name, and timers of each domain."""
     entries = Counter(entry.state_name for entry in operator.backend.entries())
     assert entries == Counter(
@@ -84,10 +84,12 @@ def held(operator: Any) -> dict[str, int]:
     return {**entries, "event timers": event, "processing timers": processing}
 
 
-def expected_held(event: int, processing: int, state: dict[str, int]) -> dict[str, int]:
+def expected_state_and_timers(event: int, processing: int, state: dict[str, int]) -> dict[str, int]:
     """`contents`, `sessions` and other names in Python's spelling as the operator's states are named."""
-    named = {_STATE_NAMES.get(name, name.replace("_", "-")): count for name, count in state.items() if count}
-    return {**named, "event timers": event, "processing timers": processing}
+    named_counts = {
+        _STATE_NAMES.get(name, name.replace("_", "-")): count for name, count in state.items() if count
+    }
+    return {**named_counts, "event timers": event, "processing timers": processing}
 
 
 _STATE_NAMES = {"contents": "window-contents", "sessions": "merging-window-set"}
@@ -110,41 +112,41 @@ class WindowHarness:
         self.operator = self._start([])
 
     def element(
-        self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), dropped: int = 0, **left: int
+        self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), dropped: int = 0, **counts: int
     ) -> None:
         before = self.operator.late_records_dropped
         self.operator.process_element(key, value, at)
-        self.check(out, **left)
+        self.check(out, **counts)
         assert self.operator.late_records_dropped - before == dropped
 
-    def watermark(self, time: int, /, *, out: Any = (), **left: int) -> None:
+    def watermark(self, time: int, /, *, out: Any = (), **counts: int) -> None:
         self.operator.process_watermark(time)
-        self.check(out, **left)
+        self.check(out, **counts)
 
-    def clock(self, time: int, /, *, out: Any = (), **left: int) -> None:
+    def clock(self, time: int, /, *, out: Any = (), **counts: int) -> None:
         self.clock_service.advance_to(time)
-        self.check(out, **left)
+        self.check(out, **counts)
 
     def snapshot_and_restore(
-        self, *, restores_watermark: bool = False, variant: Variant | None = None, **left: int
+        self, *, restores_watermark: bool = False, variant: Variant | None = None, **counts: int
     ) -> None:
         """Throw the operator away and put what it held into a new one, of another variant if named, whose
         clock reads the same.
         """
         snapshot = take_snapshot(self.operator, ALL_KEY_GROUPS)
-        copied: OperatorSnapshot = pickle.loads(pickle.dumps(snapshot))
+        copied_snapshot: OperatorSnapshot = pickle.loads(pickle.dumps(snapshot))
         self.close()
         self._variant = variant or self._variant
         self.clock_service = HarnessProcessingTimeService(self.clock_service.current_processing_time)
-        self.operator = self._start([copied])
+        self.operator = self._start([copied_snapshot])
         if restores_watermark:
             self.operator.initialize_watermark(snapshot.watermark)
-        self.check((), **left)
+        self.check((), **counts)
 
     def check(self, out: Any = (), *, event: int = 0, processing: int = 0, **state: int) -> None:
         """What a step must have emitted, and what must be left."""
         assert self.output.take() == list(out)
-        assert held(self.operator) == expected_held(event, processing, state)
+        assert state_and_timers(self.operator) == expected_state_and_timers(event, processing, state)
         assert self.clock_service.pending() <= 1, "one physical timer at most"
 
     def timers(self) -> dict[str, set[tuple[int, Any, Any]]]:

@@ -41,7 +41,7 @@ class LeftOver:
     is_absorbed: bool
 
 
-class Declared(Protocol):
+class Declarations(Protocol):
     """What a window operator was made of; lateness in milliseconds."""
 
     @property
@@ -63,7 +63,7 @@ class Leak:
         why: the rule in Flink that lets it stay.
         until: when it goes.
         source: Flink's file and method.
-        explains: (declared, what is left) → whether this leak is the reason. None for leaks of windows that
+        explains: (declarations, what is left over) → whether this leak is the reason. None for leaks of windows that
             are never over, and of state that is not the operator's to remove: nothing of those is left by a
             window that is.
     """
@@ -72,7 +72,7 @@ class Leak:
     why: str
     until: str
     source: str
-    explains: Callable[[Declared, LeftOver], bool] | None
+    explains: Callable[[Declarations, LeftOver], bool] | None
 
 
 def innermost(trigger: Trigger | None) -> type[Trigger] | None:
@@ -85,41 +85,47 @@ def innermost(trigger: Trigger | None) -> type[Trigger] | None:
 _KIND = {ContinuousEventTimeTrigger: "event timer", ContinuousProcessingTimeTrigger: "processing timer"}
 
 
-def _fire_time_of_absorbed(declared: Declared, left: LeftOver) -> bool:
-    is_kind = left.kind == _KIND.get(innermost(declared.trigger))  # type: ignore[arg-type]
-    return left.is_absorbed and is_kind and left.time != left.window.max_timestamp()
+def _fire_time_of_absorbed(declarations: Declarations, left_over: LeftOver) -> bool:
+    is_kind = left_over.kind == _KIND.get(innermost(declarations.trigger))  # type: ignore[arg-type]
+    return left_over.is_absorbed and is_kind and left_over.time != left_over.window.max_timestamp()
 
 
-def _last_instant_of_absorbed(declared: Declared, left: LeftOver) -> bool:
-    is_kind = left.kind == _KIND.get(innermost(declared.trigger))  # type: ignore[arg-type]
-    is_event_timer = left.kind == "event timer"
-    cleans_up = is_event_timer == declared.assigner.is_event_time and (
-        declared.lateness == 0 or not is_event_timer
+def _last_instant_of_absorbed(declarations: Declarations, left_over: LeftOver) -> bool:
+    is_kind = left_over.kind == _KIND.get(innermost(declarations.trigger))  # type: ignore[arg-type]
+    is_event_timer = left_over.kind == "event timer"
+    cleans_up = is_event_timer == declarations.assigner.is_event_time and (
+        declarations.lateness == 0 or not is_event_timer
     )
-    return left.is_absorbed and is_kind and left.time == left.window.max_timestamp() and not cleans_up
+    return (
+        left_over.is_absorbed
+        and is_kind
+        and left_over.time == left_over.window.max_timestamp()
+        and not cleans_up
+    )
 
 
-def _last_instant_of_collected(declared: Declared, left: LeftOver) -> bool:
+def _last_instant_of_collected(declarations: Declarations, left_over: LeftOver) -> bool:
     is_such = (
-        innermost(declared.trigger) is ContinuousEventTimeTrigger and not declared.assigner.is_event_time
+        innermost(declarations.trigger) is ContinuousEventTimeTrigger
+        and not declarations.assigner.is_event_time
     )
     return (
         is_such
-        and not left.is_absorbed
-        and left.kind == "event timer"
-        and left.time == left.window.max_timestamp()
+        and not left_over.is_absorbed
+        and left_over.kind == "event timer"
+        and left_over.time == left_over.window.max_timestamp()
     )
 
 
-def may_lose_its_cleanup(declared: Declared) -> bool:
+def may_lose_its_cleanup(declarations: Declarations) -> bool:
     """Whether a timeout of the clock may delete the cleanup timer, because it is a timer of the trigger
     too.
     """
-    trigger, clears = declared.trigger, False
+    trigger, clears = declarations.trigger, False
     while isinstance(trigger, PurgingTrigger | ProcessingTimeoutTrigger):
         clears = clears or (isinstance(trigger, ProcessingTimeoutTrigger) and trigger.clears_on_timeout)
         trigger = trigger.trigger
-    return clears and (declared.lateness == 0 or not declared.assigner.is_event_time)
+    return clears and (declarations.lateness == 0 or not declarations.assigner.is_event_time)
 
 
 FIRE_TIME_OF_ABSORBED_SESSIONS = Leak(

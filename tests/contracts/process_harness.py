@@ -19,7 +19,7 @@ from slackwater.windowing.processing_time_service import HarnessProcessingTimeSe
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, restore_snapshots, take_snapshot
 from tests.contracts.backends import Variant
-from tests.contracts.harness import RecordingOutput, expected_held, held
+from tests.contracts.harness import RecordingOutput, expected_state_and_timers, state_and_timers
 
 MAX_PARALLELISM = 128
 
@@ -51,48 +51,48 @@ class ProcessHarness:
         [operator] = self.operators
         return operator
 
-    def element(self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), **left: int) -> None:
+    def element(self, value: Any, at: int | None, /, *, key: Any = "a", out: Any = (), **counts: int) -> None:
         group = key_group_of(key, self._key_type, MAX_PARALLELISM)
         self.operators[operator_index(group, len(self.operators), MAX_PARALLELISM)].process_element(
             key, value, at
         )
-        self.check(out, **left)
+        self.check(out, **counts)
 
-    def watermark(self, time: int, /, *, out: Any = (), **left: int) -> None:
+    def watermark(self, time: int, /, *, out: Any = (), **counts: int) -> None:
         for operator in self.operators:
             operator.process_watermark(time)
-        self.check(out, **left)
+        self.check(out, **counts)
 
-    def clock(self, time: int, /, *, out: Any = (), **left: int) -> None:
+    def clock(self, time: int, /, *, out: Any = (), **counts: int) -> None:
         for clock in self.clocks:
             clock.advance_to(time)
-        self.check(out, **left)
+        self.check(out, **counts)
 
     def rescale(
-        self, parallelism: int, /, *, at: int | None = None, restores_watermark: bool = False, **left: int
+        self, parallelism: int, /, *, at: int | None = None, restores_watermark: bool = False, **counts: int
     ) -> None:
         """Snapshot all operators, throw them away, and restore into `parallelism` new ones whose clocks read
         `at`, the same unless said.
         """
         snapshots = [
-            take_snapshot(operator, owned)
-            for operator, owned in zip(self.operators, self._ranges, strict=True)
+            take_snapshot(operator, key_groups)
+            for operator, key_groups in zip(self.operators, self._ranges, strict=True)
         ]
-        copied: list[OperatorSnapshot] = pickle.loads(pickle.dumps(snapshots))
+        copied_snapshots: list[OperatorSnapshot] = pickle.loads(pickle.dumps(snapshots))
         now = self.clocks[0].current_processing_time if at is None else at
         self.close()
-        self._start(parallelism, now, copied)
+        self._start(parallelism, now, copied_snapshots)
         if restores_watermark:
             for operator in self.operators:
                 operator.initialize_watermark(max(snapshot.watermark for snapshot in snapshots))
-        self.check((), **left)
+        self.check((), **counts)
 
     def check(self, out: Any = (), *, event: int = 0, processing: int = 0, **state: int) -> None:
         assert self.output.take() == list(out)
         total: Counter[str] = Counter({"event timers": 0, "processing timers": 0})
         for operator in self.operators:
-            total.update(held(operator))
-        assert dict(total) == expected_held(event, processing, state)
+            total.update(state_and_timers(operator))
+        assert dict(total) == expected_state_and_timers(event, processing, state)
 
     def close(self) -> None:
         for operator, storage in zip(self.operators, self._storages, strict=True):
@@ -109,16 +109,16 @@ class ProcessHarness:
                 self._key_type,
                 self.output,
                 clock,
-                key_groups=owned,
+                key_groups=key_groups,
                 max_parallelism=MAX_PARALLELISM,
                 order_mode=self._order_mode,
                 make_backend=storage.make_backend,
                 make_timer_queue=storage.make_timer_queue,
                 on_error=self._on_error,
             )
-            for clock, owned, storage in zip(self.clocks, self._ranges, self._storages, strict=True)
+            for clock, key_groups, storage in zip(self.clocks, self._ranges, self._storages, strict=True)
         ]
-        for operator, owned in zip(self.operators, self._ranges, strict=True):
+        for operator, key_groups in zip(self.operators, self._ranges, strict=True):
             if snapshots:
-                restore_snapshots(operator, snapshots, owned)
+                restore_snapshots(operator, snapshots, key_groups)
             operator.open()

@@ -34,7 +34,7 @@ MARK = ValueStateDescriptor("mark")
 Answer = TriggerResult | Callable[..., Any]
 
 
-class Given(WindowAssigner):
+class GivenWindows(WindowAssigner):
     """Gives every element the windows that the test has put into `windows`, and counts how often it was
     asked.
     """
@@ -42,18 +42,18 @@ class Given(WindowAssigner):
     def __init__(self, *windows: Any, is_event_time: bool = True) -> None:
         self.windows: Sequence[Any] = windows
         self.is_event_time = is_event_time  # type: ignore[misc]
-        self.asked: list[tuple[Any, int]] = []
+        self.questions: list[tuple[Any, int]] = []
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Sequence[Any]:
-        self.asked.append((element, timestamp))
+        self.questions.append((element, timestamp))
         return self.windows
 
     def get_default_trigger(self) -> Trigger:
-        return Scripted()
+        return ScriptedTrigger()
 
 
-class GivenSessions(Given, MergingWindowAssigner):
-    """As Given, but windows that overlap or touch merge, unless `merges` says into what.
+class GivenSessions(GivenWindows, MergingWindowAssigner):
+    """As GivenWindows, but windows that overlap or touch merge, unless `merges` says into what.
 
     Attributes:
         merges: the next answers of `merge_windows`: (result, members); used up one by one.
@@ -74,11 +74,11 @@ class GivenSessions(Given, MergingWindowAssigner):
             merge_time_windows(windows, callback)
 
 
-class Scripted(Trigger):
+class ScriptedTrigger(Trigger):
     """Answers each question with a TriggerResult or what a callable of (window, context) gives.
 
     Attributes:
-        asked: (question, window) or, for timers, (question, window, timestamp), since the last `take`.
+        questions: (question, window) or, for timers, (question, window, timestamp), since the last `take`.
     """
 
     can_merge = True
@@ -86,11 +86,11 @@ class Scripted(Trigger):
 
     def __init__(self, **answers: Answer) -> None:
         self.answers: dict[str, Answer] = answers
-        self.asked: list[tuple[Any, ...]] = []
+        self.questions: list[tuple[Any, ...]] = []
 
     def take(self) -> list[tuple[Any, ...]]:
-        asked, self.asked = self.asked, []
-        return asked
+        questions, self.questions = self.questions, []
+        return questions
 
     def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> Any:
         return self._answer("element", window, context)
@@ -108,7 +108,7 @@ class Scripted(Trigger):
         self._answer("clear", window, context)
 
     def _answer(self, question: str, window: Any, context: Any, *time: int) -> Any:
-        self.asked.append((question, window, *time))
+        self.questions.append((question, window, *time))
         answer = self.answers.get(question, CONTINUE)
         return answer if isinstance(answer, TriggerResult) else answer(window, context) or CONTINUE
 
@@ -133,11 +133,11 @@ class Contents(ProcessWindowFunction):
         context.output("cleared", None)
 
 
-def fired(window: TimeWindow, *elements: Any, key: Any = "a") -> Row:
+def fired_row(window: TimeWindow, *elements: Any, key: Any = "a") -> Row:
     """What Contents emits for one firing: stamped with the window's last instant, end - 1."""
     return Row(elements, window, window.end - 1, key)
 
 
-def cleared(window: TimeWindow, key: Any = "a") -> Side:
+def cleared_row(window: TimeWindow, key: Any = "a") -> Side:
     """What Contents emits when a window is collected."""
     return Side("cleared", None, window, window.end - 1, key)

@@ -173,10 +173,10 @@ MERGING = [*(sessions(gap_ms=10) for sessions in SESSIONS), *(dynamic(gap_ms_of=
 def test_windows_merge_when_they_overlap_or_touch(
     assigner: MergingWindowAssigner, windows: list[TimeWindow], merges: dict
 ) -> None:
-    seen: list[tuple[TimeWindow, set[TimeWindow]]] = []
-    assigner.merge_windows(windows, lambda result, members: seen.append((result, set(members))))
-    assert dict(seen) == merges
-    assert [result for result, _ in seen] == sorted(merges), "in ascending order of their starts, each once"
+    calls: list[tuple[TimeWindow, set[TimeWindow]]] = []
+    assigner.merge_windows(windows, lambda result, members: calls.append((result, set(members))))
+    assert dict(calls) == merges
+    assert [result for result, _ in calls] == sorted(merges), "in ascending order of their starts, each once"
 
 
 PROPERTIES: list[tuple[WindowAssigner, bool, type, type]] = [
@@ -217,7 +217,7 @@ def test_global_windows_never_fire_unless_asked_to_at_the_end_of_the_stream() ->
     assert GlobalWindows.create_with_end_of_stream_trigger().get_default_trigger() == EndOfStreamTrigger()
 
 
-MADE: list[tuple[Callable[[], WindowAssigner], WindowAssigner]] = [
+ASSIGNERS: list[tuple[Callable[[], WindowAssigner], WindowAssigner]] = [
     (
         lambda: TumblingEventTimeWindows.of(timedelta(seconds=5), timedelta(milliseconds=500)),
         TUMBLING[0](size_ms=5000, offset_ms=500),
@@ -241,7 +241,9 @@ MADE: list[tuple[Callable[[], WindowAssigner], WindowAssigner]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "expected"), MADE, ids=[type(expected).__name__ for _, expected in MADE])
+@pytest.mark.parametrize(
+    ("make", "expected"), ASSIGNERS, ids=[type(expected).__name__ for _, expected in ASSIGNERS]
+)
 def test_durations_of_all_units_become_milliseconds(
     make: Callable[[], WindowAssigner], expected: WindowAssigner
 ) -> None:
@@ -335,7 +337,7 @@ def test_windows_are_half_open_and_touching_ones_intersect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "hashed"),
+    ("window", "hash_code"),
     [
         (W(0, 10), -1456339591),
         (W(20, 30), -1050646736),
@@ -348,8 +350,8 @@ def test_windows_are_half_open_and_touching_ones_intersect() -> None:
         (W(10, 13), -1101448027),
     ],
 )
-def test_java_hash_codes_of_windows_as_recorded(window: TimeWindow, hashed: int) -> None:
-    assert window.java_hash() == hashed
+def test_java_hash_codes_of_windows_as_recorded(window: TimeWindow, hash_code: int) -> None:
+    assert window.java_hash() == hash_code
 
 
 def test_windows_serialize_as_two_big_endian_longs() -> None:
@@ -357,8 +359,8 @@ def test_windows_serialize_as_two_big_endian_longs() -> None:
 
 
 def test_a_merge_of_equal_starts_keeps_the_order_of_their_coming() -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
     merge_time_windows(
-        [W(0, 4), W(0, 6), W(0, 4)], lambda result, members: seen.append((result, set(members)))
+        [W(0, 4), W(0, 6), W(0, 4)], lambda result, members: calls.append((result, set(members)))
     )
-    assert seen == [(W(0, 6), {W(0, 4), W(0, 6)})]
+    assert calls == [(W(0, 6), {W(0, 4), W(0, 6)})]

@@ -41,12 +41,12 @@ class Target:
         self.on_call: Any = lambda call: None
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:
-        self._called("event", timestamp, key, namespace)
+        self._record_call("event", timestamp, key, namespace)
 
     def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None:
-        self._called("processing", timestamp, key, namespace)
+        self._record_call("processing", timestamp, key, namespace)
 
-    def _called(self, *call: Any) -> None:
+    def _record_call(self, *call: Any) -> None:
         assert self.current_key == call[2], "the key is set before the callback"
         self.calls.append(call)
         self.on_call(call)
@@ -76,18 +76,20 @@ class Timers:
         )
         self.service: InternalTimerService = self.manager.get_internal_timer_service("timers", self.target)
 
-    def register(self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **left: int) -> None:
+    def register(
+        self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **counts: int
+    ) -> None:
         getattr(self.service, f"register_{domain}_time_timer")(timestamp, key, namespace)
-        self.check(**left)
+        self.check(**counts)
 
-    def delete(self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **left: int) -> None:
+    def delete(self, domain: str, timestamp: int, key: str, namespace: Any = None, /, **counts: int) -> None:
         getattr(self.service, f"delete_{domain}_time_timer")(timestamp, key, namespace)
-        self.check(**left)
+        self.check(**counts)
 
-    def advance(self, domain: str, timestamp: int, /, gives: Any = (), **left: int) -> None:
+    def advance(self, domain: str, timestamp: int, /, gives: Any = (), **counts: int) -> None:
         self.service.advance_watermark(timestamp) if domain == "event" else self.clock.advance_to(timestamp)
         assert self.target.take() == list(gives)
-        self.check(**left)
+        self.check(**counts)
 
     def check(self, event: int = 0, processing: int = 0, physical: int | None = None) -> None:
         """`physical`: as many as there are clock timers at least one of, unless said otherwise."""
@@ -280,19 +282,19 @@ def test_timers_are_divided_among_operators_by_key_group(order_mode: OrderMode) 
     for key in keys:
         whole.service.register_event_time_timer(5, key, None)
         whole.service.register_processing_time_timer(5, key, None)
-    fired: list[Call] = []
-    for owned in KeyGroupRange.ranges(3, 128):
-        part = Timers(order_mode, owned)
+    calls_of_parts: list[Call] = []
+    for key_groups in KeyGroupRange.ranges(3, 128):
+        part = Timers(order_mode, key_groups)
         part.service.restore(
-            [timer for group in owned for timer in whole.service.event_timers.snapshot(group)],
-            [timer for group in owned for timer in whole.service.processing_timers.snapshot(group)],
+            [timer for group in key_groups for timer in whole.service.event_timers.snapshot(group)],
+            [timer for group in key_groups for timer in whole.service.processing_timers.snapshot(group)],
         )
         part.service.advance_watermark(5)
         part.clock.advance_to(5)
         calls = part.target.take()
-        assert {key_group_of(call[2], STRING, 128) in owned for call in calls} <= {True}
-        fired += calls
-    assert sorted(fired) == sorted(
+        assert {key_group_of(call[2], STRING, 128) in key_groups for call in calls} <= {True}
+        calls_of_parts += calls
+    assert sorted(calls_of_parts) == sorted(
         (domain, 5, key, None) for domain in ("event", "processing") for key in keys
     )
 

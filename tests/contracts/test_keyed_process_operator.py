@@ -184,8 +184,12 @@ def test_a_timer_registered_in_a_timer_for_a_time_that_has_come_fires_in_the_sam
 
     running = run(Doing(lambda context, value: domain.register(context.timer_service, 5), on_timer))
     running.element(1, 1, **domain.timers(1))
-    advance, stamped = (running.watermark, True) if domain.is_event_time else (running.clock, False)
-    advance(6, out=[row(5, 5 if stamped else None), row(3, 3 if stamped else None)], **domain.timers(1))
+    advance, has_timestamp = (running.watermark, True) if domain.is_event_time else (running.clock, False)
+    advance(
+        6,
+        out=[row(5, 5 if has_timestamp else None), row(3, 3 if has_timestamp else None)],
+        **domain.timers(1),
+    )
 
 
 def test_a_timer_at_the_greatest_time_waits_for_the_final_watermark(run: Run) -> None:
@@ -231,8 +235,10 @@ def test_rescaling_takes_state_and_timers_to_the_owner_of_their_key(run: Run, do
         )
     for parallelism in (3, 5, 2, 1):
         running.rescale(parallelism, seen=12, **domain.timers(12))
-        for operator, owned in zip(running.operators, KeyGroupRange.ranges(parallelism, 128), strict=True):
-            assert {entry.key_group in owned for entry in operator.backend.entries()} <= {True}
+        for operator, key_groups in zip(
+            running.operators, KeyGroupRange.ranges(parallelism, 128), strict=True
+        ):
+            assert {entry.key_group in key_groups for entry in operator.backend.entries()} <= {True}
     running.rescale(4, seen=12, **domain.timers(12))
     for operator, clock in zip(running.operators, running.clocks, strict=True):
         operator.process_watermark(6) if domain.is_event_time else clock.advance_to(6)

@@ -98,7 +98,7 @@ FIXED_GAPS = [EventTimeSessionWindows, ProcessingTimeSessionWindows]
 DYNAMIC_GAPS = [DynamicEventTimeSessionWindows, DynamicProcessingTimeSessionWindows]
 CONTINUOUS = [ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger]
 
-ALIGNED = [
+ALIGNED_ASSIGNERS = [
     Misuse(
         f"{cls.__name__}: size {size}, offset {offset}",
         lambda cls=cls, size=size, offset=offset: cls.of(size * MS, offset * MS),
@@ -310,20 +310,20 @@ OTHERS = [
 
 @pytest.mark.parametrize(
     "misuse",
-    [*ALIGNED, *SLIDES, *GAPS, *INTERVALS, *NOT_DURATIONS, *NOT_MERGING, *OTHERS],
+    [*ALIGNED_ASSIGNERS, *SLIDES, *GAPS, *INTERVALS, *NOT_DURATIONS, *NOT_MERGING, *OTHERS],
     ids=lambda misuse: misuse.what,
 )
 def test_it_is_refused_with_class_value_and_rule(misuse: Misuse) -> None:
     with pytest.raises(misuse.error) as refusal:
         misuse.declare()
     assert type(refusal.value) is misuse.error
-    assert [said for said in misuse.says if said not in str(refusal.value)] == [], str(refusal.value)
+    assert [fact for fact in misuse.says if fact not in str(refusal.value)] == [], str(refusal.value)
     assert refusal.value.fault == "user"
     if misuse.flink:
         assert refusal.value.flink == misuse.flink
 
 
-ALLOWED: list[Callable[[], Any]] = [
+ALLOWED_DECLARATIONS: list[Callable[[], Any]] = [
     lambda: TumblingEventTimeWindows.of(10 * MS, 9 * MS),
     lambda: TumblingEventTimeWindows.of(10 * MS, -9 * MS),
     lambda: SlidingEventTimeWindows.of(10_000_000 * MS, MS),
@@ -338,7 +338,7 @@ ALLOWED: list[Callable[[], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("declare", ALLOWED)
+@pytest.mark.parametrize("declare", ALLOWED_DECLARATIONS)
 def test_what_flink_allows_at_its_edges_is_allowed(declare: Callable[[], Any]) -> None:
     assert declare() is not None
 

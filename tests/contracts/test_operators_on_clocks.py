@@ -33,8 +33,8 @@ def clock(request: pytest.FixtureRequest) -> Clock:
 class Buffer:
     """Collects entries and flushes them `max_time_ms` after the first (Flink: AsyncSinkWriter's timer)."""
 
-    def __init__(self, service: Any, max_time_ms: int, flushed: list[tuple[int, list[str]]]) -> None:
-        self._service, self._max_time_ms, self._flushed = service, max_time_ms, flushed
+    def __init__(self, service: Any, max_time_ms: int, flushes: list[tuple[int, list[str]]]) -> None:
+        self._service, self._max_time_ms, self._flushes = service, max_time_ms, flushes
         self._entries: list[str] = []
         self._has_timer = False
 
@@ -48,21 +48,21 @@ class Buffer:
 
     def _flush(self, time: int) -> None:
         self._has_timer = False
-        self._flushed.append((time, self._entries))
+        self._flushes.append((time, self._entries))
         self._entries = []
 
 
 def test_a_buffer_is_flushed_some_time_after_its_first_entry_and_armed_by_the_next(clock: Clock) -> None:
-    flushed: list[tuple[int, list[str]]] = []
-    buffer = Buffer(clock.service, 100, flushed)
+    flushes: list[tuple[int, list[str]]] = []
+    buffer = Buffer(clock.service, 100, flushes)
     buffer.write("a")
     clock.advance_to(50)
     buffer.write("b")
     clock.advance_to(250)
-    assert (flushed, clock.service.pending()) == ([(100, ["a", "b"])], 0)
+    assert (flushes, clock.service.pending()) == ([(100, ["a", "b"])], 0)
     buffer.write("c")
     clock.advance_to(500)
-    assert flushed == [(100, ["a", "b"]), (350, ["c"])]
+    assert flushes == [(100, ["a", "b"]), (350, ["c"])]
 
 
 class Target:

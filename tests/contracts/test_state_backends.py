@@ -75,15 +75,15 @@ def opened_backend(
     kind: StorageKind, order_mode: OrderMode, folder: Path, journal: UndoJournal | None = None
 ) -> Iterator[StateBackend]:
     with kind.open(folder) as storage:
-        made = storage.make_backend(KeyGroupIndex(STRING, ALL, 128), order_mode, journal)
-        yield made
-        made.close()
+        backend = storage.make_backend(KeyGroupIndex(STRING, ALL, 128), order_mode, journal)
+        yield backend
+        backend.close()
 
 
 @pytest.fixture
-def opened(variant: Variant, folder: Path) -> Iterator[StateBackend]:
-    with opened_backend(variant.kind, variant.order_mode, folder) as made:
-        yield made
+def backend(variant: Variant, folder: Path) -> Iterator[StateBackend]:
+    with opened_backend(variant.kind, variant.order_mode, folder) as backend:
+        yield backend
 
 
 def put(state: Any, key: str, namespace: Any, value: str = "1") -> None:
@@ -113,9 +113,9 @@ def contents(backend: StateBackend) -> dict[tuple[str, str, Any], Any]:
 
 @pytest.mark.parametrize("descriptor", ALL_KINDS, ids=lambda descriptor: descriptor.kind)
 def test_state_is_by_key_and_namespace_and_counts_its_entries(
-    opened: StateBackend, descriptor: StateDescriptor
+    backend: StateBackend, descriptor: StateDescriptor
 ) -> None:
-    state = opened.state(descriptor)
+    state = backend.state(descriptor)
     assert (len(state), state.contains("a", W)) == (0, False)
     for number, (key, namespace) in enumerate(
         [("a", W), ("a", V), ("b", W), ("a", None), ("a", GLOBAL_WINDOW), ("", W)]
@@ -134,26 +134,26 @@ def test_state_is_by_key_and_namespace_and_counts_its_entries(
 
 
 @pytest.mark.parametrize("descriptor", ALL_KINDS, ids=lambda descriptor: descriptor.kind)
-def test_one_name_is_one_state_of_one_kind(opened: StateBackend, descriptor: StateDescriptor) -> None:
-    state = opened.state(descriptor)
-    assert opened.state(descriptor) is state
+def test_one_name_is_one_state_of_one_kind(backend: StateBackend, descriptor: StateDescriptor) -> None:
+    state = backend.state(descriptor)
+    assert backend.state(descriptor) is state
     assert state.kind == descriptor.kind
-    assert [made.descriptor.name for made in opened.states()] == [descriptor.name]
+    assert [state_.descriptor.name for state_ in backend.states()] == [descriptor.name]
     other = VALUE if descriptor is not VALUE else LIST
     with pytest.raises(
         StateAccessError,
         match=f"'{descriptor.name}' is {descriptor.kind} state already and cannot be {other.kind} state",
     ):
-        opened.state(type(other)(descriptor.name))
+        backend.state(type(other)(descriptor.name))
 
 
-def test_a_descriptor_of_no_kind_is_refused(opened: StateBackend) -> None:
+def test_a_descriptor_of_no_kind_is_refused(backend: StateBackend) -> None:
     with pytest.raises(StateAccessError, match="none of the five kinds"):
-        opened.state(StateDescriptor("x"))
+        backend.state(StateDescriptor("x"))
 
 
-def test_value_state_has_a_default_and_none_clears(opened: StateBackend) -> None:
-    state = opened.state(ValueStateDescriptor("value", default=7))
+def test_value_state_has_a_default_and_none_clears(backend: StateBackend) -> None:
+    state = backend.state(ValueStateDescriptor("value", default=7))
     assert state.value("a", W) == 7
     assert len(state) == 0
     state.update("a", W, 0)
@@ -162,8 +162,8 @@ def test_value_state_has_a_default_and_none_clears(opened: StateBackend) -> None
     assert (state.value("a", W), len(state)) == (7, 0)
 
 
-def test_list_state_appends_and_an_empty_list_clears(opened: StateBackend) -> None:
-    state = opened.state(LIST)
+def test_list_state_appends_and_an_empty_list_clears(backend: StateBackend) -> None:
+    state = backend.state(LIST)
     assert state.get("a", W) is None
     state.add("a", W, 1)
     state.add("a", W, None)
@@ -175,8 +175,8 @@ def test_list_state_appends_and_an_empty_list_clears(opened: StateBackend) -> No
     assert (state.get("a", W), len(state)) == (None, 0)
 
 
-def test_map_state_keeps_the_order_of_insertion_and_an_empty_map_is_no_entry(opened: StateBackend) -> None:
-    state = opened.state(MAP)
+def test_map_state_keeps_the_order_of_insertion_and_an_empty_map_is_no_entry(backend: StateBackend) -> None:
+    state = backend.state(MAP)
     assert state.get_entry("a", W, "x", "missing") == "missing"
     for map_key in ("x", "y", "z"):
         state.put_entry("a", W, map_key, 1)
@@ -193,8 +193,8 @@ def test_map_state_keeps_the_order_of_insertion_and_an_empty_map_is_no_entry(ope
     assert (list(state.items("a", W)), len(state)) == ([], 1)
 
 
-def test_reducing_state_keeps_the_first_value_and_folds_old_with_new(opened: StateBackend) -> None:
-    state = opened.state(REDUCING)
+def test_reducing_state_keeps_the_first_value_and_folds_old_with_new(backend: StateBackend) -> None:
+    state = backend.state(REDUCING)
     assert state.get("a", W) is None
     for value, expected in (("1", "1"), ("2", "(12)"), ("3", "((12)3)")):
         state.add("a", W, value)
@@ -203,8 +203,8 @@ def test_reducing_state_keeps_the_first_value_and_folds_old_with_new(opened: Sta
     assert (state.get("a", W), len(state)) == (None, 0)
 
 
-def test_a_fold_to_none_is_an_entry_that_reads_as_none(opened: StateBackend) -> None:
-    state = opened.state(ReducingStateDescriptor("reducing", lambda a, b: a + b or None))
+def test_a_fold_to_none_is_an_entry_that_reads_as_none(backend: StateBackend) -> None:
+    state = backend.state(ReducingStateDescriptor("reducing", lambda a, b: a + b or None))
     state.add("a", W, 1)
     state.add("a", W, -1)
     assert (state.get("a", W), state.contains("a", W), len(state)) == (None, True, 1)
@@ -212,8 +212,8 @@ def test_a_fold_to_none_is_an_entry_that_reads_as_none(opened: StateBackend) -> 
     assert state.get("a", W) == 5
 
 
-def test_aggregating_state_reads_as_the_result_of_its_accumulator(opened: StateBackend) -> None:
-    state = opened.state(AGGREGATING)
+def test_aggregating_state_reads_as_the_result_of_its_accumulator(backend: StateBackend) -> None:
+    state = backend.state(AGGREGATING)
     assert state.get("a", W) is None
     for value in (1, 2):
         state.add("a", W, value)
@@ -227,21 +227,21 @@ WINDOWS = [TimeWindow(start, start + 10) for start in (0, 20, 40, 60)]
 
 
 def test_merging_reducing_state_folds_the_sources_and_then_the_target_by_order_mode(
-    opened: StateBackend, order_mode: OrderMode
+    backend: StateBackend, order_mode: OrderMode
 ) -> None:
-    state = opened.state(REDUCING)
+    state = backend.state(REDUCING)
     target, *sources = WINDOWS
     for window, value in zip(WINDOWS, "t12_", strict=True):
         if value != "_":
             state.add("a", window, value)
     state.merge_namespaces("a", target, sources)
     assert state.get("a", target) == ("(t(12))" if order_mode is OrderMode.HEAP else "((12)t)")
-    assert contents(opened).keys() == {("reducing", "a", target)}
+    assert contents(backend).keys() == {("reducing", "a", target)}
 
 
-def test_merging_into_an_empty_target_moves_the_sources(opened: StateBackend) -> None:
+def test_merging_into_an_empty_target_moves_the_sources(backend: StateBackend) -> None:
     for descriptor, expected in ((REDUCING, "(12)"), (LIST, ["1", "2"]), (AGGREGATING, ("1", "2"))):
-        state = opened.state(descriptor)
+        state = backend.state(descriptor)
         for window, value in zip(WINDOWS[1:3], "12", strict=True):
             state.add("a", window, value)
         state.merge_namespaces("a", WINDOWS[0], WINDOWS[1:])
@@ -249,38 +249,38 @@ def test_merging_into_an_empty_target_moves_the_sources(opened: StateBackend) ->
         assert len(state) == 1
 
 
-def test_merging_without_any_source_changes_nothing(opened: StateBackend) -> None:
+def test_merging_without_any_source_changes_nothing(backend: StateBackend) -> None:
     for descriptor in (REDUCING, LIST, AGGREGATING):
-        state = opened.state(descriptor)
+        state = backend.state(descriptor)
         state.merge_namespaces("a", WINDOWS[0], WINDOWS[1:])
         assert len(state) == 0
         state.add("a", WINDOWS[0], "t")
-        before = contents(opened)
+        before = contents(backend)
         state.merge_namespaces("a", WINDOWS[0], [])
         state.merge_namespaces("a", WINDOWS[0], WINDOWS[1:])
-        assert contents(opened) == before
+        assert contents(backend) == before
 
 
-def test_merging_list_state_puts_the_target_first_in_every_order_mode(opened: StateBackend) -> None:
-    state = opened.state(LIST)
+def test_merging_list_state_puts_the_target_first_in_every_order_mode(backend: StateBackend) -> None:
+    state = backend.state(LIST)
     for window, values in zip(WINDOWS, ([1, 2], [3], [], [4, 5]), strict=True):
         for value in values:
             state.add("a", window, value)
     state.merge_namespaces("a", WINDOWS[1], [WINDOWS[3], WINDOWS[0], WINDOWS[2]])
-    assert contents(opened) == {("list", "a", WINDOWS[1]): [3, 4, 5, 1, 2]}
+    assert contents(backend) == {("list", "a", WINDOWS[1]): [3, 4, 5, 1, 2]}
 
 
-def test_merging_touches_one_key_alone(opened: StateBackend) -> None:
-    state = opened.state(LIST)
+def test_merging_touches_one_key_alone(backend: StateBackend) -> None:
+    state = backend.state(LIST)
     for key in ("a", "b"):
         state.add(key, W, 1)
         state.add(key, V, 2)
     state.merge_namespaces("a", W, [V])
-    assert contents(opened) == {("list", "a", W): [1, 2], ("list", "b", W): [1], ("list", "b", V): [2]}
+    assert contents(backend) == {("list", "a", W): [1, 2], ("list", "b", W): [1], ("list", "b", V): [2]}
 
 
-def test_merging_accumulators_takes_each_element_once(opened: StateBackend, order_mode: OrderMode) -> None:
-    state = opened.state(AGGREGATING)
+def test_merging_accumulators_takes_each_element_once(backend: StateBackend, order_mode: OrderMode) -> None:
+    state = backend.state(AGGREGATING)
     for window, value in zip(WINDOWS, "t123", strict=True):
         state.add("a", window, value)
     state.merge_namespaces("a", WINDOWS[0], WINDOWS[1:])
@@ -300,40 +300,42 @@ def fill(backend: StateBackend) -> None:
 
 @pytest.mark.parametrize("asks_first", [False, True], ids=["asked for later", "asked for before"])
 def test_every_entry_survives_a_restore_into_each_back_end(
-    opened: StateBackend, order_mode: OrderMode, folder: Path, asks_first: bool
+    backend: StateBackend, order_mode: OrderMode, folder: Path, asks_first: bool
 ) -> None:
-    fill(opened)
-    before, entries = contents(opened), pickle.dumps(list(opened.entries()))
+    fill(backend)
+    before, entries = contents(backend), pickle.dumps(list(backend.entries()))
     for kind in STORAGE_KINDS:
-        with opened_backend(kind, order_mode, folder) as restored:
+        with opened_backend(kind, order_mode, folder) as restored_backend:
             if asks_first:
                 for descriptor in ALL_KINDS:
-                    restored.state(descriptor)
-            restored.restore(pickle.loads(entries))
-            assert contents(restored) == before
+                    restored_backend.state(descriptor)
+            restored_backend.restore(pickle.loads(entries))
+            assert contents(restored_backend) == before
             for descriptor in ALL_KINDS:
-                assert restored.state(descriptor).kind == descriptor.kind
-            assert contents(restored) == before
-            restored.state(LIST).add("a", W, "more")
-            assert restored.state(LIST).get("a", W) == [f"a{W}", "more"]
+                assert restored_backend.state(descriptor).kind == descriptor.kind
+            assert contents(restored_backend) == before
+            restored_backend.state(LIST).add("a", W, "more")
+            assert restored_backend.state(LIST).get("a", W) == [f"a{W}", "more"]
 
 
-def test_restored_state_of_another_kind_is_refused_when_it_is_asked_for(opened: StateBackend) -> None:
-    fill(opened)
-    entries = [entry._replace(state_name="other") for entry in opened.entries() if entry.state_name == "list"]
-    opened.restore(entries)
+def test_restored_state_of_another_kind_is_refused_when_it_is_asked_for(backend: StateBackend) -> None:
+    fill(backend)
+    entries = [
+        entry._replace(state_name="other") for entry in backend.entries() if entry.state_name == "list"
+    ]
+    backend.restore(entries)
     with pytest.raises(StateAccessError, match="'other' is list state already"):
-        opened.state(ValueStateDescriptor("other"))
+        backend.state(ValueStateDescriptor("other"))
 
 
-def test_entries_can_be_asked_for_by_key_group(opened: StateBackend) -> None:
-    fill(opened)
-    halves = [list(opened.entries(owned)) for owned in KeyGroupRange.ranges(2, 128)]
+def test_entries_can_be_asked_for_by_key_group(backend: StateBackend) -> None:
+    fill(backend)
+    halves = [list(backend.entries(key_groups)) for key_groups in KeyGroupRange.ranges(2, 128)]
     assert all(halves)
     assert [len({*map(repr, half)}) for half in halves] == [len(half) for half in halves]
-    assert sorted(map(repr, halves[0] + halves[1])) == sorted(map(repr, opened.entries()))
-    for half, owned in zip(halves, KeyGroupRange.ranges(2, 128), strict=True):
-        assert {entry.key_group in owned for entry in half} == {True}
+    assert sorted(map(repr, halves[0] + halves[1])) == sorted(map(repr, backend.entries()))
+    for half, key_groups in zip(halves, KeyGroupRange.ranges(2, 128), strict=True):
+        assert {entry.key_group in key_groups for entry in half} == {True}
 
 
 KEYS, NAMESPACES = st.sampled_from(["a", "b"]), st.sampled_from([W, V, None])
@@ -406,8 +408,8 @@ def test_undoing_gives_back_what_was_there_before(variant: Variant, folder: Path
     search()
 
 
-def test_values_read_from_different_places_are_independent(opened: StateBackend) -> None:
-    state = opened.state(ReducingStateDescriptor("sum", operator.add))
+def test_values_read_from_different_places_are_independent(backend: StateBackend) -> None:
+    state = backend.state(ReducingStateDescriptor("sum", operator.add))
     state.add("a", W, [1])
     state.add("b", W, [1])
     state.add("a", W, [2])

@@ -37,7 +37,7 @@ def heap() -> TimerQueue:
     return HeapPriorityQueueSet(GROUPS, group_of, string_hash)
 
 
-def partitioned() -> TimerQueue:
+def partitioned_queue() -> TimerQueue:
     return KeyGroupPartitionedPriorityQueue(GROUPS, group_of, STRING.serialize)
 
 
@@ -64,18 +64,18 @@ def make(request: pytest.FixtureRequest, folder: Path) -> Iterator[MakeQueue]:
         case "heap":
             yield heap
         case "key_group_partitioned":
-            yield partitioned
+            yield partitioned_queue
         case name:
             with in_rocksdb(folder, 128 if name == "rocksdb" else 2) as make_queue:
                 yield make_queue
 
 
 def drain(queue: TimerQueue, limit: int = 2**63 - 1) -> list[Timer]:
-    polled = []
+    polled_timers = []
     while (timer := queue.poll_due(limit)) is not None:
-        polled.append(timer)
+        polled_timers.append(timer)
         assert timer not in queue
-    return polled
+    return polled_timers
 
 
 def random_timers(seed: int, count: int = 300) -> list[Timer]:
@@ -101,10 +101,10 @@ def test_timers_are_polled_in_the_order_of_their_time(make: MakeQueue) -> None:
     for timer in timers:
         queue.add(*timer)
         assert queue.head_timestamp() == min(added[0] for added in queue)
-    polled = drain(queue)
-    assert [timer[0] for timer in polled] == sorted(timer[0] for timer in timers)
-    assert set(polled) == set(timers)
-    assert len(polled) == len(timers)
+    polled_timers = drain(queue)
+    assert [timer[0] for timer in polled_timers] == sorted(timer[0] for timer in timers)
+    assert set(polled_timers) == set(timers)
+    assert len(polled_timers) == len(timers)
 
 
 def test_the_order_stays_when_removals_and_insertions_mix(make: MakeQueue) -> None:
@@ -120,9 +120,9 @@ def test_the_order_stays_when_removals_and_insertions_mix(make: MakeQueue) -> No
             present.add(timer)
         assert len(queue) == len(present)
         assert queue.head_timestamp() == min((left[0] for left in present), default=EMPTY_PRIORITY)
-    polled = drain(queue)
-    assert sorted(polled) == sorted(present)
-    assert [timer[0] for timer in polled] == sorted(timer[0] for timer in present)
+    polled_timers = drain(queue)
+    assert sorted(polled_timers) == sorted(present)
+    assert [timer[0] for timer in polled_timers] == sorted(timer[0] for timer in present)
 
 
 def test_timers_polled_in_rows_are_those_polled_one_by_one(make: MakeQueue) -> None:
@@ -213,14 +213,14 @@ def test_a_snapshot_holds_each_timer_under_its_key_group_and_restores_all(make: 
     parts = {key_group: queue.snapshot(key_group) for key_group in GROUPS}
     assert all(group_of(timer[1]) == key_group for key_group, part in parts.items() for timer in part)
     assert sorted(timer for part in parts.values() for timer in part) == timers
-    restored = make()
-    restored.restore([timer for key_group in GROUPS for timer in parts[key_group]])
-    assert len(restored) == len(timers)
-    assert sorted(drain(restored)) == timers
+    restored_queue = make()
+    restored_queue.restore([timer for key_group in GROUPS for timer in parts[key_group]])
+    assert len(restored_queue) == len(timers)
+    assert sorted(drain(restored_queue)) == timers
 
 
 def test_one_kind_of_queue_restores_what_the_other_has_written() -> None:
-    for source, target in ((heap(), partitioned()), (partitioned(), heap())):
+    for source, target in ((heap(), partitioned_queue()), (partitioned_queue(), heap())):
         for timer in random_timers(7):
             source.add(*timer)
         target.restore([timer for key_group in GROUPS for timer in source.snapshot(key_group)])
@@ -228,18 +228,18 @@ def test_one_kind_of_queue_restores_what_the_other_has_written() -> None:
 
 
 def test_a_queue_refuses_keys_of_other_key_groups() -> None:
-    owned = KeyGroupRange(0, 3)
+    key_groups = KeyGroupRange(0, 3)
 
     def owned_group_of(key: str) -> int:
         key_group = group_of(key)
-        if key_group not in owned:
+        if key_group not in key_groups:
             raise KeyGroupError("of another operator")
         return key_group
 
-    foreign = next(key for key in "abcdefgh" if group_of(key) not in owned)
+    foreign = next(key for key in "abcdefgh" if group_of(key) not in key_groups)
     queues = (
-        HeapPriorityQueueSet(owned, owned_group_of, string_hash),
-        KeyGroupPartitionedPriorityQueue(owned, owned_group_of, STRING.serialize),
+        HeapPriorityQueueSet(key_groups, owned_group_of, string_hash),
+        KeyGroupPartitionedPriorityQueue(key_groups, owned_group_of, STRING.serialize),
     )
     for queue in queues:
         with pytest.raises(KeyGroupError):
@@ -325,10 +325,10 @@ def test_ties_of_the_binary_heap_follow_its_array() -> None:
     for name in "abcde":
         queue.add(Element(name, 1))
     assert [element.name for element in queue] == ["a", "b", "c", "d", "e"]
-    polled = []
+    polled_timers = []
     while (element := queue.poll()) is not None:
-        polled.append(element.name)
-    assert polled == ["a", "e", "d", "c", "b"]
+        polled_timers.append(element.name)
+    assert polled_timers == ["a", "e", "d", "c", "b"]
 
 
 def test_a_changed_priority_is_sifted_up_or_down() -> None:
@@ -340,10 +340,10 @@ def test_a_changed_priority_is_sifted_up_or_down() -> None:
     queue.adjust(elements["f"])
     elements["a"].priority = 99
     queue.adjust(elements["a"])
-    polled = []
+    polled_timers = []
     while (head := queue.poll()) is not None:
-        polled.append(head.name)
-    assert polled == ["f", "b", "c", "d", "e", "g", "a"]
+        polled_timers.append(head.name)
+    assert polled_timers == ["f", "b", "c", "d", "e", "g", "a"]
 
 
 def test_the_legacy_snapshot_of_a_heap_holds_the_same_timers() -> None:

@@ -21,7 +21,7 @@ from slackwater.windowing.windows import TimeWindow
 
 from .conftest import Ask
 from .domains import Domain
-from .scripted import CONTINUE, FIRE, FIRE_AND_PURGE, MARK, PURGE, Scripted
+from .scripted import CONTINUE, FIRE, FIRE_AND_PURGE, MARK, PURGE, ScriptedTrigger
 
 W = TimeWindow
 A, B, BOTH = W(0, 2), W(2, 4), W(0, 4)
@@ -45,150 +45,150 @@ def test_results_are_two_flags_and_merge_by_or() -> None:
             )
 
 
-def _advance(asked, domain: Domain, time: int, **expected) -> None:
-    asked.watermark(time, **expected) if domain.is_event_time else asked.clock(time, **expected)
+def _advance(harness, domain: Domain, time: int, **expected) -> None:
+    harness.watermark(time, **expected) if domain.is_event_time else harness.clock(time, **expected)
 
 
 def test_each_window_fires_by_itself_at_its_last_instant(ask: Ask, domain: Domain) -> None:
-    asked = ask(domain.trigger())
-    asked.element(1, A, **domain.timers(1))
-    asked.element(1, A, **domain.timers(1))
-    asked.element(1, B, **domain.timers(2))
-    assert asked.timers(domain.name) == {(1, A), (3, B)}
-    _advance(asked, domain, 0, **domain.timers(2))
-    _advance(asked, domain, 2, gives=[(A, FIRE)], **domain.timers(1))
-    _advance(asked, domain, 4, gives=[(B, FIRE)])
+    harness = ask(domain.trigger())
+    harness.element(1, A, **domain.timers(1))
+    harness.element(1, A, **domain.timers(1))
+    harness.element(1, B, **domain.timers(2))
+    assert harness.timers(domain.name) == {(1, A), (3, B)}
+    _advance(harness, domain, 0, **domain.timers(2))
+    _advance(harness, domain, 2, gives=[(A, FIRE)], **domain.timers(1))
+    _advance(harness, domain, 4, gives=[(B, FIRE)])
 
 
 def test_clearing_deletes_the_timer_of_that_window_alone(ask: Ask, domain: Domain) -> None:
-    asked = ask(domain.trigger())
-    asked.element(1, A, **domain.timers(1))
-    asked.element(1, B, **domain.timers(2))
-    asked.clear(B, **domain.timers(1))
-    assert asked.timers(domain.name) == {(1, A)}
-    asked.clear(A)
-    asked.clear(A)
+    harness = ask(domain.trigger())
+    harness.element(1, A, **domain.timers(1))
+    harness.element(1, B, **domain.timers(2))
+    harness.clear(B, **domain.timers(1))
+    assert harness.timers(domain.name) == {(1, A)}
+    harness.clear(A)
+    harness.clear(A)
 
 
 def test_merging_registers_the_merged_window_and_clearing_drops_the_absorbed(
     ask: Ask, domain: Domain
 ) -> None:
     assert domain.trigger().can_merge
-    asked = ask(domain.trigger())
-    asked.element(1, A, **domain.timers(1))
-    asked.element(1, B, **domain.timers(2))
-    asked.merge(BOTH, [A, B], **domain.timers(3))
-    asked.clear(A, **domain.timers(2))
-    asked.clear(B, **domain.timers(1))
-    assert asked.timers(domain.name) == {(3, BOTH)}
-    _advance(asked, domain, 3, gives=[(BOTH, FIRE)])
+    harness = ask(domain.trigger())
+    harness.element(1, A, **domain.timers(1))
+    harness.element(1, B, **domain.timers(2))
+    harness.merge(BOTH, [A, B], **domain.timers(3))
+    harness.clear(A, **domain.timers(2))
+    harness.clear(B, **domain.timers(1))
+    assert harness.timers(domain.name) == {(3, BOTH)}
+    _advance(harness, domain, 3, gives=[(BOTH, FIRE)])
 
 
 def test_merging_into_a_window_that_has_passed_registers_nothing(ask: Ask, domain: Domain) -> None:
-    asked = ask(domain.trigger())
-    _advance(asked, domain, 10)
-    asked.merge(BOTH, [A, B])
+    harness = ask(domain.trigger())
+    _advance(harness, domain, 10)
+    harness.merge(BOTH, [A, B])
 
 
 def test_an_element_after_the_last_instant_fires_an_event_time_trigger_at_once(ask: Ask) -> None:
-    asked = ask(EventTimeTrigger())
-    asked.watermark(1)
-    asked.element(0, A, gives=FIRE)
-    asked.element(0, B, event=1)
-    asked.watermark(0, event=1)
-    asked.element(0, A, event=2)
+    harness = ask(EventTimeTrigger())
+    harness.watermark(1)
+    harness.element(0, A, gives=FIRE)
+    harness.element(0, B, event=1)
+    harness.watermark(0, event=1)
+    harness.element(0, A, event=2)
 
 
 def test_a_processing_time_trigger_registers_also_for_what_has_passed(ask: Ask) -> None:
-    asked = ask(ProcessingTimeTrigger())
-    asked.clock(10)
-    asked.element(0, A, processing=1)
-    asked.clock(10, gives=[(A, FIRE)])
+    harness = ask(ProcessingTimeTrigger())
+    harness.clock(10)
+    harness.element(0, A, processing=1)
+    harness.clock(10, gives=[(A, FIRE)])
 
 
 def test_an_event_time_trigger_fires_at_its_own_instant_only(ask: Ask) -> None:
-    asked = ask(EventTimeTrigger())
-    asked.timer("event", 1, A, gives=FIRE)
-    asked.timer("event", 5, A)
-    asked.timer("processing", 1, A)
+    harness = ask(EventTimeTrigger())
+    harness.timer("event", 1, A, gives=FIRE)
+    harness.timer("event", 5, A)
+    harness.timer("processing", 1, A)
 
 
 def test_a_processing_time_trigger_fires_at_any_clock_timer_of_its_window(ask: Ask) -> None:
-    asked = ask(ProcessingTimeTrigger())
-    asked.timer("processing", 1, A, gives=FIRE)
-    asked.timer("processing", 0, A, gives=FIRE)
-    asked.timer("event", 1, A)
+    harness = ask(ProcessingTimeTrigger())
+    harness.timer("processing", 1, A, gives=FIRE)
+    harness.timer("processing", 0, A, gives=FIRE)
+    harness.timer("event", 1, A)
 
 
 def test_a_count_trigger_counts_each_window_by_itself_and_starts_again(ask: Ask) -> None:
-    asked = ask(CountTrigger.of(3))
-    asked.element(1, A, count=1)
-    asked.element(1, A, count=1)
-    asked.element(1, B, count=2)
-    asked.element(1, A, gives=FIRE, count=1)
-    asked.element(1, B, count=1)
-    asked.element(1, B, gives=FIRE)
-    asked.element(1, B, count=1)
-    asked.timer("event", 3, B, count=1)
-    asked.timer("processing", 3, B, count=1)
+    harness = ask(CountTrigger.of(3))
+    harness.element(1, A, count=1)
+    harness.element(1, A, count=1)
+    harness.element(1, B, count=2)
+    harness.element(1, A, gives=FIRE, count=1)
+    harness.element(1, B, count=1)
+    harness.element(1, B, gives=FIRE)
+    harness.element(1, B, count=1)
+    harness.timer("event", 3, B, count=1)
+    harness.timer("processing", 3, B, count=1)
 
 
 def test_clearing_a_count_trigger_forgets_the_count_of_that_window_alone(ask: Ask) -> None:
-    asked = ask(CountTrigger.of(3))
+    harness = ask(CountTrigger.of(3))
     for window in (A, A, B, B):
-        asked.element(1, window, count=1 if window is A else 2)
-    asked.clear(B, count=1)
-    asked.element(1, B, count=2)
-    asked.element(1, A, gives=FIRE, count=1)
+        harness.element(1, window, count=1 if window is A else 2)
+    harness.clear(B, count=1)
+    harness.element(1, B, count=2)
+    harness.element(1, A, gives=FIRE, count=1)
 
 
 def test_merging_adds_counts_up_and_fires_at_the_next_element(ask: Ask) -> None:
-    asked = ask(CountTrigger.of(3))
+    harness = ask(CountTrigger.of(3))
     for window in (A, A, B, B):
-        asked.element(1, window, count=1 if window is A else 2)
-    asked.merge(BOTH, [A, B], count=1)
-    asked.clear(A, count=1)
-    asked.clear(B, count=1)
-    asked.element(1, BOTH, gives=FIRE)
+        harness.element(1, window, count=1 if window is A else 2)
+    harness.merge(BOTH, [A, B], count=1)
+    harness.clear(A, count=1)
+    harness.clear(B, count=1)
+    harness.element(1, BOTH, gives=FIRE)
 
 
 def test_a_count_merges_into_a_window_that_holds_one_already(ask: Ask) -> None:
-    asked = ask(CountTrigger.of(5))
-    asked.element(1, BOTH, count=1)
-    asked.element(1, A, count=2)
-    asked.element(1, A, count=2)
-    asked.merge(BOTH, [A], count=1)
-    asked.element(1, BOTH, count=1)
-    asked.element(1, BOTH, gives=FIRE)
+    harness = ask(CountTrigger.of(5))
+    harness.element(1, BOTH, count=1)
+    harness.element(1, A, count=2)
+    harness.element(1, A, count=2)
+    harness.merge(BOTH, [A], count=1)
+    harness.element(1, BOTH, count=1)
+    harness.element(1, BOTH, gives=FIRE)
 
 
 def test_a_count_trigger_of_zero_or_less_fires_at_each_element_as_in_flink(ask: Ask) -> None:
-    asked = ask(CountTrigger.of(0))
-    asked.element(1, A, gives=FIRE)
-    asked.element(1, A, gives=FIRE)
+    harness = ask(CountTrigger.of(0))
+    harness.element(1, A, gives=FIRE)
+    harness.element(1, A, gives=FIRE)
 
 
 def test_a_delta_trigger_fires_strictly_above_its_threshold_from_the_element_that_fired_last(
     ask: Ask,
 ) -> None:
-    asked = ask(DeltaTrigger.of(5, lambda old, new: new - old))
-    asked.element(0, A, value=10, last_element=1)
-    asked.element(0, A, value=15, last_element=1)
-    asked.element(0, A, value=16, gives=FIRE, last_element=1)
-    asked.element(0, A, value=21, last_element=1)
-    asked.element(0, B, value=100, last_element=2)
-    asked.element(0, A, value=22, gives=FIRE, last_element=2)
-    asked.timer("event", 1, A, last_element=2)
-    asked.timer("processing", 1, A, last_element=2)
-    asked.clear(A, last_element=1)
+    harness = ask(DeltaTrigger.of(5, lambda old, new: new - old))
+    harness.element(0, A, value=10, last_element=1)
+    harness.element(0, A, value=15, last_element=1)
+    harness.element(0, A, value=16, gives=FIRE, last_element=1)
+    harness.element(0, A, value=21, last_element=1)
+    harness.element(0, B, value=100, last_element=2)
+    harness.element(0, A, value=22, gives=FIRE, last_element=2)
+    harness.timer("event", 1, A, last_element=2)
+    harness.timer("processing", 1, A, last_element=2)
+    harness.clear(A, last_element=1)
 
 
 def test_a_delta_trigger_cannot_merge(ask: Ask) -> None:
     trigger = DeltaTrigger.of(5, lambda old, new: new - old)
     assert not trigger.can_merge
-    asked = ask(trigger)
+    harness = ask(trigger)
     with pytest.raises(NotImplementedError):
-        asked.merge(BOTH, [A, B])
+        harness.merge(BOTH, [A, B])
 
 
 def test_purging_turns_fire_into_fire_and_purge_and_leaves_other_answers() -> None:
@@ -199,7 +199,7 @@ def test_purging_turns_fire_into_fire_and_purge_and_leaves_other_answers() -> No
             PURGE: PURGE,
             FIRE_AND_PURGE: FIRE_AND_PURGE,
         }.items():
-            purging = PurgingTrigger.of(Scripted(**{question: answer}))
+            purging = PurgingTrigger.of(ScriptedTrigger(**{question: answer}))
             given = {
                 "element": purging.on_element("x", 1, A, None),
                 "event": purging.on_event_time(1, A, None),
@@ -212,7 +212,7 @@ def test_purging_turns_fire_into_fire_and_purge_and_leaves_other_answers() -> No
 
 def test_purging_forwards_every_question_with_its_window_and_context() -> None:
     seen = []
-    inner = Scripted(
+    inner = ScriptedTrigger(
         **{question: lambda window, context: seen.append((window, context)) for question in QUESTIONS}
     )
     purging = PurgingTrigger.of(inner)
@@ -250,35 +250,35 @@ def test_purging_can_merge_when_its_inner_trigger_can(inner: Trigger) -> None:
 
 def test_never_and_end_of_stream_refuse_windows_of_time(ask: Ask) -> None:
     for trigger in (NeverTrigger(), EndOfStreamTrigger()):
-        asked = ask(trigger)
+        harness = ask(trigger)
         with pytest.raises(
             WindowTypeError, match=rf"{type(trigger).__name__}.*TimeWindow\(start=0, end=2\)"
         ) as refusal:
-            asked.element(1, A)
+            harness.element(1, A)
         assert refusal.value.flink == "ClassCastException"
 
 
 def test_never_does_nothing(ask: Ask) -> None:
-    asked = ask(NeverTrigger())
-    asked.element(1, GLOBAL_WINDOW)
-    asked.timer("event", LONG_MAX, GLOBAL_WINDOW)
-    asked.timer("processing", LONG_MAX, GLOBAL_WINDOW)
-    asked.merge(GLOBAL_WINDOW, [GLOBAL_WINDOW])
-    asked.clear(GLOBAL_WINDOW)
+    harness = ask(NeverTrigger())
+    harness.element(1, GLOBAL_WINDOW)
+    harness.timer("event", LONG_MAX, GLOBAL_WINDOW)
+    harness.timer("processing", LONG_MAX, GLOBAL_WINDOW)
+    harness.merge(GLOBAL_WINDOW, [GLOBAL_WINDOW])
+    harness.clear(GLOBAL_WINDOW)
 
 
 def test_end_of_stream_fires_at_the_final_watermark_and_clears_nothing(ask: Ask) -> None:
-    asked = ask(EndOfStreamTrigger())
-    asked.element(1, GLOBAL_WINDOW, event=1)
-    asked.element(1, GLOBAL_WINDOW, event=1)
-    asked.watermark(LONG_MAX - 1, event=1)
-    asked.timer("event", 5, GLOBAL_WINDOW, event=1)
-    asked.timer("processing", LONG_MAX, GLOBAL_WINDOW, event=1)
-    asked.clear(GLOBAL_WINDOW, event=1)
-    asked.watermark(LONG_MAX, gives=[(GLOBAL_WINDOW, FIRE)])
+    harness = ask(EndOfStreamTrigger())
+    harness.element(1, GLOBAL_WINDOW, event=1)
+    harness.element(1, GLOBAL_WINDOW, event=1)
+    harness.watermark(LONG_MAX - 1, event=1)
+    harness.timer("event", 5, GLOBAL_WINDOW, event=1)
+    harness.timer("processing", LONG_MAX, GLOBAL_WINDOW, event=1)
+    harness.clear(GLOBAL_WINDOW, event=1)
+    harness.watermark(LONG_MAX, gives=[(GLOBAL_WINDOW, FIRE)])
 
 
 def test_value_state_of_a_trigger_cannot_be_merged(ask: Ask) -> None:
-    asked = ask(Scripted(merge=lambda window, context: context.merge_partitioned_state(MARK)))
+    harness = ask(ScriptedTrigger(merge=lambda window, context: context.merge_partitioned_state(MARK)))
     with pytest.raises(StateMergeError, match="'mark' is value state, which cannot merge"):
-        asked.merge(BOTH, [A, B])
+        harness.merge(BOTH, [A, B])

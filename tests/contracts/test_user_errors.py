@@ -31,7 +31,7 @@ from slackwater.windowing.windows import TimeWindow
 from .conftest import Run, Start
 from .domains import Domain
 from .harness import Row, WindowHarness
-from .scripted import FIRE, MARK, Contents, Given, GivenSessions, Scripted, fired
+from .scripted import FIRE, MARK, Contents, GivenSessions, GivenWindows, ScriptedTrigger, fired_row
 
 W = TimeWindow
 FIRST = W(0, 10)
@@ -98,7 +98,7 @@ class Evicting(Evictor):
             boom()
 
 
-class Unassignable(Given):
+class Unassignable(GivenWindows):
     """Raises for the bad element."""
 
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Any:
@@ -134,22 +134,22 @@ class Place:
 
 
 def on(**answers: Any) -> Callable[[], dict[str, Any]]:
-    return lambda: {"assigner": Given(W(0, 10)), "trigger": Scripted(**answers)}
+    return lambda: {"assigner": GivenWindows(W(0, 10)), "trigger": ScriptedTrigger(**answers)}
 
 
 def folding(fails_in: str, assigner: Any = None, **answers: Any) -> Callable[[], dict[str, Any]]:
     """An aggregate that raises in the method that is named; with an evictor it runs at the firing."""
     return lambda: {
-        "assigner": assigner or Given(W(0, 10)),
-        "trigger": Scripted(**answers),
+        "assigner": assigner or GivenWindows(W(0, 10)),
+        "trigger": ScriptedTrigger(**answers),
         "finish": lambda b: b.aggregate(Sum(fails_in)),
     }
 
 
 def third_time(answer: Callable[..., Any]) -> Callable[..., Any]:
     """Does `answer` at the third question of its kind."""
-    asked = itertools.count(1)
-    return lambda window, context: answer(window, context) if next(asked) == 3 else None
+    questions = itertools.count(1)
+    return lambda window, context: answer(window, context) if next(questions) == 3 else None
 
 
 def gap(element: Any) -> int:
@@ -165,7 +165,9 @@ PLACES = [
     Place("dynamic gap", lambda: {"assigner": DynamicEventTimeSessionWindows(gap_ms_of=gap)}, window=None),
     Place("merge_windows", lambda: {"assigner": Unmergeable(W(0, 10))}),
     Place(
-        "reduce", lambda: {"assigner": Given(W(0, 10)), "finish": lambda b: b.reduce(boom)}, evicts=(False,)
+        "reduce",
+        lambda: {"assigner": GivenWindows(W(0, 10)), "finish": lambda b: b.reduce(boom)},
+        evicts=(False,),
     ),
     Place("aggregate add", folding("add"), evicts=(False,)),
     Place("aggregate result", folding("result", element=FIRE), is_undone=False),
@@ -176,9 +178,13 @@ PLACES = [
         is_undone=False,
         evicts=(True,),
     ),
-    Place("on_element", lambda: {"assigner": Given(W(0, 10)), "trigger": Scripted(element=third_time(boom))}),
     Place(
-        "delta of a trigger", lambda: {"assigner": Given(W(0, 10)), "trigger": DeltaTrigger.of(1, distance)}
+        "on_element",
+        lambda: {"assigner": GivenWindows(W(0, 10)), "trigger": ScriptedTrigger(element=third_time(boom))},
+    ),
+    Place(
+        "delta of a trigger",
+        lambda: {"assigner": GivenWindows(W(0, 10)), "trigger": DeltaTrigger.of(1, distance)},
     ),
     Place("process", lambda: {**on(element=FIRE)(), "function": Raising("at once")}, is_undone=False),
     Place(
@@ -206,13 +212,13 @@ PLACES = [
     ),
     Place(
         "on_merge",
-        lambda: {"assigner": EventTimeSessionWindows(gap_ms=8), "trigger": Scripted(merge=boom)},
+        lambda: {"assigner": EventTimeSessionWindows(gap_ms=8), "trigger": ScriptedTrigger(merge=boom)},
         window=W(2, 11),
         is_undone=False,
     ),
     Place(
         "clear of an absorbed window",
-        lambda: {"assigner": EventTimeSessionWindows(gap_ms=8), "trigger": Scripted(clear=boom)},
+        lambda: {"assigner": EventTimeSessionWindows(gap_ms=8), "trigger": ScriptedTrigger(clear=boom)},
         window=W(2, 10),
         is_undone=False,
     ),
@@ -234,15 +240,15 @@ PLACES = [
 def provoke(windows: WindowHarness, place: Place) -> UserCodeError:
     """Bring the error about, and return it."""
     windows.output.take()
-    with pytest.raises(UserCodeError) as raised:
+    with pytest.raises(UserCodeError) as error_info:
         windows.operator.process_element("a", BAD, 3)
         if place.watermark is not None:
             windows.output.take()
             windows.operator.process_watermark(place.watermark)
-    return raised.value
+    return error_info.value
 
 
-def remembered(windows: WindowHarness) -> Any:
+def state_of_function(windows: WindowHarness) -> Any:
     """All state and timers, in an order of their own."""
     entries = sorted(repr(entry) for entry in windows.operator.backend.entries())
     return entries, {domain: sorted(map(repr, timers)) for domain, timers in windows.timers().items()}
@@ -264,7 +270,7 @@ def test_an_error_names_key_window_and_timestamp_and_undoes_an_element_alone(
     windows = start(choices.pop("assigner"), on_error=on_error, **choices)
     windows.operator.process_element("a", 1, 2)
     windows.operator.process_element("b", 1, 2)
-    before = remembered(windows)
+    before = state_of_function(windows)
     error = provoke(windows, place)
     timestamp = 3 if place.watermark is None else place.watermark
     assert error.key in ("a", "b") if place.watermark else error.key == "a"
@@ -276,7 +282,7 @@ def test_an_error_names_key_window_and_timestamp_and_undoes_an_element_alone(
     assert f"key {error.key!r}, window {place.window!r}, timestamp {timestamp}" in str(error)
     assert error.undone is (on_error == "quarantine" and place.is_undone)
     if error.undone:
-        assert remembered(windows) == before
+        assert state_of_function(windows) == before
         assert windows.output.take() == []
 
 
@@ -299,27 +305,31 @@ def test_an_undone_element_takes_merges_trigger_state_timers_and_rows_with_it(st
         context.delete_event_time_timer(77)
         context.delete_processing_time_timer(78)
 
-    trigger = Scripted(element=arm, clear=disarm)
+    trigger = ScriptedTrigger(element=arm, clear=disarm)
     windows = start(assigner, trigger=trigger, on_error="quarantine")
-    windows.element(1, 1, out=[fired(W(0, 10), 1)], contents=1, sessions=1, mark=1, event=2, processing=1)
+    windows.element(1, 1, out=[fired_row(W(0, 10), 1)], contents=1, sessions=1, mark=1, event=2, processing=1)
     assigner.windows = [W(20, 30)]
-    windows.element(2, 1, out=[fired(W(20, 30), 2)], contents=2, sessions=1, mark=2, event=4, processing=2)
+    windows.element(
+        2, 1, out=[fired_row(W(20, 30), 2)], contents=2, sessions=1, mark=2, event=4, processing=2
+    )
     sessions, timers = windows.sessions(), windows.timers()
     assigner.windows = [W(5, 25), W(100, 110)]
-    with pytest.raises(UserCodeError) as raised:
+    with pytest.raises(UserCodeError) as error_info:
         windows.operator.process_element("a", 3, 1)
-    assert raised.value.undone
-    assert raised.value.window == W(100, 110)
+    assert error_info.value.undone
+    assert error_info.value.window == W(100, 110)
     windows.check(contents=2, sessions=1, mark=2, event=4, processing=2)
     assert (windows.sessions(), windows.timers()) == (sessions, timers)
     assigner.windows = [W(5, 25)]
-    merged = fired(W(0, 30), 2, 1, 4)
-    windows.element(4, 1, out=[merged], contents=1, sessions=1, mark=1, event=2, processing=1)
+    merged_row = fired_row(W(0, 30), 2, 1, 4)
+    windows.element(4, 1, out=[merged_row], contents=1, sessions=1, mark=1, event=2, processing=1)
 
 
 def test_rows_of_a_good_element_come_out_in_order_when_it_is_done(start: Start) -> None:
-    windows = start(Given(W(0, 10), W(5, 15)), trigger=Scripted(element=FIRE), on_error="quarantine")
-    windows.element("x", 1, out=[fired(W(0, 10), "x"), fired(W(5, 15), "x")], contents=2, event=2)
+    windows = start(
+        GivenWindows(W(0, 10), W(5, 15)), trigger=ScriptedTrigger(element=FIRE), on_error="quarantine"
+    )
+    windows.element("x", 1, out=[fired_row(W(0, 10), "x"), fired_row(W(5, 15), "x")], contents=2, event=2)
 
 
 def test_a_watermark_works_as_ever_when_elements_are_quarantined(start: Start, domain: Domain) -> None:
@@ -327,7 +337,7 @@ def test_a_watermark_works_as_ever_when_elements_are_quarantined(start: Start, d
     windows.element("x", 1, contents=1, **domain.timers(1))
     windows.snapshot_and_restore(contents=1, **domain.timers(1))
     windows.operator.process_watermark(9) if domain.is_event_time else windows.clock_service.advance_to(9)
-    assert windows.output.take()[0] == fired(W(0, 10), "x")
+    assert windows.output.take()[0] == fired_row(W(0, 10), "x")
     windows.check()
 
 
@@ -367,41 +377,41 @@ class Storing(KeyedProcessFunction):
         return [(timestamp, context.time_domain)]
 
 
-HELD = {"value": 1, "list": 1, "map": 1, "sum": 1}
+ENTRIES = {"value": 1, "list": 1, "map": 1, "sum": 1}
 
 
 def test_an_undone_element_of_a_keyed_process_function_has_never_been(run: Run) -> None:
     running = run(Storing(), on_error="quarantine")
     running.operator.process_element("a", 2, 1)
     running.output.take()
-    running.check(**HELD, event=1, processing=1)
+    running.check(**ENTRIES, event=1, processing=1)
     before = sorted(repr(entry) for entry in running.operator.backend.entries())
-    with pytest.raises(UserCodeError) as raised:
+    with pytest.raises(UserCodeError) as error_info:
         running.operator.process_element("a", BAD, 3)
-    assert raised.value.undone
-    assert (raised.value.key, raised.value.window, raised.value.timestamp) == ("a", None, 3)
-    running.check(**HELD, event=1, processing=1)
+    assert error_info.value.undone
+    assert (error_info.value.key, error_info.value.window, error_info.value.timestamp) == ("a", None, 3)
+    running.check(**ENTRIES, event=1, processing=1)
     assert sorted(repr(entry) for entry in running.operator.backend.entries()) == before
-    running.watermark(2, out=[Row((2, "event"), None, 2, "a")], **HELD, processing=1)
+    running.watermark(2, out=[Row((2, "event"), None, 2, "a")], **ENTRIES, processing=1)
 
 
 @pytest.mark.parametrize("on_error", ["fail", "quarantine"])
 def test_an_error_in_a_timer_is_never_undone(run: Run, domain: Domain, on_error: str) -> None:
     running = run(Storing(), on_error=on_error)
     running.operator.process_element("a", BAD + 1, 3)
-    with pytest.raises(UserCodeError) as raised:
+    with pytest.raises(UserCodeError) as error_info:
         if domain.is_event_time:
             running.operator.process_watermark(BAD + 1)
         else:
             running.clocks[0].advance_to(BAD + 1)
-    error = raised.value
+    error = error_info.value
     assert (error.key, error.timestamp, error.undone) == ("a", BAD + 1, False)
     assert error.during == f"handling a timer of {domain.name} time"
 
 
 def test_in_fail_mode_an_element_is_not_undone(run: Run) -> None:
     running = run(Storing())
-    with pytest.raises(UserCodeError) as raised:
+    with pytest.raises(UserCodeError) as error_info:
         running.operator.process_element("a", BAD, 3)
-    assert not raised.value.undone
+    assert not error_info.value.undone
     assert running.output.take() != []

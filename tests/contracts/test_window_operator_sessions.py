@@ -13,13 +13,13 @@ from slackwater.windowing.windows import TimeWindow
 from .conftest import Start
 from .domains import Domain
 from .harness import Late, Row
-from .scripted import FIRE, MARK, Given, GivenSessions, Scripted, cleared, fired
+from .scripted import FIRE, MARK, GivenSessions, GivenWindows, ScriptedTrigger, cleared_row, fired_row
 
 W = TimeWindow
 LONG_MAX = 2**63 - 1
 
 
-def marking(domain: Domain, time: int) -> Scripted:
+def marking(domain: Domain, time: int) -> ScriptedTrigger:
     """A trigger with state and a timer in each window, cleared and merged as a well-behaved one does."""
 
     def arm(window: Any, context: Any) -> None:
@@ -30,12 +30,12 @@ def marking(domain: Domain, time: int) -> Scripted:
         context.get_partitioned_state(MARK).clear()
         domain.delete(context, time)
 
-    return Scripted(element=arm, merge=arm, clear=disarm)
+    return ScriptedTrigger(element=arm, merge=arm, clear=disarm)
 
 
 def test_the_assigner_is_asked_to_merge_once_the_key_has_a_session(start: Start, domain: Domain) -> None:
     assigner = GivenSessions(W(2, 4), is_event_time=domain.is_event_time)
-    windows = start(assigner, trigger=Scripted())
+    windows = start(assigner, trigger=ScriptedTrigger())
     windows.element("x", 0, contents=1, sessions=1, **domain.timers(1))
     asked_before = len(assigner.asked_to_merge)
     windows.element("y", 0, key="b", contents=2, sessions=2, **domain.timers(2))
@@ -80,7 +80,7 @@ def test_merging_two_sessions_keeps_one_state_window_and_deletes_both_cleanup_ti
 def test_the_trigger_hears_of_the_merge_then_of_each_absorbed_window_then_of_the_element(
     start: Start, domain: Domain
 ) -> None:
-    trigger = Scripted()
+    trigger = ScriptedTrigger()
     windows = start(domain.sessions(10), trigger=trigger)
     times = (0, 20, 10) if domain.is_event_time else (0, 20)
     for number, time in enumerate(times[:2]):
@@ -107,14 +107,14 @@ def test_the_trigger_hears_of_the_merge_then_of_each_absorbed_window_then_of_the
 
 def test_an_element_inside_a_session_merges_nothing(start: Start, domain: Domain) -> None:
     assigner = GivenSessions(W(0, 20), is_event_time=domain.is_event_time)
-    trigger = Scripted()
+    trigger = ScriptedTrigger()
     windows = start(assigner, trigger=trigger)
     windows.element("x", 0, contents=1, sessions=1, **domain.timers(1))
     assigner.windows = [W(5, 15)]
     trigger.take()
     windows.element("y", 0, contents=1, sessions=1, **domain.timers(1))
     assert trigger.take() == [("element", W(0, 20))]
-    domain.advance(windows, 19, out=[cleared(W(0, 20))])
+    domain.advance(windows, 19, out=[cleared_row(W(0, 20))])
 
 
 def test_sessions_merge_when_the_gap_is_reached_exactly(start: Start) -> None:
@@ -124,7 +124,12 @@ def test_sessions_merge_when_the_gap_is_reached_exactly(start: Start) -> None:
     windows.element("z", 21, contents=2, sessions=1, event=2)
     windows.watermark(
         LONG_MAX,
-        out=[fired(W(0, 20), "x", "y"), cleared(W(0, 20)), fired(W(21, 31), "z"), cleared(W(21, 31))],
+        out=[
+            fired_row(W(0, 20), "x", "y"),
+            cleared_row(W(0, 20)),
+            fired_row(W(21, 31), "z"),
+            cleared_row(W(21, 31)),
+        ],
     )
 
 
@@ -134,7 +139,7 @@ def test_a_merge_into_a_window_that_has_passed_is_refused(
 ) -> None:
     lateness = lateness if domain.is_event_time else 0
     assigner = GivenSessions(W(0, 22), is_event_time=domain.is_event_time)
-    windows = start(assigner, trigger=Scripted(), lateness=lateness)
+    windows = start(assigner, trigger=ScriptedTrigger(), lateness=lateness)
     windows.element("x", 0, contents=1, sessions=1, **domain.timers(1))
     domain.advance(windows, 20, contents=1, sessions=1, **domain.timers(1))
     just_in_time, just_late = W(0, 20 - lateness + 2), W(0, 20 - lateness + 1)
@@ -158,7 +163,7 @@ def test_the_merge_guard_wraps_where_the_cleanup_time_does_not(start: Start) -> 
 
 def test_a_window_merged_into_one_that_is_not_in_flight_is_refused(start: Start) -> None:
     assigner = GivenSessions(W(0, 4))
-    windows = start(assigner, trigger=Scripted())
+    windows = start(assigner, trigger=ScriptedTrigger())
     windows.element("x", 0, contents=1, sessions=1, event=1)
     assigner.windows, assigner.merges = [W(10, 14)], [(W(7, 14), [W(7, 9), W(10, 14)])]
     with pytest.raises(UnknownWindowError) as refusal:
@@ -177,9 +182,9 @@ def test_a_late_session_of_its_own_is_retired_and_its_element_put_aside(start: S
 def test_a_late_element_that_merges_into_a_live_session_is_accepted_and_fires(start: Start) -> None:
     windows = start(EventTimeSessionWindows(gap_ms=3000), lateness=10)
     windows.element(1, 11_600, contents=1, sessions=1, event=2)
-    windows.watermark(14_599, out=[fired(W(11_600, 14_600), 1)], contents=1, sessions=1, event=1)
-    windows.element(2, 10_000, out=[fired(W(10_000, 14_600), 1, 2)], contents=1, sessions=1, event=1)
-    windows.watermark(14_609, out=[cleared(W(10_000, 14_600))])
+    windows.watermark(14_599, out=[fired_row(W(11_600, 14_600), 1)], contents=1, sessions=1, event=1)
+    windows.element(2, 10_000, out=[fired_row(W(10_000, 14_600), 1, 2)], contents=1, sessions=1, event=1)
+    windows.watermark(14_609, out=[cleared_row(W(10_000, 14_600))])
 
 
 def test_contents_of_merged_sessions_stand_in_hash_order_then_the_new_element(start: Start) -> None:
@@ -188,7 +193,7 @@ def test_contents_of_merged_sessions_stand_in_hash_order_then_the_new_element(st
         windows.element(number + 1, time, contents=number + 1, sessions=1, event=number + 1)
     windows.element(4, 10, contents=2, sessions=1, event=2)
     windows.element(5, 30, contents=1, sessions=1, event=1)
-    windows.watermark(49, out=[fired(W(0, 50), 3, 2, 1, 4, 5), cleared(W(0, 50))])
+    windows.watermark(49, out=[fired_row(W(0, 50), 3, 2, 1, 4, 5), cleared_row(W(0, 50))])
 
 
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
@@ -212,7 +217,7 @@ def test_an_element_whose_window_equals_a_merged_session_loses_it_in_flink_only(
     start: Start, flink_exact: bool
 ) -> None:
     assigner = GivenSessions(W(0, 20))
-    windows = start(assigner, trigger=Scripted(event=FIRE), flink_exact=flink_exact)
+    windows = start(assigner, trigger=ScriptedTrigger(event=FIRE), flink_exact=flink_exact)
     windows.element(1, 0, contents=1, sessions=1, event=1)
     assigner.windows = [W(10, 31)]
     windows.element(2, 0, contents=1, sessions=1, event=1)
@@ -220,30 +225,30 @@ def test_an_element_whose_window_equals_a_merged_session_loses_it_in_flink_only(
     windows.element(3, 0, contents=2 if flink_exact else 1, sessions=1, event=1)
     elements = (3,) if flink_exact else (1, 2, 3)
     windows.watermark(
-        30, out=[fired(W(0, 31), *elements), cleared(W(0, 31))], contents=1 if flink_exact else 0
+        30, out=[fired_row(W(0, 31), *elements), cleared_row(W(0, 31))], contents=1 if flink_exact else 0
     )
 
 
 def test_each_of_several_windows_of_an_element_may_merge(start: Start) -> None:
     assigner = GivenSessions(W(0, 10), W(20, 30))
-    windows = start(assigner, trigger=Scripted())
+    windows = start(assigner, trigger=ScriptedTrigger())
     windows.element("x", 0, contents=2, sessions=1, event=2)
     assigner.windows = [W(5, 12), W(25, 33)]
     windows.element("y", 0, contents=2, sessions=1, event=2)
-    windows.watermark(40, out=[cleared(W(0, 12)), cleared(W(20, 33))])
+    windows.watermark(40, out=[cleared_row(W(0, 12)), cleared_row(W(20, 33))])
 
 
 def test_a_window_of_length_zero_merges_with_the_session_around_it(start: Start) -> None:
-    assigner = Given(W(5, 5))
-    alone = start(assigner, trigger=Scripted(event=FIRE))
+    assigner = GivenWindows(W(5, 5))
+    alone = start(assigner, trigger=ScriptedTrigger(event=FIRE))
     alone.element("x", 5, contents=1, event=1)
-    alone.watermark(4, out=[fired(W(5, 5), "x"), cleared(W(5, 5))])
+    alone.watermark(4, out=[fired_row(W(5, 5), "x"), cleared_row(W(5, 5))])
     sessions = GivenSessions(W(0, 10))
-    merged = start(sessions, trigger=Scripted(event=FIRE))
+    merged = start(sessions, trigger=ScriptedTrigger(event=FIRE))
     merged.element("x", 0, contents=1, sessions=1, event=1)
     sessions.windows = [W(10, 10)]
     merged.element("point", 0, contents=1, sessions=1, event=1)
-    merged.watermark(9, out=[fired(W(0, 10), "x", "point"), cleared(W(0, 10))])
+    merged.watermark(9, out=[fired_row(W(0, 10), "x", "point"), cleared_row(W(0, 10))])
 
 
 def _element_at(windows: Any, domain: Domain, time: int, sessions: int) -> None:

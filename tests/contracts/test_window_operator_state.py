@@ -34,7 +34,17 @@ from .backends import VARIANTS
 from .conftest import Start
 from .domains import Domain
 from .harness import ALL_KEY_GROUPS, Late, Row, Side
-from .scripted import FIRE, FIRE_AND_PURGE, MARK, Contents, Given, GivenSessions, Scripted, cleared, fired
+from .scripted import (
+    FIRE,
+    FIRE_AND_PURGE,
+    MARK,
+    Contents,
+    GivenSessions,
+    GivenWindows,
+    ScriptedTrigger,
+    cleared_row,
+    fired_row,
+)
 
 W = TimeWindow
 FIRINGS = ValueStateDescriptor("firings")
@@ -87,7 +97,7 @@ def test_trigger_state_contents_timers_and_sessions_survive_a_restore(start: Sta
         return FIRE
 
     assigner = GivenSessions(W(0, 10), is_event_time=domain.is_event_time)
-    windows = start(assigner, trigger=Scripted(element=arm, merge=arm, **{domain.name: look}))
+    windows = start(assigner, trigger=ScriptedTrigger(element=arm, merge=arm, **{domain.name: look}))
     windows.element("x", 0, contents=1, mark=1, sessions=1, **domain.timers(2))
     windows.element("y", 0, key="b", contents=2, mark=2, sessions=2, **domain.timers(4))
     assigner.windows = [W(9, 20)]
@@ -95,7 +105,7 @@ def test_trigger_state_contents_timers_and_sessions_survive_a_restore(start: Sta
     timers, sessions = windows.timers(), windows.sessions()
     windows.snapshot_and_restore(contents=2, mark=3, sessions=2, **domain.timers(5))
     assert (windows.timers(), windows.sessions()) == (timers, sessions)
-    out = [fired(W(0, 10), "x"), fired(W(0, 20), "y", "z", key="b")]
+    out = [fired_row(W(0, 10), "x"), fired_row(W(0, 20), "y", "z", key="b")]
     domain.advance(windows, 4, contents=2, mark=3, sessions=2, **domain.timers(5))
     windows.operator.process_watermark(5) if domain.is_event_time else windows.clock_service.advance_to(5)
     rows = windows.output.take()
@@ -106,28 +116,28 @@ def test_trigger_state_contents_timers_and_sessions_survive_a_restore(start: Sta
 def test_after_a_restore_everything_is_on_time_until_the_next_watermark_as_in_flink(start: Start) -> None:
     windows = start(TumblingEventTimeWindows(size_ms=10))
     windows.element(1, 3, contents=1, event=1)
-    windows.watermark(9, out=[fired(W(0, 10), 1), cleared(W(0, 10))])
+    windows.watermark(9, out=[fired_row(W(0, 10), 1), cleared_row(W(0, 10))])
     windows.snapshot_and_restore()
     assert windows.operator.current_watermark == -(2**63)
     windows.element(2, 4, contents=1, event=1)
-    windows.watermark(9, out=[fired(W(0, 10), 2), cleared(W(0, 10))])
+    windows.watermark(9, out=[fired_row(W(0, 10), 2), cleared_row(W(0, 10))])
 
 
 def test_a_restored_watermark_keeps_late_elements_late(start: Start) -> None:
     windows = start(TumblingEventTimeWindows(size_ms=10), late_output=True)
     windows.element(1, 3, contents=1, event=1)
-    windows.watermark(9, out=[fired(W(0, 10), 1), cleared(W(0, 10))])
+    windows.watermark(9, out=[fired_row(W(0, 10), 1), cleared_row(W(0, 10))])
     windows.snapshot_and_restore(restores_watermark=True)
     windows.element(2, 4, out=[Late(2, 4, "a")])
 
 
 def test_an_overdue_clock_timer_fires_at_the_first_move_after_a_restore(start: Start) -> None:
-    windows = start(Given(W(0, 10), is_event_time=False), trigger=Scripted(processing=FIRE))
+    windows = start(GivenWindows(W(0, 10), is_event_time=False), trigger=ScriptedTrigger(processing=FIRE))
     windows.element("x", 1, contents=1, processing=1)
     windows.clock_service.current_processing_time = 50
     windows.snapshot_and_restore(contents=1, processing=1)
     assert windows.clock_service.pending() == 1
-    windows.clock(50, out=[fired(W(0, 10), "x"), cleared(W(0, 10))])
+    windows.clock(50, out=[fired_row(W(0, 10), "x"), cleared_row(W(0, 10))])
 
 
 def test_keys_of_another_type_are_refused_at_a_restore(start: Start) -> None:
@@ -145,15 +155,15 @@ def test_state_may_be_restored_into_every_other_place_and_order_mode(start: Star
     windows.element("x", 0, contents=1, sessions=1, event=1)
     for variant in VARIANTS:
         windows.snapshot_and_restore(variant=variant, contents=1, sessions=1, event=1)
-    windows.watermark(9, out=[fired(W(0, 10), "x"), cleared(W(0, 10))])
+    windows.watermark(9, out=[fired_row(W(0, 10), "x"), cleared_row(W(0, 10))])
 
 
 def test_per_window_state_survives_a_purge_and_goes_when_the_users_clear_removes_it(
     start: Start, domain: Domain
 ) -> None:
     windows = start(
-        Given(W(0, 20), is_event_time=domain.is_event_time),
-        trigger=Scripted(element=FIRE_AND_PURGE),
+        GivenWindows(W(0, 20), is_event_time=domain.is_event_time),
+        trigger=ScriptedTrigger(element=FIRE_AND_PURGE),
         function=Remembering(),
     )
     windows.element("x", 1, out=[Row((1, 1), W(0, 20), 19, "a")], firings=1, total=1, **domain.timers(1))
@@ -169,21 +179,21 @@ def test_per_window_state_survives_a_purge_and_goes_when_the_users_clear_removes
 
 
 def test_the_users_clear_is_called_once_and_not_at_a_purge(start: Start, domain: Domain) -> None:
-    trigger = Scripted(element=FIRE_AND_PURGE, **{domain.name: FIRE})
-    windows = start(Given(W(0, 20), is_event_time=domain.is_event_time), trigger=trigger)
-    windows.element("x", 1, out=[fired(W(0, 20), "x")], **domain.timers(1))
-    windows.element("y", 1, out=[fired(W(0, 20), "y")], **domain.timers(1))
-    domain.advance(windows, 19, out=[cleared(W(0, 20))])
+    trigger = ScriptedTrigger(element=FIRE_AND_PURGE, **{domain.name: FIRE})
+    windows = start(GivenWindows(W(0, 20), is_event_time=domain.is_event_time), trigger=trigger)
+    windows.element("x", 1, out=[fired_row(W(0, 20), "x")], **domain.timers(1))
+    windows.element("y", 1, out=[fired_row(W(0, 20), "y")], **domain.timers(1))
+    domain.advance(windows, 19, out=[cleared_row(W(0, 20))])
 
 
 def test_at_the_users_clear_the_contents_and_trigger_state_are_gone_and_window_state_is_there(
     start: Start,
 ) -> None:
     seen: list[Any] = []
-    trigger = Scripted(
+    trigger = ScriptedTrigger(
         event=FIRE, clear=lambda window, context: seen.append(windows.namespaces("window-contents"))
     )
-    windows = start(Given(W(0, 20)), trigger=trigger, function=Remembering())
+    windows = start(GivenWindows(W(0, 20)), trigger=trigger, function=Remembering())
     windows.element("x", 1, contents=1, event=1)
     rows = [Row((1, 1), W(0, 20), 19, "a"), Side("cleared", (1, 1), W(0, 20), 19, "a")]
     windows.watermark(19, out=rows, total=1)
@@ -228,7 +238,9 @@ class Asking(ProcessWindowFunction):
 def test_window_and_global_state_offer_the_same_five_kinds(start: Start, descriptor: Any) -> None:
     expected = {"list": [7], "map": {"k": 7}}.get(descriptor.kind, 7)
     for store in ("window_state", "global_state"):
-        windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), function=Asking(store, descriptor))
+        windows = start(
+            GivenWindows(W(0, 20)), trigger=ScriptedTrigger(element=FIRE), function=Asking(store, descriptor)
+        )
         windows.element(
             "x", 1, out=[Row(expected, W(0, 20), 19, "a")], contents=1, event=1, **{descriptor.kind: 1}
         )
@@ -237,7 +249,7 @@ def test_window_and_global_state_offer_the_same_five_kinds(start: Start, descrip
 
 @pytest.mark.parametrize("descriptor", FIVE_KINDS, ids=lambda descriptor: descriptor.kind)
 def test_windows_that_merge_have_no_window_state_but_global_state(start: Start, descriptor: Any) -> None:
-    trigger = Scripted(element=FIRE)
+    trigger = ScriptedTrigger(element=FIRE)
     windows = start(GivenSessions(W(0, 20)), trigger=trigger, function=Asking("window_state", descriptor))
     with pytest.raises(StateAccessError) as refusal:
         windows.operator.process_element("a", "x", 1)
@@ -268,7 +280,9 @@ class ThroughRuntimeContext(ProcessWindowFunction):
 
 
 def test_state_of_the_runtime_context_is_the_global_state_of_the_current_key(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), function=ThroughRuntimeContext())
+    windows = start(
+        GivenWindows(W(0, 20)), trigger=ScriptedTrigger(element=FIRE), function=ThroughRuntimeContext()
+    )
     windows.element("x", 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, total=1, event=1)
     windows.element("y", 1, key="b", out=[Row(1, W(0, 20), 19, "b")], contents=2, total=2, event=2)
     windows.element("z", 1, out=[Row(2, W(0, 20), 19, "a")], contents=2, total=2, event=2)
@@ -295,8 +309,10 @@ def test_triggers_functions_and_assigners_see_the_current_watermark_and_clock(
         seen.append((context.current_watermark, context.current_processing_time))
         return FIRE
 
-    trigger = Scripted(element=look, clear=look, **{domain.name: look})
-    windows = start(Given(W(0, 20), is_event_time=domain.is_event_time), trigger=trigger, function=Telling())
+    trigger = ScriptedTrigger(element=look, clear=look, **{domain.name: look})
+    windows = start(
+        GivenWindows(W(0, 20), is_event_time=domain.is_event_time), trigger=trigger, function=Telling()
+    )
     windows.clock(7)
     windows.watermark(5)
     windows.element("x", 1, out=[Row((W(0, 20), 5, 7), W(0, 20), 19, "a")], contents=1, **domain.timers(1))
@@ -327,17 +343,17 @@ class Poking(ProcessWindowFunction):
 
 
 def test_trigger_state_and_window_state_of_one_name_are_one_state(start: Start) -> None:
-    windows = start(Given(W(0, 20)), trigger=CountTrigger.of(2), function=Poking())
+    windows = start(GivenWindows(W(0, 20)), trigger=CountTrigger.of(2), function=Poking())
     windows.element(1, 1, contents=1, count=1, event=1)
-    windows.element(2, 1, out=[fired(W(0, 20), 1, 2)], contents=1, count=1, event=1)
-    windows.element(3, 1, out=[fired(W(0, 20), 1, 2, 3)], contents=1, count=1, event=1)
-    windows.element(4, 1, out=[fired(W(0, 20), 1, 2, 3, 4)], contents=1, count=1, event=1)
+    windows.element(2, 1, out=[fired_row(W(0, 20), 1, 2)], contents=1, count=1, event=1)
+    windows.element(3, 1, out=[fired_row(W(0, 20), 1, 2, 3)], contents=1, count=1, event=1)
+    windows.element(4, 1, out=[fired_row(W(0, 20), 1, 2, 3, 4)], contents=1, count=1, event=1)
     windows.watermark(19)
 
 
 def test_one_name_for_two_kinds_of_state_is_refused(start: Start) -> None:
     windows = start(
-        Given(W(0, 20)),
+        GivenWindows(W(0, 20)),
         trigger=CountTrigger.of(1),
         function=Asking("window_state", ListStateDescriptor("count")),
     )
@@ -348,7 +364,9 @@ def test_one_name_for_two_kinds_of_state_is_refused(start: Start) -> None:
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
 def test_a_result_of_none_emits_nothing(start: Start) -> None:
     windows = start(
-        Given(W(0, 20)), trigger=Scripted(element=FIRE), finish=lambda builder: builder.aggregate(Sum())
+        GivenWindows(W(0, 20)),
+        trigger=ScriptedTrigger(element=FIRE),
+        finish=lambda builder: builder.aggregate(Sum()),
     )
     windows.element(1, 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
     windows.element(1, 1, contents=1, event=1)
@@ -358,7 +376,7 @@ def test_a_result_of_none_emits_nothing(start: Start) -> None:
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
 def test_an_element_of_none_clears_folded_contents(start: Start) -> None:
     for finish in (lambda builder: builder.reduce(operator.add), lambda builder: builder.aggregate(Sum())):
-        windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), finish=finish)
+        windows = start(GivenWindows(W(0, 20)), trigger=ScriptedTrigger(element=FIRE), finish=finish)
         windows.element(1, 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
         windows.element(None, 1, event=1)
         windows.element(5, 1, out=[Row(5, W(0, 20), 19, "a")], contents=1, event=1)
@@ -367,8 +385,8 @@ def test_an_element_of_none_clears_folded_contents(start: Start) -> None:
 @pytest.mark.parametrize("evicts", [False], ids=["regular"])
 def test_a_reduce_that_returns_none_leaves_an_entry_that_reads_as_no_contents(start: Start) -> None:
     windows = start(
-        Given(W(0, 20)),
-        trigger=Scripted(element=FIRE),
+        GivenWindows(W(0, 20)),
+        trigger=ScriptedTrigger(element=FIRE),
         finish=lambda builder: builder.reduce(lambda a, b: a + b or None),
     )
     windows.element(1, 1, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
@@ -381,9 +399,9 @@ def test_a_purging_refire_holds_only_what_came_since(start: Start) -> None:
         TumblingEventTimeWindows(size_ms=10), trigger=PurgingTrigger.of(EventTimeTrigger()), lateness=20
     )
     windows.element(1, 3, contents=1, event=2)
-    windows.watermark(9, out=[fired(W(0, 10), 1)], event=1)
-    windows.element(2, 4, out=[fired(W(0, 10), 2)], event=1)
-    windows.watermark(29, out=[cleared(W(0, 10))])
+    windows.watermark(9, out=[fired_row(W(0, 10), 1)], event=1)
+    windows.element(2, 4, out=[fired_row(W(0, 10), 2)], event=1)
+    windows.watermark(29, out=[cleared_row(W(0, 10))])
 
 
 class All(ProcessAllWindowFunction):
@@ -400,7 +418,7 @@ class All(ProcessAllWindowFunction):
 def test_functions_over_all_elements_get_no_key(start: Start) -> None:
     windows = start(TumblingEventTimeWindows(size_ms=10), function=All())
     windows.element(1, 3, contents=1, event=1)
-    windows.watermark(9, out=[Row((W(0, 10), (1,)), W(0, 10), 9, "a"), cleared(W(0, 10))])
+    windows.watermark(9, out=[Row((W(0, 10), (1,)), W(0, 10), 9, "a"), cleared_row(W(0, 10))])
 
 
 class Older(WindowFunction):
@@ -416,7 +434,7 @@ def test_the_older_window_function_gets_key_window_and_elements(start: Start) ->
     windows.watermark(9, out=[Row(("a", W(0, 10), (1,)), W(0, 10), 9, "a")])
 
 
-class Opened(Contents):
+class OpenedOnce(Contents):
     """Counts how often it was opened and closed, over all its copies."""
 
     calls: list[str]
@@ -427,14 +445,14 @@ class Opened(Contents):
     def close(self) -> None:
         self.calls.append("close")
 
-    def __deepcopy__(self, memo: Any) -> Opened:
-        copied = Opened()
-        copied.calls = self.calls
-        return copied
+    def __deepcopy__(self, memo: Any) -> OpenedOnce:
+        copy = OpenedOnce()
+        copy.calls = self.calls
+        return copy
 
 
 def test_a_function_is_opened_once_and_closed_once(start: Start) -> None:
-    function = Opened()
+    function = OpenedOnce()
     function.calls = []
     windows = start(TumblingEventTimeWindows(size_ms=10), function=function)
     windows.element(1, 3, contents=1, event=1)
@@ -454,7 +472,7 @@ def test_operators_do_not_share_what_a_function_keeps_in_itself(start: Start) ->
 
     function = Counting()
     for _ in range(2):
-        windows = start(Given(W(0, 20)), trigger=Scripted(element=FIRE), function=function)
+        windows = start(GivenWindows(W(0, 20)), trigger=ScriptedTrigger(element=FIRE), function=function)
         windows.element(1, 3, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
     assert function.seen == 0
 

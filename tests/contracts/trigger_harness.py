@@ -17,7 +17,7 @@ from slackwater.windowing.runtime.internal_time_service_manager import InternalT
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
 from tests.contracts.backends import Variant
-from tests.contracts.harness import ALL_KEY_GROUPS, expected_held, held
+from tests.contracts.harness import ALL_KEY_GROUPS, expected_state_and_timers, state_and_timers
 
 Answers = Sequence[tuple[Any, TriggerResult]]
 
@@ -49,33 +49,33 @@ class TriggerHarness:
         *,
         value: Any = 1,
         gives: TriggerResult = TriggerResult.CONTINUE,
-        **left: int,
+        **counts: int,
     ) -> None:
         self._context.window = window
         assert self._trigger.on_element(value, at, window, self._context) is gives
-        self._check(**left)
+        self._check(**counts)
 
-    def watermark(self, time: int, /, *, gives: Answers = (), **left: int) -> None:
+    def watermark(self, time: int, /, *, gives: Answers = (), **counts: int) -> None:
         """`gives` are the answers at the timers that are due, with their windows, in order."""
         self._timers.advance_watermark(time)
         self._check_answers(gives)
-        self._check(**left)
+        self._check(**counts)
 
-    def clock(self, time: int, /, *, gives: Answers = (), **left: int) -> None:
+    def clock(self, time: int, /, *, gives: Answers = (), **counts: int) -> None:
         self._clock.advance_to(time)
         self._check_answers(gives)
-        self._check(**left)
+        self._check(**counts)
 
-    def merge(self, result: Any, absorbed: Sequence[Any], /, **left: int) -> None:
+    def merge(self, result: Any, absorbed: Sequence[Any], /, **counts: int) -> None:
         """Only `on_merge`; the operator clears the absorbed windows afterwards."""
         self._context.window, self._context.merged_windows = result, list(absorbed)
         self._trigger.on_merge(result, self._context)
-        self._check(**left)
+        self._check(**counts)
 
-    def clear(self, window: Any, /, **left: int) -> None:
+    def clear(self, window: Any, /, **counts: int) -> None:
         self._context.window = window
         self._trigger.clear(window, self._context)
-        self._check(**left)
+        self._check(**counts)
 
     def timer(
         self,
@@ -85,13 +85,13 @@ class TriggerHarness:
         /,
         *,
         gives: TriggerResult = TriggerResult.CONTINUE,
-        **left: int,
+        **counts: int,
     ) -> None:
         """Ask as if a timer of somebody else's were due, such as the operator's cleanup timer."""
         self._context.window = window
         ask = self._trigger.on_event_time if domain == "event" else self._trigger.on_processing_time
         assert ask(time, window, self._context) is gives
-        self._check(**left)
+        self._check(**counts)
 
     def timers(self, domain: str) -> set[tuple[int, Any]]:
         """(timestamp, window) of every timer."""
@@ -117,4 +117,4 @@ class TriggerHarness:
         assert answers == list(gives)
 
     def _check(self, event: int = 0, processing: int = 0, **state: int) -> None:
-        assert held(self) == expected_held(event, processing, state)
+        assert state_and_timers(self) == expected_state_and_timers(event, processing, state)

@@ -119,9 +119,9 @@ def test_every_public_declaration_is_tested_as_a_value() -> None:
     ],
 )
 def test_what_cannot_work_is_refused_with_class_value_and_rule(make: Any, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message) as refused:
+    with pytest.raises(ConfigurationError, match=message) as refusal:
         make()
-    assert refused.value.fault == "user"
+    assert refusal.value.fault == "user"
 
 
 def test_ten_million_windows_are_allowed_by_event_time_and_more_by_processing_time() -> None:
@@ -249,8 +249,8 @@ def test_trigger_results_are_two_flags() -> None:
     ]
     for first in results:
         for second in results:
-            merged = first.merge(second)
-            assert (merged.is_fire, merged.is_purge) == (
+            merged_result = first.merge(second)
+            assert (merged_result.is_fire, merged_result.is_purge) == (
                 first.is_fire or second.is_fire,
                 first.is_purge or second.is_purge,
             )
@@ -261,7 +261,7 @@ def values(*pairs: tuple[int, int | None]) -> list[TimestampedValue]:
 
 
 @pytest.mark.parametrize(
-    ("evictor", "elements", "left"),
+    ("evictor", "elements", "remaining_values"),
     [
         (windowing.CountEvictor.of(2), values((1, 0), (2, 0), (3, 0)), [2, 3]),
         (windowing.CountEvictor.of(3), values((1, 0), (2, 0), (3, 0)), [1, 2, 3]),
@@ -276,10 +276,12 @@ def values(*pairs: tuple[int, int | None]) -> list[TimestampedValue]:
         ),
     ],
 )
-def test_evictors_keep(evictor: windowing.Evictor, elements: list[TimestampedValue], left: list[int]) -> None:
+def test_evictors_keep(
+    evictor: windowing.Evictor, elements: list[TimestampedValue], remaining_values: list[int]
+) -> None:
     evictor.evict_after(elements, len(elements), None, None)  # type: ignore[arg-type]
     evictor.evict_before(elements, len(elements), None, None)  # type: ignore[arg-type]
-    assert [element.value for element in elements] == left
+    assert [element.value for element in elements] == remaining_values
 
 
 def test_an_evictor_for_after_leaves_before_alone() -> None:

@@ -121,9 +121,9 @@ def test_ranges_divide_all_key_groups_and_agree_with_the_owner(
 ) -> None:
     parallelism = data.draw(st.integers(1, max_parallelism))
     ranges = KeyGroupRange.ranges(parallelism, max_parallelism)
-    assert [group for owned in ranges for group in owned] == list(range(max_parallelism))
-    for index, owned in enumerate(ranges):
-        assert {operator_index(group, parallelism, max_parallelism) for group in owned} == {index}
+    assert [group for key_range in ranges for group in key_range] == list(range(max_parallelism))
+    for index, key_range in enumerate(ranges):
+        assert {operator_index(group, parallelism, max_parallelism) for group in key_range} == {index}
 
 
 @pytest.mark.parametrize(

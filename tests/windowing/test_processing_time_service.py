@@ -78,11 +78,11 @@ def test_a_replay_timer_for_the_past_is_due_one_millisecond_after_its_registrati
 def test_a_replay_callback_that_registers_for_the_past_lets_the_clock_go_on() -> None:
     clock, moments = ReplayProcessingTimeService(0), []
 
-    def again(time: int) -> None:
+    def register_again(time: int) -> None:
         moments.append(clock.current_processing_time)
-        clock.register_timer(0, again)
+        clock.register_timer(0, register_again)
 
-    clock.register_timer(0, again)
+    clock.register_timer(0, register_again)
     clock.advance_to(4)
     assert moments == [1, 2, 3, 4]
 
@@ -97,11 +97,11 @@ def test_a_replay_timer_at_long_max_is_never_due() -> None:
 def test_a_callback_may_register_again_on_the_way() -> None:
     clock, moments = ReplayProcessingTimeService(0), []
 
-    def again(time: int) -> None:
+    def register_again(time: int) -> None:
         moments.append(clock.current_processing_time)
-        clock.register_timer(clock.current_processing_time + 9, again)
+        clock.register_timer(clock.current_processing_time + 9, register_again)
 
-    clock.register_timer(9, again)
+    clock.register_timer(9, register_again)
     clock.advance_to(35)
     assert moments == [10, 20, 30]
 
@@ -165,9 +165,9 @@ def test_what_a_callback_raises_goes_to_who_moved_the_clock_and_the_next_move_go
 def test_a_stopped_clock_says_whose_fault_a_registration_is_and_what_flink_throws() -> None:
     clock = ReplayProcessingTimeService(0)
     clock.shutdown()
-    with pytest.raises(ClockStoppedError) as raised:
+    with pytest.raises(ClockStoppedError) as refusal:
         clock.register_timer(7, lambda time: None)
-    assert (raised.value.fault, raised.value.flink, raised.value.retryable) == (
+    assert (refusal.value.fault, refusal.value.flink, refusal.value.retryable) == (
         "bug",
         "IllegalStateException",
         False,

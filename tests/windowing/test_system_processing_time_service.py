@@ -71,25 +71,25 @@ def test_the_wall_clock_wakes_once_for_a_request_and_at_the_last_one_alone() -> 
 
 
 def test_a_timer_too_far_for_any_wait_does_not_stop_the_clock() -> None:
-    called = threading.Event()
+    was_called = threading.Event()
     with SystemProcessingTimeService(lambda mail: mail(), refuse) as service:
         service.register_timer(LONG_MAX, lambda _: None)
-        assert not called.wait(0.01)
-        service.register_timer(service.current_processing_time, lambda _: called.set())
-        assert called.wait(SOON_S)
+        assert not was_called.wait(0.01)
+        service.register_timer(service.current_processing_time, lambda _: was_called.set())
+        assert was_called.wait(SOON_S)
         assert service.pending() == 1
 
 
 def test_a_callback_in_the_clocks_own_thread_may_shut_it_down() -> None:
-    before, done = set(threading.enumerate()), threading.Event()
+    before, is_released = set(threading.enumerate()), threading.Event()
     service = SystemProcessingTimeService(lambda mail: mail(), refuse)
 
     def callback(timestamp: int) -> None:
         service.shutdown()
-        done.set()
+        is_released.set()
 
     service.schedule_at_fixed_rate(callback, 0, 1)
-    assert done.wait(SOON_S)
+    assert is_released.wait(SOON_S)
     service.shutdown()
     assert threads_since(before) == 0
 

@@ -28,12 +28,12 @@ def resolve(dotted):
     """The module or attribute of a dotted name."""
     for cut in range(len(parts := dotted.split(".")), 0, -1):
         try:
-            found = importlib.import_module(".".join(parts[:cut]))
+            value = importlib.import_module(".".join(parts[:cut]))
         except ModuleNotFoundError:
             continue
         for attribute in parts[cut:]:
-            found = getattr(found, attribute)
-        return found
+            value = getattr(value, attribute)
+        return value
     raise ModuleNotFoundError(dotted)
 
 

@@ -64,27 +64,27 @@ def test_a_hash_recorded_before_the_front_door_is_recognised(tmp_path: Path, tex
 
 def test_a_lineage_goes_on_under_the_hash_that_it_has(tmp_path: Path) -> None:
     code = code_of(tmp_path, mine=FRONT_DOOR)
-    recorded = recorded_before("1", mine=FORMER)
-    assert code.hash_after(recorded) == recorded
+    recorded_hash = recorded_before("1", mine=FORMER)
+    assert code.hash_after(recorded_hash) == recorded_hash
     assert code.hash_after(code.hash) == code.hash_after(None) == code.hash
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changed_text",
     [FORMER.replace("hours=1", "hours=2"), FORMER + "# a remark\n", FORMER.replace("max_", "mean")],
     ids=["a duration", "a remark", "an aggregate"],
 )
 @pytest.mark.parametrize("text", [PREFIXED, FRONT_DOOR], ids=["prefixed", "front door"])
-def test_a_hash_of_other_code_is_not(tmp_path: Path, text: str, changed: str) -> None:
+def test_a_hash_of_other_code_is_not(tmp_path: Path, text: str, changed_text: str) -> None:
     code = code_of(tmp_path, mine=text)
-    recorded = recorded_before("1", mine=changed)
-    assert not code.recognises(recorded)
-    assert code.hash_after(recorded) == code.hash != recorded
+    recorded_hash = recorded_before("1", mine=changed_text)
+    assert not code.recognises(recorded_hash)
+    assert code.hash_after(recorded_hash) == code.hash != recorded_hash
 
 
 def test_a_hash_of_another_version_is_not(tmp_path: Path) -> None:
-    recorded = recorded_before("1", mine=FORMER)
-    assert not code_of(tmp_path, version="2", mine=FRONT_DOOR).recognises(recorded)
+    recorded_hash = recorded_before("1", mine=FORMER)
+    assert not code_of(tmp_path, version="2", mine=FRONT_DOOR).recognises(recorded_hash)
 
 
 def test_files_beside_it_count_in_both(tmp_path: Path) -> None:
@@ -204,5 +204,5 @@ def test_a_users_own_package_of_that_name_is_imported(tmp_path: Path) -> None:
         "from slackwater.jobs.pipelines.registry import load\n"
         f"print('mine' in load({str(tmp_path / 'mine.py')!r}))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout == "True\n", done.stderr
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert process.stdout == "True\n", process.stderr

@@ -162,7 +162,7 @@ def test_every_declaration_changes_the_hash_and_no_two_changes_are_alike() -> No
     hashes = [config_hash(declared())]
     for name, values in CHANGES.items():
         hashes += [config_hash(declared(**{**NEEDS.get(name, {}), name: value})) for value in values]
-    hashes += [config_hash(declared(**needed)) for needed in NEEDS.values()]
+    hashes += [config_hash(declared(**declarations)) for declarations in NEEDS.values()]
     assert len(set(hashes)) == len(hashes)
 
 
@@ -216,7 +216,7 @@ mine = Pipeline(
 
 
 def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_path: Path) -> None:
-    found = []
+    hashes = []
     for number in range(2):
         path = tmp_path / str(number) / "pipelines.py"
         path.parent.mkdir()
@@ -226,7 +226,7 @@ def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_pa
             f"print(config_hash(load({str(path)!r})['mine']))"
         )
         environment = {**os.environ, "PYTHONHASHSEED": str(number), "TZ": ["UTC", "Asia/Tokyo"][number]}
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", probe],
             capture_output=True,
             text=True,
@@ -234,8 +234,8 @@ def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_pa
             env=environment,
             cwd=ROOT,
         )
-        found.append(done.stdout.strip())
-    assert len(found[0]) == 64 and found[0] == found[1]
+        hashes.append(process.stdout.strip())
+    assert len(hashes[0]) == 64 and hashes[0] == hashes[1]
 
 
 def test_the_examples_declarations_are_plain() -> None:

@@ -31,7 +31,7 @@ SOURCE = DeltaSource("sources/flights", event_time="event_time", arrival_time="a
 
 
 def declare(**changes: Any) -> Pipeline:
-    declared: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "name": "flights",
         "source": SOURCE,
         "watermarks": WatermarkStrategy.bounded_out_of_orderness(HOUR).with_interval(timedelta(minutes=5)),
@@ -40,14 +40,14 @@ def declare(**changes: Any) -> Pipeline:
         "select": {"flights": agg.count()},
         "start": "2013-01-01",
     }
-    return Pipeline(**{**declared, **changes})
+    return Pipeline(**{**arguments, **changes})
 
 
 class Listing(WindowFunction):
     """Refused or accepted for what it is; nothing here runs it."""
 
 
-OWN: dict[str, Any] = {"select": {}, "process": Listing(), "output": "n long"}
+OWN_FUNCTION: dict[str, Any] = {"select": {}, "process": Listing(), "output": "n long"}
 
 
 class Counting(KeyedProcessFunction):
@@ -62,23 +62,26 @@ def counting(states: Any) -> KeyedProcessFunction:
     return function
 
 
-KEYED: dict[str, Any] = {"select": {}, "window": None, "process": Counting(), "output": "n long"}
+KEYED_PROCESS: dict[str, Any] = {"select": {}, "window": None, "process": Counting(), "output": "n long"}
 
 
 class TestWhatIsAccepted:
     def test_a_process_function_instead_of_windows(self) -> None:
-        declared = declare(**KEYED, side_outputs={"odd": "n long"})
+        pipeline = declare(**KEYED_PROCESS, side_outputs={"odd": "n long"})
         assert (
-            declared.keyed_process is declared.process and declared.results == ("n",) and not declared.purges
+            pipeline.keyed_process is pipeline.process and pipeline.results == ("n",) and not pipeline.purges
         )
         assert declare().keyed_process is None
 
     def test_a_function_of_the_users_own_with_typed_columns(self) -> None:
-        declared = declare(
-            **{**OWN, "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>"}
+        pipeline = declare(
+            **{
+                **OWN_FUNCTION,
+                "output": "origin STRING, n long,\n price: decimal(10, 2), xs array<array<int>>",
+            }
         )
-        assert declared.results == ("n", "price", "xs")
-        assert declared.output_columns == (
+        assert pipeline.results == ("n", "price", "xs")
+        assert pipeline.output_columns == (
             ("origin", "string"),
             ("n", "long"),
             ("price", "decimal(10,2)"),
@@ -86,13 +89,13 @@ class TestWhatIsAccepted:
         )
 
     def test_side_outputs_have_columns_of_their_own(self) -> None:
-        declared = declare(**OWN, side_outputs={"odd": "origin string, n long", "even": "x date"})
-        assert declared.sides == {"odd": (("origin", "string"), ("n", "long")), "even": (("x", "date"),)}
+        pipeline = declare(**OWN_FUNCTION, side_outputs={"odd": "origin string, n long", "even": "x date"})
+        assert pipeline.sides == {"odd": (("origin", "string"), ("n", "long")), "even": (("x", "date"),)}
 
     @pytest.mark.parametrize("fold", [{"reduce": max}, {"aggregate": AggregateFunction()}])
     def test_a_fold_alone_or_with_a_function_of_its_value(self, fold: dict[str, Any]) -> None:
-        assert declare(**{**OWN, **fold, "process": None}).results == ("n",)
-        assert declare(**{**OWN, **fold}).results == ("n",)
+        assert declare(**{**OWN_FUNCTION, **fold, "process": None}).results == ("n",)
+        assert declare(**{**OWN_FUNCTION, **fold}).results == ("n",)
 
     def test_one_key_column_or_several(self) -> None:
         assert declare().keys == ("origin",)
@@ -110,13 +113,13 @@ class TestWhatIsAccepted:
         ],
     )
     def test_a_start_in_any_form_is_a_moment_of_utc(self, start: object) -> None:
-        declared = declare(start=start)
-        assert declared.start == datetime(2013, 1, 1, tzinfo=UTC)
-        assert declared.start_ms == 1_356_998_400_000
+        pipeline = declare(start=start)
+        assert pipeline.start == datetime(2013, 1, 1, tzinfo=UTC)
+        assert pipeline.start_ms == 1_356_998_400_000
 
     def test_durations_become_milliseconds(self) -> None:
-        declared = declare(allowed_lateness=4 * HOUR, max_ahead=timedelta(milliseconds=1))
-        assert (declared.allowed_lateness_ms, declared.max_ahead_ms) == (14_400_000, 1)
+        pipeline = declare(allowed_lateness=4 * HOUR, max_ahead=timedelta(milliseconds=1))
+        assert (pipeline.allowed_lateness_ms, pipeline.max_ahead_ms) == (14_400_000, 1)
 
     def test_the_assigners_trigger_is_in_force_unless_the_pipeline_names_one(self) -> None:
         assert declare().effective_trigger == EventTimeTrigger()
@@ -130,21 +133,21 @@ class TestWhatIsAccepted:
         assert declare(trigger=trigger).purges is purges
 
     def test_declarations_can_be_pickled_and_compared(self) -> None:
-        declared = declare(
+        pipeline = declare(
             expect=[expect.between("flights", min=1)], trigger=PurgingTrigger.of(CountTrigger.of(3))
         )
-        copy = pickle.loads(pickle.dumps(declared))
-        assert copy == declared and copy.keys == declared.keys
+        copy = pickle.loads(pickle.dumps(pipeline))
+        assert copy == pipeline and copy.keys == pipeline.keys
         assert declare(select={"flights": agg.count("tailnum")}) != declare()
 
     def test_what_was_declared_is_not_changed_from_outside(self) -> None:
         select = {"flights": agg.count()}
-        declared = declare(select=select)
+        pipeline = declare(select=select)
         select["more"] = agg.count()
-        assert list(declared.select) == ["flights"]
+        assert list(pipeline.select) == ["flights"]
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ({"name": "Flights"}, r"Pipeline 'Flights': a name is \[a-z\]"),
     ({"name": "sources"}, "and not 'sources'"),
     ({"name": ""}, "a name is"),
@@ -179,9 +182,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "process is .*; it is a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction",
     ),
     ({"window": None}, "window is missing; give an assigner, or a KeyedProcessFunction as process"),
-    ({**OWN, "window": None}, "window is missing"),
+    ({**OWN_FUNCTION, "window": None}, "window is missing"),
     *(
-        ({**KEYED, **changes}, rule)
+        ({**KEYED_PROCESS, **changes}, rule)
         for changes, rule in [
             ({"window": GlobalWindows.create()}, "a KeyedProcessFunction has no windows; leave out window"),
             (
@@ -220,7 +223,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"select": {}, "process": Listing()}, "give both or none"),
     *(
-        ({**OWN, **changes}, rule)
+        ({**OWN_FUNCTION, **changes}, rule)
         for changes, rule in [
             ({"output": " "}, "output is ' '; give names and types as text, e.g. 'origin string, n long'"),
             ({"output": "n long, m"}, "output has 'm', which is no column; write its name and its type"),
@@ -290,13 +293,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "rule"), REFUSED, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("changes", "rule"), REFUSED_DECLARATIONS, ids=lambda value: str(value)[:40])
 def test_a_pipeline_that_cannot_be_run_is_refused(changes: dict[str, Any], rule: str) -> None:
-    with pytest.raises(PipelineError, match=rule) as refused:
+    with pytest.raises(PipelineError, match=rule) as refusal:
         declare(**changes)
-    assert refused.value.exit_code == 2
-    assert refused.value.subject == f"Pipeline {changes.get('name', 'flights')!r}"
-    assert str(refused.value) == f"{refused.value.subject}: {refused.value.rule}"
+    assert refusal.value.exit_code == 2
+    assert refusal.value.subject == f"Pipeline {changes.get('name', 'flights')!r}"
+    assert str(refusal.value) == f"{refusal.value.subject}: {refusal.value.rule}"
 
 
 def test_a_declaration_is_keyword_only() -> None:
@@ -341,8 +344,8 @@ class TestSources:
 
 class TestAggregates:
     def test_each_has_its_kind_and_column(self) -> None:
-        made = [agg.count(), agg.count("x"), agg.sum("x"), agg.mean("x"), agg.min("x"), agg.max("x")]
-        assert [(item.kind, item.column) for item in made] == [
+        aggregates = [agg.count(), agg.count("x"), agg.sum("x"), agg.mean("x"), agg.min("x"), agg.max("x")]
+        assert [(item.kind, item.column) for item in aggregates] == [
             ("count", None), ("count", "x"), ("sum", "x"), ("mean", "x"), ("min", "x"), ("max", "x"),
         ]  # fmt: skip
 

@@ -53,16 +53,16 @@ def user_file(folder: Path, name: str = "mine", more: str = "", file: str = "pip
 
 
 def test_our_examples_are_always_there() -> None:
-    found = load()
-    assert list(found) == OURS and len(found) == len(OURS)
-    assert found["departures"].name == "departures"
-    assert [path.name for path in found.sources("departures")] == ["departures.py"]
+    registry = load()
+    assert list(registry) == OURS and len(registry) == len(OURS)
+    assert registry["departures"].name == "departures"
+    assert [path.name for path in registry.sources("departures")] == ["departures.py"]
 
 
 def test_a_users_file_adds_its_pipelines(tmp_path: Path) -> None:
-    found = load(str(user_file(tmp_path)))
-    assert list(found) == sorted([*OURS, "mine"])
-    assert "mine" in found and "other" not in found
+    registry = load(str(user_file(tmp_path)))
+    assert list(registry) == sorted([*OURS, "mine"])
+    assert "mine" in registry and "other" not in registry
 
 
 def test_the_variable_names_a_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +91,8 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
 def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
     path = user_file(tmp_path, more="from published_hours import HOURS")
     (tmp_path / "published_hours.py").write_text("HOURS = 3")
-    found = load(str(path))
-    assert [item.name for item in found.sources("mine")] == ["pipelines.py", "published_hours.py"]
+    registry = load(str(path))
+    assert [item.name for item in registry.sources("mine")] == ["pipelines.py", "published_hours.py"]
 
 
 def test_a_users_own_jobs_or_windowing_beside_it_does_not_take_the_place_of_ours(tmp_path: Path) -> None:
@@ -101,23 +101,28 @@ def test_a_users_own_jobs_or_windowing_beside_it_does_not_take_the_place_of_ours
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')")
     probe = f"from slackwater.jobs.pipelines import registry; print(*registry.load({str(path)!r}))"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd="/")
-    assert (done.returncode, done.stdout) == (0, " ".join(sorted([*OURS, "mine"])) + "\n"), done.stderr
+    process = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=False, cwd="/"
+    )
+    assert (process.returncode, process.stdout) == (0, " ".join(sorted([*OURS, "mine"])) + "\n"), (
+        process.stderr
+    )
 
 
 class TestWhatExecutorsLack:
     """Probed in a process of its own, where nothing else has been loaded."""
 
-    def probe(self, wanted: object, cwd: Path) -> tuple[list[str], list[str]]:
+    def probe(self, file_or_module: object, cwd: Path) -> tuple[list[str], list[str]]:
         program = (
-            f"import json; from slackwater.jobs.pipelines import registry as r; r.load({str(wanted)!r}); "
+            "import json; from slackwater.jobs.pipelines import registry as r; "
+            f"r.load({str(file_or_module)!r}); "
             "print(json.dumps([[m.__name__[-9:] for m in r.loaded_by_value()], sorted(r.loaded_files())]))"
         )
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=cwd
         )
-        assert done.returncode == 0, done.stderr
-        by_value, files = json.loads(done.stdout)
+        assert process.returncode == 0, process.stderr
+        by_value, files = json.loads(process.stdout)
         return by_value, files
 
     def test_a_file_goes_by_value_and_what_lies_beside_it_in_an_archive(self, tmp_path: Path) -> None:
@@ -161,10 +166,10 @@ class TestWhatExecutorsLack:
             "from slackwater.jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), "
             "r.loaded_files())"
         )
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
         )
-        assert done.stdout == "[] {}\n", done.stderr
+        assert process.stdout == "[] {}\n", process.stderr
 
 
 class TestErrors:
@@ -179,7 +184,7 @@ class TestErrors:
             registry.Registry()["x"]
 
     @pytest.mark.parametrize(
-        ("wanted", "told"),
+        ("file_or_module", "message"),
         [
             (
                 "missing.py",
@@ -190,11 +195,11 @@ class TestErrors:
         ],
     )
     def test_a_file_that_is_not_there(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, told: str
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_or_module: str, message: str
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(PipelinesFileError, match=told) as error:
-            load(wanted)
+        with pytest.raises(PipelinesFileError, match=message) as error:
+            load(file_or_module)
         assert error.value.exit_code == 2
 
     def test_a_file_that_is_not_python(self, tmp_path: Path) -> None:
@@ -203,7 +208,7 @@ class TestErrors:
             load(str(tmp_path / "pipelines.yaml"))
 
     @pytest.mark.parametrize(
-        ("text", "told"),
+        ("text", "message"),
         [
             ("1 / 0", "ZeroDivisionError while loading: division by zero"),
             (
@@ -224,14 +229,14 @@ class TestErrors:
         ],
     )
     def test_a_file_that_does_not_load_or_declares_nothing(
-        self, tmp_path: Path, text: str, told: str
+        self, tmp_path: Path, text: str, message: str
     ) -> None:
         path = tmp_path / "pipelines.py"
         path.write_text(text)
         before = set(sys.modules)
-        with pytest.raises(PipelinesFileError, match=f"{re.escape(str(path))}: {told}"):
+        with pytest.raises(PipelinesFileError, match=f"{re.escape(str(path))}: {message}"):
             load(str(path))
-        if "while loading" in told:
+        if "while loading" in message:
             assert not any(name.startswith("slackwater_pipelines_") for name in set(sys.modules) - before)
 
     def test_a_declaration_that_is_refused_keeps_its_own_message(self, tmp_path: Path) -> None:
@@ -259,16 +264,16 @@ class TestTheCodeHash:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = user_file(tmp_path)
-        seen = {self.hash_of(path)}
+        hashes = {self.hash_of(path)}
         path.write_text(path.read_text() + "\n# a remark\n")
-        seen.add(self.hash_of(path))
+        hashes.add(self.hash_of(path))
         (tmp_path / "beside.py").write_text("X = 1")
-        seen.add(self.hash_of(path))
+        hashes.add(self.hash_of(path))
         (tmp_path / "beside.py").rename(tmp_path / "renamed.py")
-        seen.add(self.hash_of(path))
+        hashes.add(self.hash_of(path))
         monkeypatch.setattr(registry, "product_version", lambda: "99")
-        seen.add(self.hash_of(path))
-        assert len(seen) == 5
+        hashes.add(self.hash_of(path))
+        assert len(hashes) == 5
 
     def test_of_an_example_it_does_not_depend_on_its_neighbours(self) -> None:
         assert load().code("departures") == load().code("departures")
@@ -286,11 +291,11 @@ def test_reading_a_users_file_imports_neither_spark_nor_delta_nor_arrow(tmp_path
         f"import sys; from slackwater.jobs.pipelines.registry import load; load({str(path)!r}); "
         f"print({heavy} & {{name for name in sys.modules}})"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", probe],
         capture_output=True,
         text=True,
         check=True,
         env={"PATH": os.environ["PATH"]},
     )
-    assert done.stdout == "set()\n"
+    assert process.stdout == "set()\n"

@@ -73,8 +73,8 @@ class FlinkSource:
 def flink(
     elements: Sequence[Element], strategy: WatermarkStrategy, to_ms: int, splits: Sequence[int] | None = None
 ) -> list[tuple[int, int]]:
-    known = sorted({element.partition for element in elements}) if splits is None else splits
-    return FlinkSource(strategy, known).run(elements, to_ms)
+    partitions = sorted({element.partition for element in elements}) if splits is None else splits
+    return FlinkSource(strategy, partitions).run(elements, to_ms)
 
 
 def timeline_and_progress(

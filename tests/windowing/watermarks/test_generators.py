@@ -73,18 +73,18 @@ def test_no_watermarks_generator_says_nothing() -> None:
 def test_idleness_is_said_once_a_phase_and_needs_strictly_more_than_the_timeout() -> None:
     output, clock = Recorder(), Clock(1000)
     generator = WatermarksWithIdleness(NoWatermarksGenerator(), 100, clock)
-    said = []
+    statuses = []
     for now in (1000, 1100, 1101, 1500):  # the stopwatch starts at 1000
         clock.now = now
         generator.on_periodic_emit(output)
-        said.append(output.take())
-    assert said == [[], [], [("status", "idle")], []]
+        statuses.append(output.take())
+    assert statuses == [[], [], [("status", "idle")], []]
     generator.on_event(None, 1, output)
     for now in (1501, 1502, 1602, 1603):  # news at 1501, the stopwatch starts at 1502
         clock.now = now
         generator.on_periodic_emit(output)
-        said.append(output.take())
-    assert said[4:] == [[], [], [], [("status", "idle")]]
+        statuses.append(output.take())
+    assert statuses[4:] == [[], [], [], [("status", "idle")]]
 
 
 def test_a_stopwatch_started_at_time_zero_counts_as_not_started() -> None:

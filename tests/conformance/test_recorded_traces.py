@@ -167,7 +167,7 @@ def test_another_class_of_error_is_a_difference() -> None:
         ({"config": {"assigner": {"type": "tumbling"}}}, "lacks the field 'size'"),
     ],
 )
-def test_what_cannot_be_played_says_why_and_does_not_pass(
+def test_a_case_that_cannot_be_played_says_why_and_does_not_pass(
     change: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     case = edge_case(0)

@@ -55,7 +55,7 @@ def test_the_players_notice_a_trace_that_says_something_else() -> None:
     assert play(case) != case["expected"]
 
 
-def test_what_the_families_do_not_have_is_refused() -> None:
+def test_configs_and_steps_that_the_families_do_not_have_are_refused() -> None:
     config = cases_of("watermark_generator")[0]["config"]
     with pytest.raises(TraceError, match="no step 'restart'"):
         WatermarkGeneratorPlayer(config).play({"restart": {}})

@@ -63,9 +63,9 @@ class Leak:
         why: the rule in Flink that lets it stay.
         until: when it goes.
         source: Flink's file and method.
-        explains: (declarations, what is left over) → whether this leak is the reason. None for leaks of windows that
-            are never over, and of state that is not the operator's to remove: nothing of those is left by a
-            window that is.
+        explains: (declarations, what is left over) → whether this leak is the reason. None for leaks of
+            windows that are never over, and of state that the operator does not remove: a window that is over
+            leaves none of those.
     """
 
     what: str

@@ -226,7 +226,7 @@ def test_folds_are_made_anew_over_the_survivors_at_each_firing(start: Start) -> 
         windows.element(4, 1, out=[Row(6, W(0, 20), 19, "a")], contents=1, event=1)
 
 
-def test_what_was_evicted_stays_away_from_a_late_refire(start: Start) -> None:
+def test_an_evicted_element_stays_away_from_a_late_refire(start: Start) -> None:
     windows = start(TumblingEventTimeWindows(size_ms=10), evictor=CountEvictor.of(1), lateness=20)
     windows.element(1, 3, contents=1, event=2)
     windows.element(2, 4, contents=1, event=2)

@@ -265,6 +265,6 @@ def test_keys_that_are_not_the_operators_own_are_refused(run: Run) -> None:
         numbers.operator.process_element("a", 1, 1)
 
 
-def test_something_else_than_a_keyed_process_function_is_refused() -> None:
+def test_a_function_of_another_kind_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="runs a KeyedProcessFunction, got <class 'object'>"):
         KeyedProcessOperator(object, STRING, RecordingOutput(), HarnessProcessingTimeService())  # type: ignore[arg-type]

@@ -202,7 +202,7 @@ class Keeping(ProcessWindowFunction):
         return [1]
 
 
-def test_what_a_function_keeps_and_does_not_remove_stays(start: Start) -> None:
+def test_state_that_a_function_keeps_and_does_not_remove_stays(start: Start) -> None:
     windows = start(TumblingEventTimeWindows(size_ms=10), function=Keeping())
     windows.element(1, 1, contents=1, event=1)
     windows.operator.process_watermark(LONG_MAX)

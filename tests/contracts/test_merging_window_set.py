@@ -154,7 +154,7 @@ def test_a_retired_window_is_forgotten_and_an_unknown_one_refused() -> None:
         sessions.windows.retire_window(W(0, 10))
 
 
-def test_what_is_persisted_stands_in_hash_order() -> None:
+def test_persisted_pairs_stand_in_hash_order() -> None:
     sessions = Sessions()
     for window in (W(0, 10), W(20, 30), W(40, 50)):  # buckets 11, 0 and 0 of a table of 16
         sessions.add(window)

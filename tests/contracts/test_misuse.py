@@ -1,5 +1,5 @@
-"""What cannot work is refused when it is declared: with the class, the value and the rule, and the exception
-that Flink throws.
+"""Declarations that cannot work are refused at once. The error names the class, the value, the rule, and the
+exception that Flink throws.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ OTHERS = [
     [*ALIGNED_ASSIGNERS, *SLIDES, *GAPS, *INTERVALS, *NOT_DURATIONS, *NOT_MERGING, *OTHERS],
     ids=lambda misuse: misuse.what,
 )
-def test_it_is_refused_with_class_value_and_rule(misuse: Misuse) -> None:
+def test_a_misuse_is_refused_with_class_value_and_rule(misuse: Misuse) -> None:
     with pytest.raises(misuse.error) as refusal:
         misuse.declare()
     assert type(refusal.value) is misuse.error
@@ -339,7 +339,7 @@ ALLOWED_DECLARATIONS: list[Callable[[], Any]] = [
 
 
 @pytest.mark.parametrize("declare", ALLOWED_DECLARATIONS)
-def test_what_flink_allows_at_its_edges_is_allowed(declare: Callable[[], Any]) -> None:
+def test_declarations_at_the_edge_of_what_flink_allows_are_allowed(declare: Callable[[], Any]) -> None:
     assert declare() is not None
 
 

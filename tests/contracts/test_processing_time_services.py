@@ -163,7 +163,7 @@ def test_cancelled_timers_do_not_pile_up(clock: Clock) -> None:
     assert sum(isinstance(thing, ScheduledTimer) for thing in gc.get_objects()) - before < 200
 
 
-def test_what_is_left_among_many_cancelled_timers_keeps_its_order(clock: Clock) -> None:
+def test_the_timers_among_many_cancelled_ones_keep_their_order(clock: Clock) -> None:
     calls: list[int] = []
     times = [37 * number % 1_009 for number in range(1_000)]
     kept = []

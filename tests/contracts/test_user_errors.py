@@ -1,5 +1,5 @@
-"""A user's function that raises: where it happened is said, and either the element has never been or the
-operator is of no more use.
+"""A user's function that raises: the error says where it happened, and either all that the element had
+changed is undone, or the operator cannot be used any more.
 """
 
 from __future__ import annotations

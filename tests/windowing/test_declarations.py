@@ -118,7 +118,7 @@ def test_every_public_declaration_is_tested_as_a_value() -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_refused_with_class_value_and_rule(make: Any, message: str) -> None:
+def test_a_declaration_that_cannot_work_is_refused_with_class_value_and_rule(make: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as refusal:
         make()
     assert refusal.value.fault == "user"
@@ -144,7 +144,7 @@ def test_sessions_refuse_a_trigger_that_cannot_merge(trigger: windowing.Trigger)
         builder.trigger(trigger)
 
 
-def test_what_lives_inside_state_cannot_be_rich() -> None:
+def test_functions_inside_state_cannot_be_rich() -> None:
     class Rich(windowing.ReduceFunction, windowing.ProcessWindowFunction):
         pass
 
@@ -211,7 +211,7 @@ def test_a_dynamic_gap_is_a_timedelta_above_zero() -> None:
         assigner.assign_windows(1000, 0, Clock())
 
 
-def test_what_a_planner_asks_of_assigners_and_triggers() -> None:
+def test_assigners_and_triggers_answer_what_a_planner_asks() -> None:
     sliding = windowing.SlidingEventTimeWindows(size_ms=30, slide_ms=20)
     assert (sliding.is_event_time, sliding.size_ms, sliding.slide_ms, sliding.offset_ms) == (True, 30, 20, 0)
     assert windowing.TumblingEventTimeWindows(size_ms=30).slide_ms == 30

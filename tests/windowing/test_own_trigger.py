@@ -72,7 +72,7 @@ TUMBLING = TumblingEventTimeWindows.of(timedelta(milliseconds=100))
 SESSIONS = EventTimeSessionWindows.with_gap(timedelta(milliseconds=10))
 
 
-def test_it_fires_when_its_state_says_so_and_leaves_nothing_behind() -> None:
+def test_a_users_trigger_fires_when_its_state_says_so_and_leaves_nothing_behind() -> None:
     harness = OperatorHarness(operator(TUMBLING))
     for value, timestamp in [(4, 1), (6, 2), (3, 3)]:
         harness.process_element("a", value, timestamp)
@@ -93,7 +93,7 @@ def test_merging_sessions_adds_its_states_up() -> None:
 
 
 @pytest.mark.parametrize("assigner", [TUMBLING, SESSIONS], ids=["tumbling", "sessions"])
-def test_it_goes_on_where_the_run_before_has_parked_it(assigner: Any) -> None:
+def test_a_users_trigger_goes_on_where_the_run_before_parked_it(assigner: Any) -> None:
     runs = RunSequence(operator(assigner))
     with runs.run() as run:
         run.process_element("a", 6, 1)
@@ -102,7 +102,7 @@ def test_it_goes_on_where_the_run_before_has_parked_it(assigner: Any) -> None:
         assert [value for _, _, value in run.panes] == [10]
 
 
-def test_it_has_the_cautious_answers() -> None:
+def test_a_users_trigger_has_promised_nothing() -> None:
     trigger = BudgetTrigger(10)
     assert trigger.looks_at_elements and trigger.fires_on_timers
     assert not trigger.fires_at_last_instant and not trigger.arms_once

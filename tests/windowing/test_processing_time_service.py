@@ -145,7 +145,7 @@ def test_cancelled_timers_are_not_called_and_none_after_quiescing(
 
 
 @pytest.mark.parametrize("clock", [HarnessProcessingTimeService(), ReplayProcessingTimeService(0)])
-def test_what_a_callback_raises_goes_to_who_moved_the_clock_and_the_next_move_goes_on(
+def test_an_error_of_a_callback_reaches_the_mover_of_the_clock_and_the_next_move_goes_on(
     clock: HarnessProcessingTimeService | ReplayProcessingTimeService,
 ) -> None:
     calls: list[int] = []

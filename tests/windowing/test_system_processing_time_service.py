@@ -190,7 +190,7 @@ def test_the_mails_of_a_periodic_task_do_not_pile_up_before_a_busy_operator() ->
 
 
 @pytest.mark.parametrize("schedule", ["schedule_at_fixed_rate", "schedule_with_fixed_delay"])
-def test_what_a_callback_raises_reaches_the_handler_and_a_periodic_task_goes_on(schedule: str) -> None:
+def test_an_error_of_a_callback_reaches_the_handler_and_a_periodic_task_goes_on(schedule: str) -> None:
     clock, calls = SystemClock(0), list[int]()
 
     def fails(timestamp: int) -> None:
@@ -216,7 +216,7 @@ def test_the_handler_may_shut_the_clock_down() -> None:
     assert source.is_closed
 
 
-def test_what_the_mailbox_raises_reaches_the_handler_and_the_clock_goes_on() -> None:
+def test_an_error_of_the_mailbox_reaches_the_handler_and_the_clock_goes_on() -> None:
     errors, source, mails = list[Exception](), ManualTimeSource(0), queue.Queue[Mail](maxsize=1)
     service = SystemProcessingTimeService(mails.put_nowait, errors.append, source)
     calls: list[str] = []

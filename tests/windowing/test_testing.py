@@ -163,7 +163,7 @@ def test_a_key_of_another_type_is_refused():
         OperatorHarness(tumbling().reduce(added)).process_element(7, 1, 1)
 
 
-def test_something_else_than_an_operator_is_refused():
+def test_a_subject_that_is_no_operator_is_refused():
     with pytest.raises(ConfigurationError, match="WindowOperatorConfig"):
         OperatorHarness(tumbling())  # the builder, before it was told what to compute
 

@@ -30,12 +30,12 @@ class OperatorHarness(ReadableOutput):
     """The subtasks of one operator, from their start (new or restored) to `close`.
 
     Args:
-        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess. runtime: what to run it on:
-        clock, key groups, order of timers, state back end. parallelism: number of subtasks; each owns a range
-        of key groups. restore: the snapshot of an earlier harness, whose parallelism may have been another.
+        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
+        runtime: what to run it on: clock, key groups, order of timers, state back end.
+        parallelism: number of subtasks; each owns a range of key groups.
+        restore: the snapshot of an earlier harness, whose parallelism may have been another.
         restores_watermark: whether the watermark is restored, too. Flink does not restore it: there, every
-        element
-            is on time until the next watermark.
+            element is on time until the next watermark.
         clock_ms: the clock's first reading; that of the snapshot unless given, and 0 without one.
 
     Raises:

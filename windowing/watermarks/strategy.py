@@ -36,10 +36,10 @@ class WatermarkStrategy:
     refuses is refused with a ConfigurationError.
 
     Attributes:
-        kind: which of the four. out_of_orderness_ms: the bound; 0 for all kinds but bounded_out_of_orderness.
+        kind: which of the four.
+        out_of_orderness_ms: the bound; 0 for all kinds but bounded_out_of_orderness.
         idle_timeout_ms: after so long without an element a source partition no longer holds the watermark
-        back;
-            None = it always does.
+            back; None = it always does.
         interval_ms: Flink's auto-watermark interval, the length of a tick; 0 = no periodic watermarks.
         watermark_of: for punctuated, the function (element, timestamp) -> watermark or None; else None.
     """

@@ -75,19 +75,19 @@ def test_a_lineage_goes_on_under_the_hash_that_it_has(tmp_path: Path) -> None:
     ids=["a duration", "a remark", "an aggregate"],
 )
 @pytest.mark.parametrize("text", [PREFIXED, FRONT_DOOR], ids=["prefixed", "front door"])
-def test_a_hash_of_other_code_is_not(tmp_path: Path, text: str, changed_text: str) -> None:
+def test_a_hash_of_other_code_is_not_recognised(tmp_path: Path, text: str, changed_text: str) -> None:
     code = code_of(tmp_path, mine=text)
     recorded_hash = recorded_before("1", mine=changed_text)
     assert not code.recognises(recorded_hash)
     assert code.hash_after(recorded_hash) == code.hash != recorded_hash
 
 
-def test_a_hash_of_another_version_is_not(tmp_path: Path) -> None:
+def test_a_hash_of_another_version_is_not_recognised(tmp_path: Path) -> None:
     recorded_hash = recorded_before("1", mine=FORMER)
     assert not code_of(tmp_path, version="2", mine=FRONT_DOOR).recognises(recorded_hash)
 
 
-def test_files_beside_it_count_in_both(tmp_path: Path) -> None:
+def test_files_beside_the_pipeline_count_in_former_hashes_too(tmp_path: Path) -> None:
     beside = "from windowing import Trigger\n\nclass Mine(Trigger): ...\n"
     code = code_of(tmp_path, mine=PREFIXED, beside=beside.replace("windowing", "slackwater.windowing"))
     assert code.recognises(recorded_before("1", mine=FORMER, beside=beside))
@@ -130,7 +130,7 @@ def test_where_a_name_of_ours_is_imported_from_does_not_count(tmp_path: Path, im
     ],
     ids=["a name less", "another name for it", "another module of others", "the code"],
 )
-def test_anything_else_counts(tmp_path: Path, text: str) -> None:
+def test_every_other_change_of_a_file_changes_its_hash(tmp_path: Path, text: str) -> None:
     plain = code_of(tmp_path / "a", mine="import os\nfrom slackwater import Pipeline, agg\nX = agg.count()\n")
     assert code_of(tmp_path / "b", mine=text).hash != plain.hash
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_no_python_of_this_version_counts_by_its_bytes(tmp_path: 
         ("from slackwater import agg\nfrom mine import jobs\nimport json\n", []),
     ],
 )
-def test_the_new_line_is_written_out(former: str, lines: list[str]) -> None:
+def test_former_import_lines_are_translated_to_the_front_door(former: str, lines: list[str]) -> None:
     assert front_door_lines(former) == lines
 
 
@@ -181,7 +181,7 @@ def test_a_file_with_former_imports_is_refused_with_the_line_to_write(tmp_path: 
     assert str(tmp_path / "mine.py") in str(refusal.value)
 
 
-def test_a_module_beside_it_is_named_where_it_has_the_former_import(tmp_path: Path) -> None:
+def test_the_refusal_names_a_module_beside_the_file_if_that_has_the_former_import(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import gaps_of_mine\n")
     (tmp_path / "gaps_of_mine.py").write_text("from windowing import Trigger\n")
     with pytest.raises(

@@ -177,11 +177,11 @@ def test_every_declaration_changes_the_hash_and_no_two_changes_are_alike() -> No
         {"window": TumblingEventTimeWindows.of(timedelta(minutes=60))},
     ],
 )
-def test_what_means_the_same_has_the_same_hash(alike: dict[str, Any]) -> None:
+def test_equal_declarations_have_equal_hashes(alike: dict[str, Any]) -> None:
     assert config_hash(declared(**alike)) == config_hash(declared())
 
 
-def test_it_is_sha256_over_canonical_json() -> None:
+def test_the_config_hash_is_sha256_over_canonical_json() -> None:
     text = json.dumps(declared().describe(), sort_keys=True, separators=(",", ":"))
     assert config_hash(declared()) == hashlib.sha256(text.encode()).hexdigest()
     assert declared().describe()["window"] == {
@@ -215,7 +215,9 @@ mine = Pipeline(
 """
 
 
-def test_it_is_the_same_in_every_process_and_wherever_the_users_file_lies(tmp_path: Path) -> None:
+def test_the_config_hash_depends_neither_on_the_process_nor_on_where_the_file_lies(
+    tmp_path: Path,
+) -> None:
     hashes = []
     for number in range(2):
         path = tmp_path / str(number) / "pipelines.py"
@@ -276,12 +278,12 @@ def function() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_plain_values(value: Any, shown: Any) -> None:
+def test_values_have_a_form_in_plain_json(value: Any, shown: Any) -> None:
     assert plain_value(value) == shown
     json.dumps(plain_value(value))
 
 
-def test_what_cannot_be_seen_into_is_refused() -> None:
+def test_a_value_whose_contents_cannot_be_read_is_refused() -> None:
     with pytest.raises(OpaqueValue, match="contents can't be told"):
         plain_value(1j)
     with pytest.raises(

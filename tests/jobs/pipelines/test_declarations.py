@@ -1,4 +1,7 @@
-"""What a user declares is checked when it is declared: each refusal names what was declared and the rule."""
+"""Declarations of pipelines are checked when they are made (`pipeline`, `declaration_checks`, `sources`,
+`aggregates`, `expectations`, `columns`, `process_functions`): each refusal names the declaration and the
+rule.
+"""
 
 import pickle
 import re
@@ -140,7 +143,7 @@ class TestWhatIsAccepted:
         assert copy == pipeline and copy.keys == pipeline.keys
         assert declare(select={"flights": agg.count("tailnum")}) != declare()
 
-    def test_what_was_declared_is_not_changed_from_outside(self) -> None:
+    def test_a_pipeline_does_not_change_with_the_values_that_it_was_made_from(self) -> None:
         select = {"flights": agg.count()}
         pipeline = declare(select=select)
         select["more"] = agg.count()
@@ -358,7 +361,7 @@ class TestAggregates:
             (lambda: agg.count(3), "aggregate count: the column is 3"),  # type: ignore[arg-type]
         ],
     )
-    def test_one_that_cannot_be_computed_is_refused(self, make: Callable[[], object], rule: str) -> None:
+    def test_an_aggregate_that_cannot_work_is_refused(self, make: Callable[[], object], rule: str) -> None:
         with pytest.raises(PipelineError, match=re.escape(rule)):
             make()
 
@@ -398,7 +401,7 @@ class TestExpectations:
             (lambda: expect.not_null("n", severity="error"), "severity is 'error'; it is 'reject' or 'warn'"),  # type: ignore[arg-type]
         ],
     )
-    def test_one_that_could_not_fail_or_not_pass_is_refused(
+    def test_an_expectation_that_could_not_fail_or_not_pass_is_refused(
         self, make: Callable[[], object], rule: str
     ) -> None:
         with pytest.raises(PipelineError, match=re.escape(rule)):

@@ -147,7 +147,7 @@ class TestWhatExecutorsLack:
             "mine_too/deeper/part.py",
         ]
 
-    def test_what_lies_beside_it_and_is_called_as_another_module_is_left_behind(self, tmp_path: Path) -> None:
+    def test_a_file_beside_it_with_the_name_of_another_module_is_left_behind(self, tmp_path: Path) -> None:
         path = user_file(tmp_path, more="from slackwater import windowing")
         for name in ("jobs.py", "pyarrow.py", "json.py", "windowing/__init__.py", "sound.py"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -161,7 +161,7 @@ class TestWhatExecutorsLack:
         (tmp_path / "outside.py").write_text("")
         assert self.probe("ours.listed", tmp_path) == ([], ["ours/__init__.py", "ours/listed.py"])
 
-    def test_of_the_examples_nothing_is_lacking(self, tmp_path: Path) -> None:
+    def test_executors_lack_nothing_of_the_examples(self, tmp_path: Path) -> None:
         program = (
             "from slackwater.jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), "
             "r.loaded_files())"
@@ -257,10 +257,10 @@ class TestTheCodeHash:
     def hash_of(self, path: Path) -> str:
         return load(str(path)).code("mine").hash
 
-    def test_it_is_the_same_wherever_the_files_lie(self, tmp_path: Path) -> None:
+    def test_the_code_hash_is_the_same_wherever_the_files_lie(self, tmp_path: Path) -> None:
         assert self.hash_of(user_file(tmp_path / "a")) == self.hash_of(user_file(tmp_path / "b"))
 
-    def test_it_changes_with_the_file_with_those_beside_it_and_with_our_version(
+    def test_the_code_hash_changes_with_the_file_with_those_beside_it_and_with_our_version(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = user_file(tmp_path)
@@ -275,7 +275,7 @@ class TestTheCodeHash:
         hashes.add(self.hash_of(path))
         assert len(hashes) == 5
 
-    def test_of_an_example_it_does_not_depend_on_its_neighbours(self) -> None:
+    def test_the_code_hash_of_an_example_does_not_depend_on_its_neighbours(self) -> None:
         assert load().code("departures") == load().code("departures")
         assert len(load().sources("departures")) == 1
 

@@ -144,7 +144,7 @@ def test_all_idle_jumps_to_the_maximum_in_flink_and_stays_here() -> None:
     assert flink(elements, strategy_of(0, 15), 100) == [(10, 99), (40, 499)]
 
 
-def test_not_yet_seen_holds_back_in_flink_only() -> None:
+def test_a_partition_not_yet_seen_holds_the_watermark_back_in_flink_only() -> None:
     elements = [Element(0, 1, 100), Element(0, 41, 300), Element(1, 61, 350)]
     assert ours(elements, strategy_of(0, None), 100) == [(10, 99), (50, 299)]
     assert flink(elements, strategy_of(0, None), 100, splits=[0, 1]) == [(70, 299)]

@@ -80,7 +80,7 @@ def test_flinks_defaults_hold_until_changed() -> None:
         ),
     ],
 )
-def test_what_flink_refuses_is_refused_with_class_value_and_rule(declare, message: str) -> None:
+def test_a_strategy_that_flink_refuses_is_refused_with_class_value_and_rule(declare, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as refusal:
         declare()
     assert "WatermarkStrategy" in str(refusal.value)

@@ -116,9 +116,9 @@ def run(work: Callable[[], Any]) -> int:
         click.echo("interrupted; nothing that was not committed counts", err=True)
         return 1
     except DamagedFile as error:
-        from slackwater.jobs.tables.inspection.damaged_tables import explained
+        from slackwater.jobs.tables.inspection.damaged_tables import explain_damage
 
-        click.echo(f"slackwater: {explained(error)}", err=True)
+        click.echo(f"slackwater: {explain_damage(error)}", err=True)
         return error.exit_code
     except SlackwaterError as error:
         click.echo(f"slackwater: {error}", err=True)

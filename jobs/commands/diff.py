@@ -19,9 +19,9 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
     For example a pipeline and the same one with its source in order of events: what differs is what delays
     have changed.
     """
-    from slackwater.jobs.tables.inspection.comparison import Comparison
+    from slackwater.jobs.tables.inspection.comparison import PublishedComparison
 
-    comparison = Comparison.of(left, right, warehouse)
+    comparison = PublishedComparison.of(left, right, warehouse)
     rows = comparison.differences()
     table_rows = [
         {

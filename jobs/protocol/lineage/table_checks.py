@@ -22,7 +22,7 @@ from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, 
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.errors import DamagedFile
-from slackwater.jobs.tables.inspection.damaged_tables import explained
+from slackwater.jobs.tables.inspection.damaged_tables import explain_damage
 from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import is_kept, snapshot_files, stored_hash, ways_on
@@ -114,7 +114,7 @@ class TableChecks:
         try:
             return check()
         except DamagedFile as error:
-            step = explained(error)
+            step = explain_damage(error)
         except SlackwaterError as error:
             step = error.message
         except pa.ArrowException as error:  # another writer has stored a column with another type

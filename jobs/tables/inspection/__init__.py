@@ -1,1 +1,3 @@
-"""What a user sees of tables: branches, snapshots and panes as of a run, compared, and what is damaged."""
+"""Answers users' questions about tables: branches, snapshots and panes as of a run, where two of them differ,
+and what to do about a damaged file.
+"""

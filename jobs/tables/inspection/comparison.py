@@ -1,10 +1,10 @@
-"""Where the published rows of two pipelines differ, by key and window: the same events in another order, or
-under other rules.
+"""Compares the published rows of two pipelines by key and window, for example of pipelines that read the same
+events in another order, or with other windows or triggers.
 
-Stored tables only; neither declaration is needed. Reads, and changes nothing.
+Reads the stored tables only, without the pipelines' declarations, and changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,18 @@ from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Warehouse
 
 _WINDOW = ("window_start", "window_end", "timestamp")
-_ROW = "__row"  # no column of a pipeline begins so
-_OURS = ("kind", "firing", "ordinal", "timestamp", "revision", "run_seq", "key_group", "window_date")
+_ROW = "__row"  # no column of a pipeline begins with two underscores
+# The columns of `published` that the engine adds.
+_ENGINE_COLUMNS = (
+    "kind",
+    "firing",
+    "ordinal",
+    "timestamp",
+    "revision",
+    "run_seq",
+    "key_group",
+    "window_date",
+)
 
 
 class NotComparable(UsageError):
@@ -24,42 +34,44 @@ class NotComparable(UsageError):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PublishedComparison:
     """The published rows of two pipelines.
 
     Attributes:
+        left_rows, right_rows: the published rows of each.
         keys: the key columns, which both have.
         results: the result columns that both have; others can't be compared.
     """
 
-    left: pa.Table
-    right: pa.Table
+    left_rows: pa.Table
+    right_rows: pa.Table
     keys: tuple[str, ...]
     results: tuple[str, ...]
 
     @classmethod
-    def of(cls, left: str, right: str, warehouse: str | None) -> "Comparison":
+    def of(cls, left_name: str, right_name: str, warehouse: str | None) -> "PublishedComparison":
         """The published rows of two pipelines in one warehouse.
 
         Raises:
             NoRuns: one of them has no tables.
             NotComparable: their keys differ, or they have no result column in common.
         """
-        where = Warehouse.at(warehouse)
-        tables = [where.stored_tables(name)["published"].read() for name in (left, right)]
-        keys, others = (_keys(table) for table in tables)
+        stored_tables = Warehouse.at(warehouse).stored_tables
+        tables = [stored_tables(name)["published"].read() for name in (left_name, right_name)]
+        keys, right_keys = (_keys(table) for table in tables)
         results = tuple(name for name in _results(tables[0]) if name in _results(tables[1]))
         kinds = [
             (name, [table.schema.field(name).type for table in tables])
             for name in (*keys, *results)
-            if keys == others
+            if keys == right_keys
         ]
         differing = [
             f"{name} ({first} and {second})" for name, (first, second) in kinds if not first.equals(second)
         ]
-        if keys != others or not results or differing:
+        if keys != right_keys or not results or differing:
             raise NotComparable(
-                f"{left} and {right} can't be compared: keys {', '.join(keys)} and {', '.join(others)}, "
+                f"{left_name} and {right_name} can't be compared: "
+                f"keys {', '.join(keys)} and {', '.join(right_keys)}, "
                 f"results in common: {', '.join(results) or 'none'}"
                 f"{', of different types: ' if differing else ''}{', '.join(differing)}. "
                 "Give both the same key_by, and the results that you want compared the same names and types."
@@ -67,20 +79,18 @@ class Comparison:
         return cls(tables[0], tables[1], keys, results)
 
     def differences(self) -> list[dict[str, Any]]:
-        """One row for each published row that only one has, or whose results differ: `key` by column, the
-        window, timestamp, `row` (1, 2, … where a window has several, by firing and order), `there` (``left``,
-        ``right`` or ``both``), and the results of both as `left` and `right`, by column; None where it is
-        not. In order of window and key.
+        """One row for each published row that only one pipeline has, or whose results differ: `key` by
+        column, the window, timestamp, `row` (1, 2, … where a window has several, by firing and order),
+        `there` (which pipelines have the row: ``left``, ``right`` or ``both``), and the results as `left` and
+        `right`, by column; None for a pipeline that lacks the row. In order of window and key.
         """
         window = [*self.keys, *_WINDOW]
-        listed = ", ".join(map(_name, window))
-        same = " AND ".join(
-            f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*window, _ROW]
-        )
-        equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in self.results)
+        window_names = ", ".join(map(_name, window))
+        is_same_row = _are_equal([*window, _ROW])
+        has_equal_results = _are_equal(self.results)
         sql = f"""
-            WITH a AS ({self._numbered("published_left", listed)}),
-                b AS ({self._numbered("published_right", listed)})
+            WITH a AS ({self._number_rows("published_left", window_names)}),
+                b AS ({self._number_rows("published_right", window_names)})
             SELECT
                 {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})}
                     AS "key",
@@ -90,13 +100,14 @@ class Comparison:
                     AS there,
                 CASE WHEN a.{_ROW} IS NOT NULL THEN {self._results("a")} END AS "left",
                 CASE WHEN b.{_ROW} IS NOT NULL THEN {self._results("b")} END AS "right"
-            FROM a FULL OUTER JOIN b ON {same}
-            WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({equal})
+            FROM a FULL OUTER JOIN b ON {is_same_row}
+            WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({has_equal_results})
             ORDER BY {", ".join(_WINDOW)}, "key", "row"
         """
-        return list(query(sql, published_left=self.left, published_right=self.right).to_pylist())
+        return list(query(sql, published_left=self.left_rows, published_right=self.right_rows).to_pylist())
 
-    def _numbered(self, table: str, window: str) -> str:
+    def _number_rows(self, table: str, window: str) -> str:
+        """SQL for the results of a table, with a number for each row of a key and window."""
         rank = f"row_number() OVER (PARTITION BY {window} ORDER BY firing, run_seq, ordinal) AS {_ROW}"
         return f"SELECT {window}, {rank}, {', '.join(map(_name, self.results))} FROM {table}"
 
@@ -104,13 +115,19 @@ class Comparison:
         return _struct({name: f"{side}.{_name(name)}" for name in self.results})
 
 
-def _keys(published: pa.Table) -> tuple[str, ...]:
-    names = published.column_names
+def _are_equal(columns: Sequence[str]) -> str:
+    """SQL for whether rows `a` and `b` have the same values, nulls included."""
+    return " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in columns)
+
+
+def _keys(published_rows: pa.Table) -> tuple[str, ...]:
+    names = published_rows.column_names
     return tuple(names[: names.index("window_start")])
 
 
-def _results(published: pa.Table) -> tuple[str, ...]:
-    return tuple(name for name in published.column_names[len(_keys(published)) + 2 :] if name not in _OURS)
+def _results(published_rows: pa.Table) -> tuple[str, ...]:
+    names = published_rows.column_names[len(_keys(published_rows)) + 2 :]
+    return tuple(name for name in names if name not in _ENGINE_COLUMNS)
 
 
 def _struct(values: Mapping[str, str]) -> str:

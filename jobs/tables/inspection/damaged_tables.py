@@ -1,5 +1,5 @@
-"""How to go on where a file of a pipeline's tables is damaged: which run's rows it held, and what makes them
-again.
+"""Explains how to go on where a file of a pipeline's tables is damaged: which run's rows it holds, and which
+command makes them again.
 """
 
 import re
@@ -12,20 +12,22 @@ from slackwater.jobs.tables.run_files.snapshots import ways_on
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 _RUN = re.compile(r"(?:^run_id=|-)(\d{8}T\d{6}-[0-9a-f]{16})[/-]")
-_REBUILT = ("published", "corrections")
+_REBUILT_TABLES = ("published", "corrections")
 
 
-def explained(error: DamagedFile) -> str:
+def explain_damage(error: DamagedFile) -> str:
     """The message of `error`, with the run and the next step."""
     root, pipeline, table = str(error.facts["uri"]).rsplit("/", 2)
     is_staged = table in schemas.STAGED_TABLES or table.startswith(schemas.side_table(""))
-    if table in _REBUILT:
+    if table in _REBUILT_TABLES:
         return (
             f"{error.message}. Nothing was changed. Put the file back from a copy; "
             f"`slackwater publish {pipeline} --rebuild` then makes right what is wrong besides."
         )
     if is_staged:
-        return f"{error.message}. {_of_run(Warehouse(root), pipeline, table, str(error.facts['path']))}"
+        return (
+            f"{error.message}. {_explain_by_run(Warehouse(root), pipeline, table, str(error.facts['path']))}"
+        )
     if table in schemas.table_columns(schemas.Shape((), (), (), ())):
         return (
             f"{error.message}. Nothing was changed. No other table has its rows: put the file back from "
@@ -37,24 +39,24 @@ def explained(error: DamagedFile) -> str:
     )
 
 
-def _of_run(warehouse: Warehouse, pipeline: str, table: str, path: str) -> str:
-    named = _RUN.search(path)
-    if named is None:
+def _explain_by_run(warehouse: Warehouse, pipeline: str, table: str, path: str) -> str:
+    match = _RUN.search(path)
+    if match is None:
         return f"Nothing was changed. `slackwater verify {pipeline} --tables` says whose rows it holds."
     try:
-        tables, row = _bound(warehouse, pipeline, named[1])
+        tables, row = _ledger_row(warehouse, pipeline, match[1])
     except SlackwaterError as unreadable:
         return (
-            f"It is of {table} of the run {named[1]}; which one that is can't be told: {unreadable.message}"
+            f"It is of {table} of the run {match[1]}; which one that is can't be told: {unreadable.message}"
         )
     if row is None:
         return (
-            f"It is of {table} of the run {named[1]}, which is not in the ledger: "
+            f"It is of {table} of the run {match[1]}, which is not in the ledger: "
             f"`slackwater run {pipeline}` stages the slice again."
         )
     return f"It is of {table} of run {row.seq} ({row.run_id}). {ways_on(tables, pipeline, row)}"
 
 
-def _bound(warehouse: Warehouse, pipeline: str, run_id: str) -> tuple[Tables, LedgerRow | None]:
+def _ledger_row(warehouse: Warehouse, pipeline: str, run_id: str) -> tuple[Tables, LedgerRow | None]:
     tables = warehouse.stored_tables(pipeline)
     return tables, tables.ledger.by_run_id(run_id)

@@ -1,7 +1,7 @@
 """Answers the questions of the inspection verbs from the stored tables, without a JVM and without the
 pipeline's declaration.
 
-Reads only; says when a roll-forward is open, and leaves it open.
+Reads only: an unfinished roll-forward is reported, and left unfinished.
 """
 
 import sys
@@ -25,8 +25,8 @@ from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 
 
 class LiveRows(NamedTuple):
-    """Rows of a staged table, and for each the seq of its run: beside them, for a column of the source may
-    have any name.
+    """Rows of a staged table, and for each the seq of its run. The seqs are no column of `rows`, because a
+    column of the source may have any name.
     """
 
     rows: pa.Table
@@ -60,34 +60,35 @@ class Inspection:
     def say_if_unfinished(self) -> None:
         """Say on stderr when `published` lags the ledger."""
         head = self.tables.ledger.head()
-        done = self._rolled_forward()
-        if head is not None and head.seq > done:
+        published_seq = self._published_seq()
+        if head is not None and head.seq > published_seq:
             print(
-                f"{self.pipeline}: `published` is as of run {done}, the ledger at {head.seq}; the next "
-                "writing command, for example "
-                f"`slackwater publish {self.pipeline}`, finishes the roll-forward.",
+                f"{self.pipeline}: `published` is as of run {published_seq}, the ledger at {head.seq}; the "
+                f"next writing command, for example `slackwater publish {self.pipeline}`, finishes the "
+                "roll-forward.",
                 file=sys.stderr,
             )
 
     def runs(self, since: int) -> list[tuple[LedgerRow, list[str]]]:
-        """Ledger rows after `since`, each with the window dates that it changed in `published`: none until
-        that has rolled it forward. Without a window, the date of a row's timestamp; "" where it has neither.
+        """Ledger rows after the seq `since`, each with the window dates that it changed in `published`: none
+        for a row that is not rolled forward yet. The date of a published row without a window is that of its
+        timestamp, "" without one.
         """
         rows = self.tables.ledger.rows(since)
-        touched: dict[int, set[str]] = {row.seq: set() for row in rows}
-        changed = (pc.field("seq") > since) & (pc.field("seq") <= self._rolled_forward())
+        dates_by_seq: dict[int, set[str]] = {row.seq: set() for row in rows}
+        is_rolled_forward = (pc.field("seq") > since) & (pc.field("seq") <= self._published_seq())
         changes = self.tables["corrections"].read(
-            ["seq", "window_start", "timestamp"], changed, Within("seq", since + 1, None)
+            ["seq", "window_start", "timestamp"], is_rolled_forward, Within("seq", since + 1, None)
         )
         days = pc.coalesce(changes.column("window_start"), changes.column("timestamp")).to_pylist()
         for seq, day in zip(changes.column("seq").to_pylist(), days, strict=True):
-            touched.setdefault(seq, set()).add("" if day is None else day.strftime("%Y-%m-%d"))
-        return [(row, sorted(touched[row.seq])) for row in rows]
+            dates_by_seq.setdefault(seq, set()).add("" if day is None else day.strftime("%Y-%m-%d"))
+        return [(row, sorted(dates_by_seq[row.seq])) for row in rows]
 
-    def _rolled_forward(self) -> int:
+    def _published_seq(self) -> int:
         """The seq of the newest ledger row that `published` shows; 0 for none."""
-        published = self.tables["published"].find()
-        return 0 if published is None else published.transaction_version(APPLICATION) or 0
+        table = self.tables["published"].find()
+        return 0 if table is None else table.transaction_version(APPLICATION) or 0
 
     def run(self, seq: int | None) -> LedgerRow:
         """The ledger row of `seq`, or main's head.
@@ -117,8 +118,8 @@ class Inspection:
             return self.run(int(name) if name.isdecimal() else None)
         branch = self.tables.ledger.branch(name)
         if branch is None:
-            there = ", ".join((MAIN, *(found.name for found in self.branches())))
-            raise UsageError(f"{self.pipeline}: there is no branch {name}; name a seq, or one of {there}.")
+            names = ", ".join((MAIN, *(branch.name for branch in self.branches())))
+            raise UsageError(f"{self.pipeline}: there is no branch {name}; name a seq, or one of {names}.")
         return branch.head
 
     def branches(self) -> list[Branch]:
@@ -128,15 +129,15 @@ class Inspection:
     def branch_runs(self) -> list[tuple[Branch, list[LedgerRow], bool]]:
         """Each branch with the runs that were made on it, and whether main has taken all of them."""
         ledger, main = self.tables.ledger, self.tables.ledger.head()
-        found = []
+        branch_runs = []
         for branch in self.branches():
             runs = [run for run in ledger.live_runs(branch.head) if run.seq in branch.own_seqs]
             is_live = bool(runs) and main is not None and all(run.is_live_in(main) for run in runs)
-            found.append((branch, runs, is_live))
-        return found
+            branch_runs.append((branch, runs, is_live))
+        return branch_runs
 
     def lineage_of(self, rows: Sequence[LedgerRow]) -> dict[int, str | None]:
-        """By seq, of a run: the branch in which it is live now, main before others, or None. Of another row:
+        """By seq: for a run the branch in which it is live now (main before others), or None; for another row
         the runs that it made live.
         """
         heads = [
@@ -144,26 +145,26 @@ class Inspection:
             for head in (self.tables.ledger.head(), *(branch.head for branch in self.branches()))
             if head is not None
         ]
-        found: dict[int, str | None] = {}
+        lineages: dict[int, str | None] = {}
         for row in rows:
             if row.kind in RUN_KINDS:
-                found[row.seq] = next((head.branch for head in heads if row.is_live_in(head)), None)
+                lineages[row.seq] = next((head.branch for head in heads if row.is_live_in(head)), None)
             else:
-                found[row.seq] = ", ".join(_span(span) for span in row.live) or None
-        return found
+                lineages[row.seq] = ", ".join(_span(span) for span in row.live) or None
+        return lineages
 
-    def differences(self, left: str, right: str) -> list[dict[str, Any]]:
-        """Where the snapshots as of two ledger rows (see `at`) differ; columns as of
+    def differences(self, left_name: str, right_name: str) -> list[dict[str, Any]]:
+        """Where the snapshots as of two ledger rows (see `at`) differ; rows of
         `slackwater.jobs.tables.inspection.snapshot_diff.differences`.
         """
         sides = [
             {table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES}
-            for name in (left, right)
+            for name in (left_name, right_name)
         ]
         return snapshot_diff.differences(sides[0], sides[1], self.key_columns())
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
-        """The validations of a run."""
+        """The rows of `validations` of a run."""
         run_id = self.run(seq).run_id
         return (
             self.tables["validations"]
@@ -172,11 +173,11 @@ class Inspection:
         )
 
     def open_attempts(self) -> list[dict[str, Any]]:
-        """Attempts that the ledger does not have, oldest first. One that died between its commit and its
-        record is none of them.
+        """Attempts whose runs are not in the ledger, oldest first. A run that is in the ledger is not among
+        them, also if its process died before it could record that.
         """
-        committed = {row.run_id for row in self.tables.ledger.rows()}
-        return [asdict(row) for row in self.tables.attempts.standing() if row.run_id not in committed]
+        committed_run_ids = {row.run_id for row in self.tables.ledger.rows()}
+        return [asdict(row) for row in self.tables.attempts.standing() if row.run_id not in committed_run_ids]
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""
@@ -187,30 +188,31 @@ class Inspection:
         return read_staged(self.tables, table, snapshot_files(self.tables, table, owner))
 
     def live(self, table: str) -> LiveRows:
-        """Rows of a staged table that main's live runs make up, oldest run first."""
+        """The rows that main's live runs have staged in a table, in the order of the runs' seqs."""
         head = self.run(None)
         seqs = {row.run_id: row.seq for row in self.tables.ledger.live_runs(head)}
         within = Within("run_id", min(seqs, default=""), max(seqs, default=""))
         rows = self.tables[table].read(
             where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())), within=within
         )
-        of_each = pa.chunked_array(
+        seq_of_each = pa.chunked_array(
             [[seqs[run_id] for run_id in rows.column("run_id").to_pylist()]], pa.int64()
         )
-        return LiveRows(rows, of_each).take(pc.sort_indices(of_each))
+        return LiveRows(rows, seq_of_each).take(pc.sort_indices(seq_of_each))
 
     def late(self, key: str | None = None, seq: int | None = None) -> LiveRows:
-        """Late rows of main's live runs, oldest first; of one key (see `named_keys`) or one run if asked for.
+        """Late rows of main's live runs, oldest first; with `key` (see `named_keys`) or `seq` only those of
+        one key or run.
 
         Raises:
             NotAKey: `key` names none.
         """
-        found = self.live("late_events")
-        by = pa.table({"seq": found.seqs, "arrival": found.rows.column("arrival_time")})
-        found = found.take(pc.sort_indices(by, [("seq", "ascending"), ("arrival", "ascending")]))
+        late_rows = self.live("late_events")
+        by = pa.table({"seq": late_rows.seqs, "arrival": late_rows.rows.column("arrival_time")})
+        late_rows = late_rows.take(pc.sort_indices(by, [("seq", "ascending"), ("arrival", "ascending")]))
         if seq is not None:
-            found = found.filter(pc.equal(found.seqs, seq))
-        return found if key is None else found.filter(is_key(found.rows, self.key_columns(), key))
+            late_rows = late_rows.filter(pc.equal(late_rows.seqs, seq))
+        return late_rows if key is None else late_rows.filter(is_key(late_rows.rows, self.key_columns(), key))
 
     def key_columns(self) -> list[str]:
         """The pipeline's key columns, from the stored table."""

@@ -1,5 +1,5 @@
-"""Where two snapshots of one pipeline differ: open windows, pending timers, keyed state and source progress,
-row by row.
+"""Compares two snapshots of one pipeline row by row: open windows, pending timers, keyed state and source
+progress.
 
 Arrow tables in, plain rows out. Knows neither runs nor branches.
 """
@@ -12,97 +12,99 @@ import pyarrow as pa
 from slackwater.jobs.tables.sql import query
 
 _WINDOW = ("window_start", "window_end")
-# Snapshot table -> what its rows are called, whether they have the pipeline's key, and the other columns that
-# name a row.
-_NAMED_BY: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
+# Snapshot table → what its rows are called, whether they have the pipeline's key, and the other columns that
+# identify a row.
+_IDENTITIES: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
     "window_state": ("window", True, _WINDOW),
     "timers": ("timer", True, (*_WINDOW, "service", "domain", "time")),
     "keyed_state": ("keyed state", True, ("state_name", "namespace_start", "namespace_end", "map_key")),
     "source_progress": ("progress", False, ("source_partition",)),
 }
-TABLES = tuple(_NAMED_BY)
+TABLES = tuple(_IDENTITIES)
 
 
 def differences(
-    left: Mapping[str, pa.Table], right: Mapping[str, pa.Table], keys: Sequence[str]
+    left_snapshot: Mapping[str, pa.Table], right_snapshot: Mapping[str, pa.Table], keys: Sequence[str]
 ) -> list[dict[str, Any]]:
     """One row for each row that only one snapshot has, or whose columns differ.
 
     Args:
-        left, right: table -> rows, for each of `TABLES`, without run_id.
+        left_snapshot, right_snapshot: table → rows, for each of `TABLES`, without run_id.
         keys: the pipeline's key columns.
 
     Returns:
-        what (window, timer, keyed state, progress), the key columns, window_start, window_end, `name` (what
-        else names the row), `there`
-        (left, right or both), and as `left` and `right` the columns that differ, or all where the other side
-        has no such row. By table,
-        window and key.
+        `what` (window, timer, keyed state, progress), the key columns, window_start, window_end, `name` (the
+        other columns that identify the row), `there` (which snapshots have it: left, right or both), and as
+        `left` and `right` the columns that differ, or all columns where the other snapshot has no such row.
+        In order of table, window and key.
     """
-    found = []
-    for table, (what, has_key, others) in _NAMED_BY.items():
-        named = [*(keys if has_key else ()), *others]
-        for sides in _differing(left[table], right[table], named):
-            found.append(_difference(what, keys, named, *sides))
-    return found
+    rows = []
+    for table, (what, has_key, others) in _IDENTITIES.items():
+        identity = [*(keys if has_key else ()), *others]
+        for left_row, right_row in _differing_rows(left_snapshot[table], right_snapshot[table], identity):
+            rows.append(_difference(what, keys, identity, left_row, right_row))
+    return rows
 
 
-def _differing(
-    left: pa.Table, right: pa.Table, named: Sequence[str]
+def _differing_rows(
+    left_rows: pa.Table, right_rows: pa.Table, identity: Sequence[str]
 ) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-    """Pairs of rows of one name that are not equal; None for a side that has none."""
-    values = [name for name in left.schema.names if name not in named and name != "key_group"]
-    same = " AND ".join(
-        f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in [*named, "__copy"]
-    )
-    equal = " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in values)
-    first = sorted(named, key=lambda name: name not in _WINDOW)
+    """Pairs of rows of one identity that are not equal; None for a side that has no such row."""
+    values = [name for name in left_rows.schema.names if name not in identity and name != "key_group"]
+    is_same_row = _are_equal([*identity, "__copy"])
+    has_equal_values = _are_equal(values) or "true"
+    in_order = sorted(identity, key=lambda name: name not in _WINDOW)
     sql = f"""
-        WITH a AS ({_numbered("snapshot_left", named, values)}),
-            b AS ({_numbered("snapshot_right", named, values)})
-        SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", [*named, *values])} END AS "left",
-            CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", [*named, *values])} END AS "right"
-        FROM a FULL OUTER JOIN b ON {same}
-        WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({equal or "true"})
-        ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in first)}
+        WITH a AS ({_number_copies("snapshot_left", identity, values)}),
+            b AS ({_number_copies("snapshot_right", identity, values)})
+        SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", [*identity, *values])} END AS "left",
+            CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", [*identity, *values])} END AS "right"
+        FROM a FULL OUTER JOIN b ON {is_same_row}
+        WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({has_equal_values})
+        ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in in_order)}
     """
     return [
         (row["left"], row["right"])
-        for row in query(sql, snapshot_left=left, snapshot_right=right).to_pylist()
+        for row in query(sql, snapshot_left=left_rows, snapshot_right=right_rows).to_pylist()
     ]
 
 
-def _numbered(table: str, named: Sequence[str], values: Sequence[str]) -> str:
-    """SQL for the rows of a table, those of one name counted."""
+def _number_copies(table: str, identity: Sequence[str], values: Sequence[str]) -> str:
+    """SQL for the rows of a table, with a number for each of the rows of one identity."""
     order = f"ORDER BY {', '.join(map(_name, values))}" if values else ""
-    names = ", ".join(map(_name, named))
+    names = ", ".join(map(_name, identity))
     return f"SELECT *, row_number() OVER (PARTITION BY {names} {order}) AS __copy FROM {table}"
 
 
 def _difference(
     what: str,
     keys: Sequence[str],
-    named: Sequence[str],
-    left: dict[str, Any] | None,
-    right: dict[str, Any] | None,
+    identity: Sequence[str],
+    left_row: dict[str, Any] | None,
+    right_row: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    known = left or right or {}
-    rest = {
-        name: known[name]
-        for name in named
-        if name not in keys and name not in _WINDOW and known[name] is not None
+    row = left_row or right_row or {}
+    other_names = {
+        name: row[name]
+        for name in identity
+        if name not in keys and name not in _WINDOW and row[name] is not None
     }
-    values = [name for name in known if name not in named]
-    if left is not None and right is not None:
-        values = [name for name in values if left[name] != right[name]]
+    values = [name for name in row if name not in identity]
+    if left_row is not None and right_row is not None:
+        values = [name for name in values if left_row[name] != right_row[name]]
     return {
         "what": what,
-        **{name: known.get(name) if name in named else None for name in (*keys, *_WINDOW)},
-        "name": rest or None,
-        "there": "right" if left is None else "left" if right is None else "both",
-        "left": None if left is None else {name: left[name] for name in values},
-        "right": None if right is None else {name: right[name] for name in values},
+        **{name: row.get(name) if name in identity else None for name in (*keys, *_WINDOW)},
+        "name": other_names or None,
+        "there": "right" if left_row is None else "left" if right_row is None else "both",
+        "left": None if left_row is None else {name: left_row[name] for name in values},
+        "right": None if right_row is None else {name: right_row[name] for name in values},
     }
+
+
+def _are_equal(columns: Sequence[str]) -> str:
+    """SQL for whether rows `a` and `b` have the same values, nulls included."""
+    return " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in columns)
 
 
 def _struct(table: str, columns: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.jobs.tables.inspection.comparison import Comparison
+from slackwater.jobs.tables.inspection.comparison import PublishedComparison
 from slackwater.jobs.tables.schemas import Shape, table_schemas
 
 SCHEMA = table_schemas(
@@ -26,7 +26,7 @@ def row(key: str, start: int | None, n: int | None, x: float | None = None, **mo
 
 def differences(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     tables = [pa.Table.from_pylist(rows, schema=SCHEMA) for rows in (left, right)]
-    found = Comparison(tables[0], tables[1], ("k",), ("n", "x")).differences()
+    found = PublishedComparison(tables[0], tables[1], ("k",), ("n", "x")).differences()
     return [
         (item["key"]["k"], item["window_start"], item["there"], item["left"], item["right"]) for item in found
     ]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from slackwater.jobs.tables.inspection.lateness import Saved
+from slackwater.jobs.tables.inspection.lateness import SavedRows
 from slackwater.jobs.tables.inspection.lateness import report as report_of
 from slackwater.jobs.tables.schemas import TIME, WINDOW
 
@@ -69,7 +69,7 @@ def test_one_of_several_windows_is_enough() -> None:
 def test_each_lateness_is_told_with_the_arrivals_to_restate_for_what_it_saves() -> None:
     found = report_of(late((HOUR, [timedelta(0)]), (5 * HOUR, [-HOUR, 2 * HOUR])), lambda last: last - DAY)
     first, last = found[0], found[-1]
-    assert first == Saved(HOUR, 0, 0.0, None, None)
+    assert first == SavedRows(HOUR, 0, 0.0, None, None)
     assert [(saved.rows, saved.restate_from, saved.restate_to) for saved in found[1:]] == [
         (1, NOON - MS - DAY, NOON + 2 * HOUR + MS),
         (1, NOON - MS - DAY, NOON + 2 * HOUR + MS),

@@ -7,10 +7,10 @@ A window has a row from its first element to its cleanup. State of windows that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -236,119 +236,118 @@ def _elements_not_fired(life: WindowLife) -> int:
     return 0 if life.firings else life.elements
 
 
+class _Owners(NamedTuple):
+    """Key group, key and window of each row."""
+
+    key_groups: list[int]
+    keys: list[Any]
+    windows: list[Window]
+
+
 def restore_windows(rows: pa.Table, layout: SnapshotLayout) -> tuple[list[OpenWindow], list[StateEntry]]:
     """The inverse of `split_entries` and `window_table`: windows with their history, and their state."""
     if layout.windows is None or not rows.num_rows:
         return [], []
-    return _Restoring(rows, layout, layout.windows).restore()
+    owners = _Owners(
+        rows.column("key_group").to_pylist(), layout.keys.values(rows), windows_of(rows, "window")
+    )
+    lives, state_windows, entries = _lives(rows), owners.windows, []
+    if layout.windows.merges:
+        if layout.windows.keeps_state_windows:
+            state_windows = windows_of(rows, "state_window", None)
+        entries += _session_entries(owners, state_windows)
+    entries += _contents_entries(rows, owners, state_windows, layout)
+    for column in ("trigger_state", "user_state"):
+        states_of_rows = [load_states(layout.json, text) for text in rows.column(column).to_pylist()]
+        _move_unfired_elements(states_of_rows, lives)
+        entries += _state_entries(states_of_rows, owners)
+    open_windows = [
+        OpenWindow(key_group, key, window, life)
+        for key_group, key, window, life in zip(*owners, lives, strict=True)
+        if life is not None
+    ]
+    return open_windows, entries
 
 
-class _Restoring:
-    def __init__(self, rows: pa.Table, layout: SnapshotLayout, windows: WindowLayout) -> None:
-        self._layout, self._windows = layout, windows
-        self._groups: list[int] = rows.column("key_group").to_pylist()
-        self._keys = layout.keys.values(rows)
-        self._spans = windows_of(rows, "window")
-        self._rows = rows
-        self._entries: list[StateEntry] = []
-        self._lives = self._read_lives()
+def _lives(rows: pa.Table) -> list[WindowLife | None]:
+    columns = zip(
+        rows.column("elements").to_pylist(),
+        rows.column("firings").to_pylist(),
+        *(milliseconds(rows.column(name)) for name in ("last_fired_at", "first_arrival", "last_arrival")),
+        strict=True,
+    )
+    # By position: a snapshot may have millions of windows, and keywords cost half as much again.
+    return [
+        None
+        if elements is None
+        else WindowLife(elements, firings, 0 if firings else elements, fired_at, first, last)
+        for elements, firings, fired_at, first, last in columns
+    ]
 
-    def restore(self) -> tuple[list[OpenWindow], list[StateEntry]]:
-        state_windows = self._restore_sessions() if self._windows.merges else self._spans
-        self._restore_contents(state_windows)
-        for column in ("trigger_state", "user_state"):
-            self._restore_states(column)
-        open_windows = [
-            OpenWindow(group, key, window, life)
-            for group, key, window, life in zip(
-                self._groups, self._keys, self._spans, self._lives, strict=True
-            )
-            if life is not None
-        ]
-        return open_windows, self._entries
 
-    def _read_lives(self) -> list[WindowLife | None]:
-        columns = zip(
-            self._rows.column("elements").to_pylist(),
-            self._rows.column("firings").to_pylist(),
-            *(
-                milliseconds(self._rows.column(name))
-                for name in ("last_fired_at", "first_arrival", "last_arrival")
-            ),
-            strict=True,
+def _session_entries(owners: _Owners, state_windows: list[Any]) -> list[StateEntry]:
+    """The merging window set of each key: its windows in flight with their state windows."""
+    sessions: dict[Any, list[tuple[Window, Window]]] = {}
+    key_groups: dict[Any, int] = {}
+    for key_group, key, window, state_window in zip(*owners, state_windows, strict=True):
+        key_groups[key] = key_group
+        if state_window is not None:
+            sessions.setdefault(key, []).append((window, state_window))
+    return [
+        StateEntry(
+            state_name=MERGING_WINDOW_SET.name,
+            kind=MERGING_WINDOW_SET.kind,
+            key_group=key_groups[key],
+            key=key,
+            namespace=None,
+            value=pairs,
         )
-        return [
-            None
-            if elements is None
-            else WindowLife(elements, firings, 0 if firings else elements, fired_at, first, last)
-            for elements, firings, fired_at, first, last in columns
-        ]
+        for key, pairs in sessions.items()
+    ]
 
-    def _restore_sessions(self) -> list[Any]:
-        state_windows = (
-            windows_of(self._rows, "state_window", None) if self._windows.keeps_state_windows else self._spans
-        )
-        sessions: dict[Any, list[tuple[Window, Window]]] = {}
-        groups: dict[Any, int] = {}
-        for group, key, window, state_window in zip(
-            self._groups, self._keys, self._spans, state_windows, strict=True
-        ):
-            groups[key] = group
-            if state_window is not None:
-                sessions.setdefault(key, []).append((window, state_window))
-        name, kind = MERGING_WINDOW_SET.name, MERGING_WINDOW_SET.kind
-        self._entries += [
-            StateEntry(
-                state_name=name, kind=kind, key_group=groups[key], key=key, namespace=None, value=pairs
-            )
-            for key, pairs in sessions.items()
-        ]
-        return state_windows
 
-    def _restore_contents(self, state_windows: list[Any]) -> None:
-        texts: list[str | None] = self._rows.column("contents").to_pylist()
-        if self._windows.columns is not None:
-            owners = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
-            has_all = len(owners) == len(texts)
-            values = (
-                self._windows.columns.values(self._rows if has_all else self._rows.take(owners))
-                if owners
-                else []
-            )
-        else:
-            owners = [number for number, text in enumerate(texts) if text is not None]
-            values = [self._layout.json.loads(texts[number] or "") for number in owners]
-        name, kind, groups, keys = (
-            self._windows.contents.name,
-            self._windows.contents.kind,
-            self._groups,
-            self._keys,
-        )
-        # By position, as WindowLife below: there may be millions, and keywords cost half as much again.
-        self._entries += [
-            StateEntry(name, kind, groups[number], keys[number], state_windows[number], value)
-            for number, value in zip(owners, values, strict=True)
-        ]
+def _contents_entries(
+    rows: pa.Table, owners: _Owners, state_windows: list[Any], layout: SnapshotLayout
+) -> list[StateEntry]:
+    assert layout.windows is not None
+    contents, columns = layout.windows.contents, layout.windows.columns
+    texts: list[str | None] = rows.column("contents").to_pylist()
+    values: list[Any] = []
+    if columns is None:
+        numbers = [number for number, text in enumerate(texts) if text is not None]
+        values = [layout.json.loads(texts[number] or "") for number in numbers]
+    else:
+        numbers = [number for number, text in enumerate(texts) if text != _NO_CONTENTS]
+        if numbers:
+            values = columns.values(rows if len(numbers) == len(texts) else rows.take(numbers))
+    name, kind, key_groups, keys = contents.name, contents.kind, owners.key_groups, owners.keys
+    # By position, as above.
+    return [
+        StateEntry(name, kind, key_groups[number], keys[number], state_windows[number], value)
+        for number, value in zip(numbers, values, strict=True)
+    ]
 
-    def _restore_states(self, column: str) -> None:
-        for number, text in enumerate(self._rows.column(column).to_pylist()):
-            for name, values in load_states(self._layout.json, text).items():
-                if name == UNFIRED_ELEMENTS and "elements" in values:
-                    self._set_unfired(number, values.pop("elements"))
-                if values:
-                    kind, value = kind_and_value(values, name)
-                    self._entries.append(
-                        StateEntry(
-                            state_name=name,
-                            kind=kind,
-                            key_group=self._groups[number],
-                            key=self._keys[number],
-                            namespace=self._spans[number],
-                            value=value,
-                        )
-                    )
 
-    def _set_unfired(self, number: int, elements: int) -> None:
-        life = self._lives[number]
-        if life is not None:
+def _move_unfired_elements(
+    states_of_rows: list[dict[str, dict[str, Any]]], lives: list[WindowLife | None]
+) -> None:
+    """Take the numbers of unfired elements, which `_trigger_state` put among the states, into the lives."""
+    for states, life in zip(states_of_rows, lives, strict=True):
+        elements = states.get(UNFIRED_ELEMENTS, {}).pop("elements", None)
+        if elements is not None and life is not None:
             life.unfired_elements = elements
+
+
+def _state_entries(states_of_rows: list[dict[str, dict[str, Any]]], owners: _Owners) -> Iterator[StateEntry]:
+    for key_group, key, window, states in zip(*owners, states_of_rows, strict=True):
+        for name, value_by_kind in states.items():
+            if value_by_kind:
+                kind, value = kind_and_value(value_by_kind, name)
+                yield StateEntry(
+                    state_name=name,
+                    kind=kind,
+                    key_group=key_group,
+                    key=key,
+                    namespace=window,
+                    value=value,
+                )

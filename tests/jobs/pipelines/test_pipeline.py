@@ -1,17 +1,14 @@
-"""Declarations of pipelines are checked when they are made (`pipeline`, `declaration_checks`, `sources`,
-`aggregates`, `expectations`, `columns`, `process_functions`): each refusal names the declaration and the
-rule.
+"""A pipeline is checked when it is declared (`pipeline`, `declaration_checks`, `process_functions`,
+`columns`): each refusal names the pipeline and the rule.
 """
 
 import pickle
-import re
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from slackwater.jobs.pipelines import Aggregate, DeltaSource, Pipeline, agg, expect
+from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.windowing import (
     AggregateFunction,
@@ -308,104 +305,6 @@ def test_a_pipeline_that_cannot_be_run_is_refused(changes: dict[str, Any], rule:
 def test_a_declaration_is_keyword_only() -> None:
     with pytest.raises(TypeError):
         Pipeline("flights")  # type: ignore[call-arg, misc]
-
-
-class TestSources:
-    def test_in_order_of_events_a_row_arrives_at_its_event_time(self) -> None:
-        assert DeltaSource("t", event_time="at", order="event").arrival_time == "at"
-        assert DeltaSource("t", event_time="at", arrival_time="in", order="event").columns == ("at",)
-
-    def test_columns_with_a_role_are_listed_once(self) -> None:
-        source = DeltaSource(
-            "t", event_time="at", arrival_time="at", source_partition="carrier", order_by="row"
-        )
-        assert source.columns == ("at", "carrier", "row")
-
-    @pytest.mark.parametrize(
-        ("changes", "rule"),
-        [
-            (
-                {"table": ""},
-                "DeltaSource '': the table is missing; give a path relative to the warehouse, or a URI",
-            ),
-            ({"table": None}, "the table is missing"),
-            ({"event_time": ""}, "DeltaSource 't': event_time is missing; name the timestamp column"),
-            (
-                {"arrival_time": 3},
-                "arrival_time is missing; name the timestamp column, or say order='event' where history has "
-                "none",
-            ),
-            ({"source_partition": ""}, "source_partition is ''; name a column, or leave it out"),
-            ({"order_by": 3}, "order_by is 3; name a column"),
-            ({"order": "row"}, "order is 'row'; it is 'arrival' or 'event'"),
-        ],
-    )
-    def test_a_role_without_a_column_is_refused(self, changes: dict[str, Any], rule: str) -> None:
-        with pytest.raises(PipelineError, match=re.escape(rule)):
-            DeltaSource(**{"table": "t", "event_time": "at", "arrival_time": "in", **changes})
-
-
-class TestAggregates:
-    def test_each_has_its_kind_and_column(self) -> None:
-        aggregates = [agg.count(), agg.count("x"), agg.sum("x"), agg.mean("x"), agg.min("x"), agg.max("x")]
-        assert [(item.kind, item.column) for item in aggregates] == [
-            ("count", None), ("count", "x"), ("sum", "x"), ("mean", "x"), ("min", "x"), ("max", "x"),
-        ]  # fmt: skip
-
-    @pytest.mark.parametrize(
-        ("make", "rule"),
-        [
-            (lambda: Aggregate("median", "x"), "aggregate 'median': it is one of count, sum, mean, min, max"),
-            (lambda: Aggregate("sum"), 'aggregate sum(): it needs a column, e.g. sum("amount")'),
-            (lambda: agg.sum(""), "aggregate sum: the column is ''; give its name as text"),
-            (lambda: agg.count(3), "aggregate count: the column is 3"),  # type: ignore[arg-type]
-        ],
-    )
-    def test_an_aggregate_that_cannot_work_is_refused(self, make: Callable[[], object], rule: str) -> None:
-        with pytest.raises(PipelineError, match=re.escape(rule)):
-            make()
-
-
-class TestExpectations:
-    @pytest.mark.parametrize(
-        ("expectation", "title"),
-        [
-            (expect.between("n", min=1), "1 <= n"),
-            (expect.between("n", max=1.5), "n <= 1.5"),
-            (expect.between("n", -60, 1500), "-60 <= n <= 1500"),
-            (expect.between("n", 0, 0), "0 <= n <= 0"),
-            (expect.in_set("origin", ["EWR", "JFK"]), "origin in ['EWR', 'JFK']"),
-            (expect.not_null("n"), "n is not null"),
-        ],
-    )
-    def test_a_title_says_the_rule(self, expectation: Any, title: str) -> None:
-        assert expectation.title == title
-        assert expectation.severity == "reject"
-        assert pickle.loads(pickle.dumps(expectation)) == expectation
-
-    @pytest.mark.parametrize(
-        ("make", "rule"),
-        [
-            (lambda: expect.between("n"), "expect.between('n'): give min, max or both"),
-            (lambda: expect.between("n", 2, 1), "min 2 is greater than max 1"),
-            (lambda: expect.between("n", 2, "1"), "min 2 and max '1' can't be compared"),
-            (lambda: expect.between("n", float("nan")), "a bound is NaN"),
-            (lambda: expect.in_set("n", []), "expect.in_set('n'): the set of values is empty"),
-            (lambda: expect.in_set("n", "EWR"), "the values are 'EWR'; give a list"),
-            (lambda: expect.in_set("n", 3), "the values are 3; give a list"),  # type: ignore[arg-type]
-            (
-                lambda: expect.in_set("n", ["a", None]),
-                "None is among the values; nulls are ignored unless expect.not_null asks",
-            ),
-            (lambda: expect.not_null(""), "the column is missing"),
-            (lambda: expect.not_null("n", severity="error"), "severity is 'error'; it is 'reject' or 'warn'"),  # type: ignore[arg-type]
-        ],
-    )
-    def test_an_expectation_that_could_not_fail_or_not_pass_is_refused(
-        self, make: Callable[[], object], rule: str
-    ) -> None:
-        with pytest.raises(PipelineError, match=re.escape(rule)):
-            make()
 
 
 def test_windows_without_end_are_declared_like_others() -> None:

@@ -1,5 +1,6 @@
-"""The aggregates that a pipeline may select: each is one file, with its accumulator (one element at a time)
-and its columnar form (whole columns), which give the same parts and results to the bit. `table` lists them.
+"""The aggregates that a pipeline may select. Each is one file with two forms, an accumulator for one element
+at a time and a columnar form for whole columns; both make the same parts and results, to the bit. `table`
+lists them.
 """
 
 from slackwater.jobs.engines.aggregates.accumulator import Accumulator, Part, ResultOverflow

@@ -1,8 +1,8 @@
-"""What every accumulator is: the contract between an aggregate, the engines, and the typed columns of
+"""The protocol of accumulators: the contract between an aggregate, the engines, and the typed columns of
 `window_state`.
 
-All of them are commutative and associative, so neither the order of elements nor the partitioning can show in
-a result.
+Every accumulator is commutative and associative, so neither the order of elements nor their division into
+tasks changes a result.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ Starts = npt.NDArray[np.int64]
 
 
 class Accumulator(Protocol):
-    """One aggregate bound to the type of its column. Accumulators are plain values; None in a result is SQL's
-    null.
+    """One aggregate, bound to the type of its column. What it makes, the accumulators, are plain values; a
+    result of None is SQL's null.
 
     Attributes:
         parts: (suffix, type) of the columns `<result>__<suffix>` that hold the accumulator.
@@ -32,20 +32,21 @@ class Accumulator(Protocol):
         """The accumulator of no elements."""
 
     def add(self, accumulator: Any, value: Any) -> Any:
-        """The accumulator with one more value of the column, never null."""
+        """The accumulator with one more value of the column, which is not null."""
 
     def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
-        """The accumulator with these values more."""
+        """The accumulator with more values of the column, none of them null."""
 
     def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        """The accumulators of rows starts[i] to starts[i + 1] - 1 of a column without nulls, all of them at
-        once and none of them to be changed; None where they can't be had so."""
+        """For each i the accumulator of rows starts[i] to starts[i + 1] - 1 of a column without nulls (None:
+        of an aggregate without a column). The caller may not change them in place. None where the aggregate
+        has no fast way to compute them together."""
 
     def merge(self, a: Any, b: Any) -> Any:
         """The accumulator of both sets of elements."""
 
     def result(self, accumulator: Any) -> Any:
-        """What a firing emits."""
+        """The result that a firing emits."""
 
     def encode(self, accumulator: Any) -> tuple[Any, ...]:
         """The values of `parts`, canonical: equal multisets of values give equal parts."""
@@ -55,7 +56,7 @@ class Accumulator(Protocol):
 
 
 class OneByOne:
-    """Accumulators that know no shorter way to add many values, unless they say so."""
+    """The default of `add_all` and `totals`: values are added one by one."""
 
     add: Callable[[Any, Any], Any]
 

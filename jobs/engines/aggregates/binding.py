@@ -1,7 +1,7 @@
-"""From a declared aggregate and the types of the source to its accumulator, and from that to its columnar
-form, with the aggregate's own condition around it.
+"""Binds the aggregates of a `select` to the types of a source: a declaration becomes an accumulator, and that
+its columnar form, inside the aggregate's own condition.
 
-Which aggregates there are is `table`'s.
+`table` lists the aggregates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,17 +30,22 @@ def bind_select(pipeline: Pipeline, types: Types) -> dict[str, Accumulator]:
     Raises:
         PipelineError: see `bind`.
     """
-    order_by, hashed = pipeline.source.order_by, columns_read(pipeline, tuple(types))
+    order_by, hashed_columns = pipeline.source.order_by, columns_read(pipeline, tuple(types))
     return {
-        name: bind(name, aggregate, types, order_by, hashed) for name, aggregate in pipeline.select.items()
+        name: bind(name, aggregate, types, order_by, hashed_columns)
+        for name, aggregate in pipeline.select.items()
     }
 
 
 def bind(
-    name: str, aggregate: Aggregate, types: Types, order_by: str | None = None, hashed: tuple[str, ...] = ()
+    name: str,
+    aggregate: Aggregate,
+    types: Types,
+    order_by: str | None = None,
+    hashed_columns: tuple[str, ...] = (),
 ) -> Accumulator:
     """The accumulator of `aggregate` on a source whose columns have `types`, `order_by` among them; a row's
-    hash is of those `hashed`.
+    hash is of the columns `hashed_columns`.
 
     Raises:
         PipelineError: a column is missing, or its type does not suit the aggregate or its condition.
@@ -63,25 +68,27 @@ def bind(
         *first, last = (COLUMN_FAMILIES[family] for family in forms.families)
         families = f"{', '.join(first)} and {last}" if first else last
         raise PipelineError(subject, f"the column is {kind}; {aggregate.kind} takes {families}")
-    order = None if aggregate.by is None or order_by is None else (order_by, _stored(types[order_by]))
-    return forms.accumulator(aggregate, AggregatedColumn(family, _stored(kind), order, hashed))
+    order = None if aggregate.by is None or order_by is None else (order_by, _type_in_tables(types[order_by]))
+    return forms.accumulator(
+        aggregate, AggregatedColumn(family, _type_in_tables(kind), order, hashed_columns)
+    )
 
 
-def _stored(kind: pa.DataType) -> pa.DataType:
+def _type_in_tables(kind: pa.DataType) -> pa.DataType:
     return TIME if pa.types.is_timestamp(kind) else kind
 
 
 def bind_columnar(
-    accumulator: Accumulator, declared: Aggregate, types: Mapping[str, pa.DataType]
+    accumulator: Accumulator, aggregate: Aggregate, types: Mapping[str, pa.DataType]
 ) -> ColumnarAggregate | None:
-    """The columnar form of a bound accumulator; None where there is none."""
-    form = AGGREGATES[declared.kind].columnar
+    """The columnar form of an accumulator; None where the aggregate has none."""
+    form = AGGREGATES[aggregate.kind].columnar
     if form is None:
         return None
-    bound = form(accumulator, declared)
-    if declared.where is None:
+    bound = form(accumulator, aggregate)
+    if aggregate.where is None:
         return bound
-    return _Conditional(bound, bind_condition(declared.kind, declared.where, types))
+    return _Conditional(bound, bind_condition(aggregate.kind, aggregate.where, types))
 
 
 class _Conditional:

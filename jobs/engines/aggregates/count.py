@@ -1,4 +1,4 @@
-"""`count`: elements of a window, or those whose column is not null."""
+"""`count`: the number of elements in a window, or of those whose column is not null."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
 
 class Count:
-    """Elements, or non-null values of a column."""
+    """The number of elements, or of non-null values of a column."""
 
     parts: tuple[Part, ...] = (("count", pa.int64()),)
     result_type = pa.int64()
@@ -62,7 +62,7 @@ def running_sum(values: Longs, starts: Longs) -> Longs:
 
 
 class ColumnarCount:
-    """Elements, or non-null values of a column."""
+    """The number of elements, or of non-null values of a column."""
 
     columns: Parts = (("count", pa.int64()),)
 
@@ -78,7 +78,7 @@ class ColumnarCount:
         return [pa.array(sum_of_groups(accumulators[0].to_numpy(), groups))]
 
     def adds_up(self, accumulators: Columns) -> bool:
-        """A count always does."""
+        """Always: a count fits 64 bits."""
         return True
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:

@@ -1,5 +1,5 @@
-"""`count_distinct`: the set of values, all of them kept while the window is open, and parked as a list in
-order.
+"""`count_distinct`: the exact number of different values. All of them are kept while the window is open, and
+parked as a sorted list.
 """
 
 import math
@@ -12,7 +12,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.aggregates.accumulator import OneByOne, Part
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
 from slackwater.jobs.engines.aggregates.extremum import nan_greatest
-from slackwater.jobs.engines.aggregates.lists import flattened, listed
+from slackwater.jobs.engines.aggregates.lists import build_lists, flatten_lists
 from slackwater.jobs.engines.aggregates.ordinals import as_ordinals
 from slackwater.windowing.columnar.arrays import maps
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -20,8 +20,8 @@ from slackwater.windowing.columnar.arrays.groups import Groups
 
 
 def as_member(value: Any) -> Any:
-    """`value` as the set holds it: None stands for NaN. NaN equals no other, so a set that has been
-    pickled, by a state back end on disk, would take in a second one. Nulls don't come here."""
+    """`value` as a member of the set: None for NaN. NaN does not equal itself, so a set that was pickled by a
+    state back end on disk would accept a second NaN. Nulls are never added."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -48,7 +48,7 @@ class CountDistinct(OneByOne):
         return len(accumulator)
 
     def encode(self, accumulator: set[Any]) -> tuple[list[Any]]:
-        """In order, which is the one order that a set of values has."""
+        """The values, sorted: equal sets give equal lists."""
         values = (math.nan if member is None else member for member in accumulator)
         return (sorted(values, key=nan_greatest),)
 
@@ -65,34 +65,36 @@ class ColumnarCountDistinct:
         self._kind = kind
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        return self._listed(
+        return self._value_lists(
             groups.codes, rows.column(self._column).combine_chunks().cast(self._kind), groups.size
         )
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
-        rows, values = flattened(accumulators[0])
-        return self._listed(groups.codes[rows], values, groups.size)
+        rows, values = flatten_lists(accumulators[0])
+        return self._value_lists(groups.codes[rows], values, groups.size)
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
-        rows, values = flattened(accumulators[0])
+        rows, values = flatten_lists(accumulators[0])
         numbers, _, values_of = as_ordinals(values)
         entries = maps.fold_entries(rows, numbers, np.zeros(len(rows), np.int64), maps.Fold.MAX)
         entries = maps.fold_runs(entries, starts, len(accumulators[0]), maps.Fold.MAX)
         return [
-            listed(
+            build_lists(
                 entries.rows,
                 values_of(entries.keys, np.ones(len(entries.keys), np.bool_)),
                 len(accumulators[0]),
             )
         ]
 
-    def _listed(self, codes: Longs, values: pa.Array, size: int) -> Columns:
+    def _value_lists(self, codes: Longs, values: pa.Array, size: int) -> Columns:
         numbers, is_valid, values_of = as_ordinals(values)
         valid_rows = np.flatnonzero(is_valid)
         entries = maps.fold_entries(
             codes[valid_rows], numbers[valid_rows], np.zeros(len(valid_rows), np.int64), maps.Fold.MAX
         )
-        return [listed(entries.rows, values_of(entries.keys, np.ones(len(entries.keys), np.bool_)), size)]
+        return [
+            build_lists(entries.rows, values_of(entries.keys, np.ones(len(entries.keys), np.bool_)), size)
+        ]
 
     def results(self, accumulators: Columns) -> pa.Array:
         return accumulators[0].value_lengths().cast(pa.int64())

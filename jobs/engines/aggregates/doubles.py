@@ -1,7 +1,7 @@
-"""`sum` and `mean` of floats: the exact sum of all values, rounded once when a window fires.
+"""`sum` and `mean` of floats: the exact sum of all values, rounded once, when a window fires.
 
-The columnar form adds limbs of a fixed-point number; `exact_sums` says the same of one value at a time. NaN
-and the infinities are counted beside it.
+The columnar form adds limbs of a fixed-point number, where `exact_sums` adds one value at a time. NaN and the
+infinities are counted apart.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
 
 
-class _DoubleSumming(SumAndCount):
-    """Doubles as an exact sum: a binary column beside a readable double and the count."""
+class _DoubleSum(SumAndCount):
+    """Accumulator: (count, ExactSum); parked as a readable double, the exact sum in binary, and the count."""
 
     zero = exact_sums.ZERO
     parts: tuple[Part, ...] = (("sum", pa.float64()), ("sum_exact", pa.binary()), ("count", pa.int64()))
@@ -41,28 +41,28 @@ class _DoubleSumming(SumAndCount):
 
     def encode(self, accumulator: tuple[int, Any]) -> tuple[float, bytes, int]:
         count, total = accumulator
-        return (exact_sums.rounded(total), exact_sums.encode(total), count)
+        return (exact_sums.round_sum(total), exact_sums.encode(total), count)
 
     def decode(self, parts: Sequence[Any]) -> tuple[int, Any]:
         return (int(parts[2]), exact_sums.decode(parts[1]))
 
 
-class DoubleSum(_DoubleSumming):
+class DoubleSum(_DoubleSum):
     """Sum of a float column, rounded once at a firing."""
 
     result_type = pa.float64()
 
     def result(self, accumulator: tuple[int, Any]) -> float | None:
-        return exact_sums.rounded(accumulator[1]) if accumulator[0] else None
+        return exact_sums.round_sum(accumulator[1]) if accumulator[0] else None
 
 
-class DoubleMean(_DoubleSumming):
+class DoubleMean(_DoubleSum):
     """Mean of a float column: the exact quotient, rounded once."""
 
     result_type = pa.float64()
 
     def result(self, accumulator: tuple[int, Any]) -> float | None:
-        return exact_sums.rounded(accumulator[1], accumulator[0]) if accumulator[0] else None
+        return exact_sums.round_sum(accumulator[1], accumulator[0]) if accumulator[0] else None
 
 
 _SPECIALS = ("nan", "positive_infinity", "negative_infinity")
@@ -72,7 +72,7 @@ class ColumnarDouble:
     """Sum or mean of a float column.
 
     Accumulator: `exact`, the base and the limbs of the sum as 64-bit words, equally many in all rows of one
-    partial; how often each special value came; how many values there were.
+    partial; the count of each special value; the count of all values.
     """
 
     columns: Parts = (
@@ -120,7 +120,7 @@ class ColumnarDouble:
 
     def results(self, accumulators: Columns) -> pa.Array:
         numbers, base, specials, counts = _read(accumulators)
-        sums = self._rounded(numbers, base, specials, np.maximum(counts, 1) if self._is_mean else None)
+        sums = self._round_sums(numbers, base, specials, np.maximum(counts, 1) if self._is_mean else None)
         return pc.if_else(pa.array(counts > 0), pa.array(sums), pa.scalar(None, pa.float64()))
 
     def encode(self, accumulators: Columns) -> Columns:
@@ -129,7 +129,7 @@ class ColumnarDouble:
             [(counts_of_kind > 0) << place for place, counts_of_kind in enumerate(specials)], axis=0
         )
         exact = encode_exact(numbers, limbs.BITS * base, flags)
-        return [pa.array(self._rounded(numbers, base, specials, None)), exact, pa.array(counts)]
+        return [pa.array(self._round_sums(numbers, base, specials, None)), exact, pa.array(counts)]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
         numbers, base, flags = decode_exact(parts[1], 0)
@@ -137,7 +137,7 @@ class ColumnarDouble:
             numbers, base, [flags >> place & 1 for place in range(len(_SPECIALS))], parts[2].to_numpy()
         )
 
-    def _rounded(
+    def _round_sums(
         self, numbers: Longs, base: int, specials: Sequence[Longs], divisors: Longs | None
     ) -> np.ndarray:
         sums = limbs.to_doubles(
@@ -158,7 +158,7 @@ def _columns(numbers: Longs, base: int, specials: Sequence[Longs], counts: Longs
 
 
 def _read(accumulators: Columns) -> tuple[Longs, int, list[Longs], Longs]:
-    """Limbs of one base and one width, that base, special values, counts."""
+    """(limbs of one base and width, that base, counts of each special value, counts of all values)."""
     exact, *others = accumulators
     *specials, counts = (column.to_numpy() for column in others)
     return *unpack_limbs(exact), specials, counts

@@ -1,7 +1,11 @@
 """Sums of doubles that do not depend on the order of their terms.
 
-A finite double is an integer multiple of 2**-1074, so a sum is kept as one Python integer in that unit and
-rounded once, when it is read.
+Every finite double is an integer multiple of 2**-1074, so a sum is one Python integer in that unit, which is
+rounded once, when it is read:
+
+    0.1 + 0.2 + -0.3   as doubles, left to right   5.551115123125783e-17    right to left
+                       2.7755575615628914e-17 as an exact sum             2.7755575615628914e-17   in any
+                       order
 """
 
 import math
@@ -12,11 +16,14 @@ _NAN, _POSITIVE_INFINITY, _NEGATIVE_INFINITY = 1, 2, 4
 
 
 class ExactSum(NamedTuple):
-    """Σx in units of 2**-1074, and which special values were among the terms (bits: NaN 1, +inf 2, -inf
-    4).
+    """A sum of doubles.
+
+    Attributes:
+        units: Σx of the finite terms, in units of 2**-1074.
+        specials: the special values among the terms, as bits: NaN 1, +inf 2, -inf 4.
     """
 
-    scaled: int
+    units: int
     specials: int
 
 
@@ -28,19 +35,19 @@ def add(total: ExactSum, x: float) -> ExactSum:
     if math.isfinite(x):
         numerator, denominator = x.as_integer_ratio()
         return ExactSum(
-            total.scaled + (numerator << (UNIT_BITS + 1 - denominator.bit_length())), total.specials
+            total.units + (numerator << (UNIT_BITS + 1 - denominator.bit_length())), total.specials
         )
     if math.isnan(x):
-        return ExactSum(total.scaled, total.specials | _NAN)
-    return ExactSum(total.scaled, total.specials | (_POSITIVE_INFINITY if x > 0 else _NEGATIVE_INFINITY))
+        return ExactSum(total.units, total.specials | _NAN)
+    return ExactSum(total.units, total.specials | (_POSITIVE_INFINITY if x > 0 else _NEGATIVE_INFINITY))
 
 
 def merge(a: ExactSum, b: ExactSum) -> ExactSum:
     """The sum of both sets of terms."""
-    return ExactSum(a.scaled + b.scaled, a.specials | b.specials)
+    return ExactSum(a.units + b.units, a.specials | b.specials)
 
 
-def rounded(total: ExactSum, divisor: int = 1) -> float:
+def round_sum(total: ExactSum, divisor: int = 1) -> float:
     """`total` / `divisor` as the nearest double (ties to even); an overflow is ±inf, NaN or inf + -inf is
     NaN, and no zero is negative.
     """
@@ -48,42 +55,42 @@ def rounded(total: ExactSum, divisor: int = 1) -> float:
         return math.nan
     if total.specials:
         return math.inf if total.specials & _POSITIVE_INFINITY else -math.inf
-    return quotient(total.scaled, divisor << UNIT_BITS)
+    return quotient(total.units, divisor << UNIT_BITS)
 
 
-def quotient(divided: int, divisor: int) -> float:
+def quotient(dividend: int, divisor: int) -> float:
     """`divided` / `divisor` (positive) as the nearest double (ties to even); an overflow is ±inf, and no zero
     is negative.
     """
     try:
-        return divided / divisor + 0.0
+        return dividend / divisor + 0.0
     except OverflowError:
-        return math.inf if divided > 0 else -math.inf
+        return math.inf if dividend > 0 else -math.inf
 
 
-def root(divided: int, divisor: int) -> float:
+def root(dividend: int, divisor: int) -> float:
     """√(`divided` / `divisor`), of numbers not negative, as the nearest double; it can't overflow where both
     come from doubles.
 
-    The integer root of the quotient, with more bits than a double has and a last bit that says whether it is
-    inexact, rounds as the root.
+    The integer root of the quotient is taken with more bits than a double has; a further last bit is set if
+    the root is inexact. Rounding that integer gives the rounded root.
     """
-    if divided == 0:
+    if dividend == 0:
         return 0.0
-    bits = max(0, 66 - (divided.bit_length() - divisor.bit_length()) // 2)
-    quotient, remainder = divmod(divided << (2 * bits), divisor)
+    bits = max(0, 66 - (dividend.bit_length() - divisor.bit_length()) // 2)
+    quotient, remainder = divmod(dividend << (2 * bits), divisor)
     floor = math.isqrt(quotient)
     inexact = remainder != 0 or floor * floor != quotient
     return (2 * floor + inexact) / (1 << (bits + 1))
 
 
 def encode(total: ExactSum) -> bytes:
-    """Canonical bytes: one of specials, two (big-endian) of trailing zero bits, then the odd rest, as short
-    as two's complement can be.
+    """Canonical bytes: one byte of specials, two (big-endian) with the number of trailing zero bits, then the
+    number without these, big-endian, in the shortest two's complement.
     """
-    scaled = total.scaled
-    zeros = (scaled & -scaled).bit_length() - 1 if scaled else 0
-    odd_part = scaled >> zeros
+    units = total.units
+    zeros = (units & -units).bit_length() - 1 if units else 0
+    odd_part = units >> zeros
     return (
         bytes([total.specials])
         + zeros.to_bytes(2, "big")

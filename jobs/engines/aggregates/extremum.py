@@ -20,12 +20,12 @@ from slackwater.windowing.columnar.arrays.groups import (
 
 
 def nan_greatest(value: Any) -> tuple[bool, Any]:
-    """Sort key in which one NaN is greater than every number."""
+    """A sort key for which NaN equals NaN and is greater than every number."""
     return (True, 0) if isinstance(value, float) and math.isnan(value) else (False, value)
 
 
 class Extremum(OneByOne):
-    """Smallest or greatest value of a column. Accumulator: the value, None for none."""
+    """The least or greatest value of a column. Accumulator: the value; None before the first."""
 
     def __init__(self, kind: str, column_type: pa.DataType) -> None:
         self.parts: tuple[Part, ...] = ((kind, column_type),)
@@ -61,7 +61,7 @@ _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 class ColumnarExtremum:
-    """Smallest or greatest value of a column; null for none. Accumulator: the value."""
+    """The least or greatest value of a column. Accumulator: the value; null where there is none."""
 
     def __init__(self, column: str, is_least: bool, kind: pa.DataType) -> None:
         self.columns: Parts = (("value", kind),)
@@ -85,7 +85,7 @@ class ColumnarExtremum:
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         ordinals, is_valid, values_of = as_ordinals(accumulators[0])
         rows = len(ordinals)
-        # Ranks fit with the number of the run into one integer, so that one running maximum serves all runs.
+        # A rank and the number of its run fit into one integer, so that one running maximum serves all runs.
         distinct, ranks = np.unique(ordinals, return_inverse=True)
         if self._is_least:
             ranks = len(distinct) - 1 - ranks

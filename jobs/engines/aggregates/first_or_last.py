@@ -1,8 +1,8 @@
-"""`first` and `last`: the value of the row that is first or last by event time or by arrival; ties are
-decided by what orders elements, the order column and a hash of the row.
+"""`first` and `last`: the value of the row that is first or last by event time or by arrival. Ties are
+decided as among elements: by the order column, then by a hash of the row.
 
-On whole columns rows are ranked as wholes and the best of each group is taken; row hashes are made of winners
-and of rows that nothing else tells apart, not of every row.
+The columnar form compares whole columns, the most significant first, and keeps the best rows of each group.
+Only these are hashed: usually one row in each group, more where times and order column are equal.
 """
 
 import math
@@ -27,7 +27,7 @@ from slackwater.windowing.columnar.arrays.groups import (
 )
 from slackwater.windowing.snapshot import row_digests
 
-Ranked = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
+RankedValue = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
 
 
 def order_rank(value: Any) -> tuple[int, Any]:
@@ -38,13 +38,13 @@ def order_rank(value: Any) -> tuple[int, Any]:
 
 
 class FirstOrLast(OneByOne):
-    """Value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order, row
-    hash, value); None for none.
+    """The value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order
+    column, row hash, value); None before the first row.
 
     Args:
         by_event_time: the event time comes before the arrival.
         order: name and type of the order column; None without one.
-        hashed: the columns of which a row's hash is taken.
+        hashed_columns: the columns that a row's hash covers.
     """
 
     def __init__(
@@ -53,36 +53,41 @@ class FirstOrLast(OneByOne):
         by_event_time: bool,
         column_type: pa.DataType,
         order: tuple[str, pa.DataType] | None,
-        hashed: tuple[str, ...],
+        hashed_columns: tuple[str, ...],
     ) -> None:
         self.is_last = is_last
         self.by_event_time = by_event_time
         self.order_by = None if order is None else order[0]
-        self.hashed = hashed
+        self.hashed_columns = hashed_columns
         self._times = 2 if by_event_time else 1
         self._has_order = order is not None
         times: tuple[Part, ...] = (("event_time", TIME), ("arrival", TIME))[-self._times :]
-        ordered: tuple[Part, ...] = () if order is None else (("order", order[1]),)
-        self.parts: tuple[Part, ...] = (("value", column_type), *times, *ordered, ("row_hash", pa.binary()))
+        order_part: tuple[Part, ...] = () if order is None else (("order", order[1]),)
+        self.parts: tuple[Part, ...] = (
+            ("value", column_type),
+            *times,
+            *order_part,
+            ("row_hash", pa.binary()),
+        )
         self.result_type = column_type
 
     def create(self) -> None:
         return None
 
-    def add(self, accumulator: Ranked | None, value: Ranked) -> Ranked:
+    def add(self, accumulator: RankedValue | None, value: RankedValue) -> RankedValue:
         return value if accumulator is None else self._pick(accumulator, value)
 
-    def merge(self, a: Ranked | None, b: Ranked | None) -> Ranked | None:
+    def merge(self, a: RankedValue | None, b: RankedValue | None) -> RankedValue | None:
         return a if b is None else self.add(a, b)
 
-    def _pick(self, a: Ranked, b: Ranked) -> Ranked:
+    def _pick(self, a: RankedValue, b: RankedValue) -> RankedValue:
         # Rows of one rank have equal values: the hash covers every column that the pipeline reads.
         return b if (a[:3] < b[:3]) == self.is_last else a
 
-    def result(self, accumulator: Ranked | None) -> Any:
+    def result(self, accumulator: RankedValue | None) -> Any:
         return None if accumulator is None else accumulator[3]
 
-    def encode(self, accumulator: Ranked | None) -> tuple[Any, ...]:
+    def encode(self, accumulator: RankedValue | None) -> tuple[Any, ...]:
         if accumulator is None:
             return (None,) * len(self.parts)
         times, order, row_hash, value = accumulator
@@ -93,7 +98,7 @@ class FirstOrLast(OneByOne):
             row_hash,
         )
 
-    def decode(self, parts: Sequence[Any]) -> Ranked | None:
+    def decode(self, parts: Sequence[Any]) -> RankedValue | None:
         if parts[-1] is None:
             return None
         order = order_rank(parts[-2] if self._has_order else None)
@@ -104,7 +109,7 @@ _DIGEST = 32  # bytes
 
 
 class ColumnarFirstOrLast:
-    """Accumulator: the parked parts; all of them null for none."""
+    """Accumulator: the parked parts; all of them null where there is no row."""
 
     def __init__(self, column: str, scalar: FirstOrLast) -> None:
         self._column = column
@@ -117,8 +122,8 @@ class ColumnarFirstOrLast:
             rows.column(name).to_numpy()
             for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])
         ]
-        # Of each group only the rows that times and order column put first are left; where several are, their
-        # hashes decide.
+        # Only the best rows of each group by times and order column remain; if these are several, `combine`
+        # decides by their hashes.
         best_rows = self._best([*keys, *self._order_keys(self._order_column(rows))], valid_rows, groups)
         return self.combine(
             self._parts_of(rows.take(pa.array(best_rows))), Groups(groups.codes[best_rows], groups.size)
@@ -128,7 +133,7 @@ class ColumnarFirstOrLast:
         return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
 
     def _order_keys(self, order: pa.Array | None) -> list[Longs]:
-        """Nulls first, then by value."""
+        """Sort keys of the order column: nulls first, then by value."""
         if order is None:
             return []
         numbers, is_valid, _ = as_ordinals(order)
@@ -147,14 +152,15 @@ class ColumnarFirstOrLast:
             "arrival": _time(rows, ARRIVAL),
             "order": columns.get(self._scalar.order_by or ""),
             "row_hash": pa.array(
-                row_digests(rows.select(self._scalar.hashed), self._scalar.hashed), pa.binary()
+                row_digests(rows.select(self._scalar.hashed_columns), self._scalar.hashed_columns),
+                pa.binary(),
             ),
         }
         return [_plain(parts[name]).cast(kind) for name, kind in self.columns]
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         valid_rows = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
-        columns = self._named(accumulators)
+        columns = self._columns_by_name(accumulators)
         times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
         best_rows = self._best([*times, *self._order_keys(columns.get("order"))], valid_rows, groups)
         if int(np.bincount(groups.codes[best_rows], minlength=1).max()) > 1:
@@ -167,8 +173,8 @@ class ColumnarFirstOrLast:
         return _take(accumulators, winners)
 
     def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
-        """Those of `rows` that are first or last of their group by the keys, the first counting most; equal
-        ones all.
+        """Those of `rows` that are first or last in their group by `keys`, the first key being the most
+        significant; several of a group where they are equal.
         """
         best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
         for key in keys:
@@ -181,7 +187,7 @@ class ColumnarFirstOrLast:
         valid_rows = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
         places = self._places_of(accumulators, valid_rows)
         count = len(valid_rows) + 1
-        ranks = np.zeros(rows, np.int64)  # 0: nothing yet
+        ranks = np.zeros(rows, np.int64)  # 0: no row yet
         ranks[valid_rows] = places + 1 if self._scalar.is_last else count - 1 - places
         floors = run_numbers(starts, rows) * count
         best = np.maximum.accumulate(ranks + floors) - floors if rows else ranks
@@ -190,14 +196,14 @@ class ColumnarFirstOrLast:
         return _take(accumulators, row_of[best])
 
     def _places_of(self, accumulators: Columns, valid_rows: Longs) -> Longs:
-        """The place of each accumulator that holds a row, by everything; equal only where they are
-        interchangeable.
+        """The place of each accumulator that holds a row, in the order of all keys; equal places only for
+        equal rows.
         """
-        columns = self._named(_take(accumulators, valid_rows))
+        columns = self._columns_by_name(_take(accumulators, valid_rows))
         times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
         return _places([*times, *self._order_keys(columns.get("order")), *_words(columns["row_hash"])])
 
-    def _named(self, accumulators: Columns) -> dict[str, pa.Array]:
+    def _columns_by_name(self, accumulators: Columns) -> dict[str, pa.Array]:
         return dict(zip((name for name, _ in self.columns), accumulators, strict=True))
 
     def results(self, accumulators: Columns) -> pa.Array:
@@ -211,7 +217,7 @@ class ColumnarFirstOrLast:
 
 
 def _places(keys: Sequence[np.ndarray]) -> Longs:
-    """Each row's place by keys, the first counting most; equal rows have one place."""
+    """Each row's place by `keys`, the first being the most significant; equal rows have one place."""
     order = np.lexsort(tuple(reversed(keys)))
     starts = run_starts(*(key[order] for key in keys))
     places = np.empty(len(order), np.int64)
@@ -220,13 +226,13 @@ def _places(keys: Sequence[np.ndarray]) -> Longs:
 
 
 def _moments(column: pa.Array) -> Longs:
-    """Times as integers; of a null they mean nothing."""
+    """Times as integers; 0 for null."""
     moments: Longs = column.cast(pa.int64()).fill_null(0).to_numpy()
     return moments
 
 
 def _words(digests: pa.Array) -> Longs:
-    """int64[4, n] in the order of the digests, the first row counting most."""
+    """The digests as int64[4, n] that sort alike, the first word being the most significant."""
     words = np.frombuffer(b"".join(digests.to_pylist()), ">i8").reshape(-1, _DIGEST // 8).T
     return words.astype(np.int64) ^ np.iinfo(np.int64).min
 
@@ -236,7 +242,7 @@ def _time(rows: pa.Table, name: str) -> pa.Array:
 
 
 def _take(accumulators: Columns, rows: Longs) -> Columns:
-    """Those rows; nulls for -1."""
+    """The rows at these positions; nulls at -1."""
     indices = pa.array(rows, mask=rows < 0)
     return [column.take(indices) for column in accumulators]
 

@@ -1,9 +1,12 @@
-"""Quantiles from a histogram with buckets of equal relative width: a function of the multiset of values
-alone.
+"""`approx_quantile`: quantiles from a histogram with buckets of equal relative width.
 
-In the style of DDSketch (Masson et al. 2019), without its collapsing of buckets, which depends on the order
-of the values (and is why no library is used). Bucket borders are roots of two, computed in decimals: every
-machine and every engine puts a value into the same bucket.
+In the style of DDSketch (Masson et al. 2019), without its collapsing of buckets: that depends on the order of
+the values, which is why no library is used. The result depends on the multiset of values alone. Bucket
+borders are roots of two, computed in decimals, so that every machine and both engines put a value into the
+same bucket:
+
+    with 2 buckets an octave     0.5        0.707        1         1.414        2
+                                  |  bucket b | b + 1     | b + 2     | b + 3     |
 """
 
 import math
@@ -32,8 +35,8 @@ LEAST_EXPONENT = -1021  # of the least normal double, 0.5 · 2 ** −1021; small
 
 @cache
 def buckets_per_octave(relative_error: float) -> int:
-    """The fewest buckets between a number and its double whose middle is within `relative_error` of all that
-    they hold.
+    """The least number of buckets between a number and its double, so that the middle of each is within
+    `relative_error` of every value in it.
     """
     error = Fraction(repr(relative_error))
     width = (1 + error) / (1 - error)
@@ -55,8 +58,8 @@ def octave(buckets: int) -> tuple[float, ...]:
 
 
 def bucket_of(value: float, buckets: int) -> int:
-    """The bucket of a value, with `buckets` an octave: 0 for 0, growing with the value, NaN's the
-    greatest.
+    """The bucket of a value, with `buckets` buckets an octave: 0 for 0, growing with the value, greatest for
+    NaN.
     """
     if math.isnan(value):
         return NAN_BUCKET
@@ -70,7 +73,7 @@ def bucket_of(value: float, buckets: int) -> int:
 
 
 def middle(bucket: int, buckets: int) -> float:
-    """The value that stands for a bucket: 2·a·b / (a + b) between its borders a and b, at equal relative
+    """The value that represents a bucket with the borders a and b: 2·a·b / (a + b), at equal relative
     distance from both.
     """
     if bucket == NAN_BUCKET:
@@ -97,8 +100,8 @@ def quantile_of(counts: Mapping[int, int], quantile: Fraction, buckets: int) -> 
 
 
 class ApproxQuantile(OneByOne):
-    """Accumulator: bucket → how many values it holds; changed in place. Values of any numeric column go in as
-    the nearest double.
+    """Accumulator: bucket → number of values in it, changed in place. Values of every numeric type are added
+    as the nearest double.
     """
 
     result_type = pa.float64()
@@ -132,7 +135,7 @@ class ApproxQuantile(OneByOne):
 
 
 class ColumnarApproxQuantile(SparseMaps):
-    """Keys are buckets, values how many fell into them: the parked form itself."""
+    """Keys are buckets, values the numbers of column values in them; the accumulator is the parked form."""
 
     fold = Fold.SUM
 
@@ -141,7 +144,7 @@ class ColumnarApproxQuantile(SparseMaps):
         self._scalar = scalar
 
     def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
-        if pa.types.is_decimal(values.type):  # Arrow's own cast may be a unit off the nearest double
+        if pa.types.is_decimal(values.type):  # Arrow's own cast may miss the nearest double by one unit
             doubles = np.array([float(value) for value in values.to_pylist()], np.float64)
         else:
             doubles = values.cast(pa.float64(), safe=False).to_numpy()
@@ -164,8 +167,8 @@ class ColumnarApproxQuantile(SparseMaps):
             else np.zeros(len(counts), np.int64)
         )
         kinds, numbers = np.unique(buckets, return_inverse=True)
-        stands_for = np.array([middle(bucket, self._scalar.buckets) for bucket in kinds.tolist()], np.float64)
-        return pc.if_else(pa.array(counts > 0), pa.array(stands_for[numbers]), pa.scalar(None, pa.float64()))
+        middles = np.array([middle(bucket, self._scalar.buckets) for bucket in kinds.tolist()], np.float64)
+        return pc.if_else(pa.array(counts > 0), pa.array(middles[numbers]), pa.scalar(None, pa.float64()))
 
     def encode(self, accumulators: Columns) -> Columns:
         return accumulators
@@ -177,9 +180,9 @@ class ColumnarApproxQuantile(SparseMaps):
 def buckets_of(values: np.ndarray, buckets: int) -> Longs:
     """`bucket_of` each of `values`."""
     fractions, exponents = np.frexp(np.abs(values))
-    buckets_found = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(
+    numbers = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(
         np.array(octave(buckets)), fractions, side="right"
     )
-    buckets_found = np.where((values == 0) | (exponents < LEAST_EXPONENT), 0, buckets_found)
-    buckets_found = np.where(np.isinf(values), INFINITY_BUCKET, buckets_found)
-    return np.where(np.isnan(values), NAN_BUCKET, np.where(values < 0, -buckets_found, buckets_found))
+    numbers = np.where((values == 0) | (exponents < LEAST_EXPONENT), 0, numbers)
+    numbers = np.where(np.isinf(values), INFINITY_BUCKET, numbers)
+    return np.where(np.isnan(values), NAN_BUCKET, np.where(values < 0, -numbers, numbers))

@@ -1,8 +1,14 @@
-"""About how many different values: HyperLogLog registers, a function of the set of values alone.
+"""`approx_distinct`: about how many different values, by HyperLogLog registers.
 
-The registers are the whole state, as an open column. Libraries keep more (an estimate updated along the way,
-lists in order of arrival), which depends on the order of the values: that is why none is used. Flajolet et
-al. 2007; estimator: Ertl, arXiv:1702.01284, section 4.
+A value's hash names a register by its first bits; its rank is the position of the first 1 among the other
+bits:
+
+    hash          0110 | 0001011…      register 6, rank 4
+    register 6    = the greatest rank of all values whose hash begins with 0110
+
+The registers are the whole state, parked as an open column. Libraries keep more (an estimate updated along
+the way, lists in order of arrival), which depends on the order of the values; that is why none is used.
+Flajolet et al. 2007; estimator: Ertl, arXiv:1702.01284, section 4.
 """
 
 import itertools
@@ -44,29 +50,30 @@ def mix(number: int) -> int:
 
 
 def hash_integer(value: int) -> int:
-    """Of an integer, time, date or boolean; integers of all widths alike."""
+    """The hash of an integer, time, date or boolean; the same for integers of all widths."""
     return mix(value & _MASK)
 
 
 def hash_double(value: float) -> int:
-    """Of a float: that of its double; one NaN, and 0.0 for both zeros."""
+    """The hash of a float, as a double; all NaN have one hash, and so have both zeros."""
     bits: int = struct.unpack(">Q", struct.pack(">d", math.nan if math.isnan(value) else value + 0.0))[0]
     return mix(bits)
 
 
 def hash_text(value: str) -> int:
-    """Of a string, by its UTF-8 bytes."""
+    """The hash of a string, by its UTF-8 bytes."""
     return int.from_bytes(blake2b(value.encode(), digest_size=8).digest(), "big")
 
 
 def hash_decimal(value: Decimal) -> int:
-    """Of a decimal, by its plain digits without trailing zeros: decimals of all scales alike."""
+    """The hash of a decimal, by its plain digits without trailing zeros; the same for decimals of all
+    scales."""
     digits = format(abs(value) if value.is_zero() else value, "f")
     return hash_text(digits.rstrip("0").rstrip(".") if "." in digits else digits)
 
 
 def hash_of(kind: pa.DataType) -> Callable[[Any], int]:
-    """The hash for values of a column of that type, as `to_python` gives them."""
+    """The hash function for values of a column of that type, as `to_python` returns them."""
     if pa.types.is_floating(kind):
         return hash_double
     if pa.types.is_decimal(kind):
@@ -75,18 +82,18 @@ def hash_of(kind: pa.DataType) -> Callable[[Any], int]:
 
 
 def estimate(histogram: Mapping[int, int], precision: int) -> int:
-    """How many values left registers of which histogram[rank] stand at each rank (0: never touched), rounded
-    to a whole number.
+    """The estimated number of different values, rounded to a whole number; histogram[rank] registers have
+    each rank, 0 those that no value has raised.
     """
     registers, most = 1 << precision, HASH_BITS - precision
-    untouched = histogram.get(0, 0) / registers
-    if untouched == 1:
+    untouched_share = histogram.get(0, 0) / registers
+    if untouched_share == 1:
         return 0
-    raised = registers * tau(1 - histogram.get(most + 1, 0) / registers)
+    denominator = registers * tau(1 - histogram.get(most + 1, 0) / registers)
     for rank in range(most, 0, -1):
-        raised = 0.5 * (raised + histogram.get(rank, 0))
-    raised += registers * sigma(untouched)
-    return round(registers * registers / (2 * math.log(2) * raised))
+        denominator = 0.5 * (denominator + histogram.get(rank, 0))
+    denominator += registers * sigma(untouched_share)
+    return round(registers * registers / (2 * math.log(2) * denominator))
 
 
 def sigma(x: float) -> float:
@@ -114,16 +121,18 @@ def tau(x: float) -> float:
 
 
 def encode_registers(registers: Registers, precision: int) -> bytes:
-    """Canonical bytes: a byte a register, or, where that is shorter, the touched ones in order, 3 bytes each
-    (number big-endian, rank).
+    """Canonical bytes: one byte for each register or, where that is shorter, 3 bytes (number big-endian,
+    rank) for each register above 0, in order.
     """
-    touched = (
+    touched_registers = (
         list(registers.items())
         if isinstance(registers, dict)
         else [(i, rank) for i, rank in enumerate(registers) if rank]
     )
-    if len(touched) * SPARSE < 1 << precision:
-        return b"".join(number.to_bytes(2, "big") + bytes([rank]) for number, rank in sorted(touched))
+    if len(touched_registers) * SPARSE < 1 << precision:
+        return b"".join(
+            number.to_bytes(2, "big") + bytes([rank]) for number, rank in sorted(touched_registers)
+        )
     return (
         bytes(registers)
         if isinstance(registers, bytearray)
@@ -139,7 +148,7 @@ def decode_registers(data: bytes, precision: int) -> Registers:
 
 
 class ApproxDistinct(OneByOne):
-    """Accumulator: the touched registers by number, or all of them once a third is touched; changed in
+    """Accumulator: register → rank of those above 0, or all registers once these are a third; changed in
     place.
     """
 
@@ -154,12 +163,12 @@ class ApproxDistinct(OneByOne):
         return {}
 
     def add(self, accumulator: Registers, value: Any) -> Registers:
-        hashed = self._hash(value)
+        hash_bits = self._hash(value)
         suffix_bits = HASH_BITS - self.precision
         return self._raise(
             accumulator,
-            hashed >> suffix_bits,
-            suffix_bits - (hashed & ((1 << suffix_bits) - 1)).bit_length() + 1,
+            hash_bits >> suffix_bits,
+            suffix_bits - (hash_bits & ((1 << suffix_bits) - 1)).bit_length() + 1,
         )
 
     def _raise(self, registers: Registers, number: int, rank: int) -> Registers:
@@ -213,8 +222,8 @@ class ColumnarApproxDistinct(SparseMaps):
         by_rank = np.argsort(entries.values.astype(np.int8), kind="stable")
         bounds = np.searchsorted(entries.values[by_rank], np.arange(most + 3)).tolist()
         of_rank = [entries.rows[by_rank[start:end]] for start, end in itertools.pairwise(bounds)]
-        untouched = (1 << precision) - np.bincount(entries.rows, minlength=rows)
-        return pa.array(estimates(of_rank, untouched, precision))
+        untouched_counts = (1 << precision) - np.bincount(entries.rows, minlength=rows)
+        return pa.array(estimates(of_rank, untouched_counts, precision))
 
     def encode(self, accumulators: Columns) -> Columns:
         entries, rows = entries_of(accumulators[0]), len(accumulators[0])
@@ -249,46 +258,48 @@ class ColumnarApproxDistinct(SparseMaps):
         return columns_of(Entries(rows[order], keys[order], values[order]), len(lengths))
 
 
-def estimates(of_rank: Sequence[Longs], untouched: Longs, precision: int) -> Longs:
-    """`estimate` for each of many rows: of_rank[k] names the row of each register of rank k, `untouched`
-    counts those of none.
+def estimates(of_rank: Sequence[Longs], untouched_counts: Longs, precision: int) -> Longs:
+    """`estimate` for each of many rows: of_rank[k] has the row of each register of rank k, `untouched_counts`
+    the number of registers of rank 0 in each row.
     """
     registers, most = 1 << precision, HASH_BITS - precision
-    greatest = np.bincount(of_rank[most + 1], minlength=len(untouched))
-    raised = registers * _of_each(tau, 1 - greatest / registers)
+    greatest = np.bincount(of_rank[most + 1], minlength=len(untouched_counts))
+    denominator = registers * _of_each(tau, 1 - greatest / registers)
     for rank in range(most, 0, -1):
-        raised = 0.5 * (raised + np.bincount(of_rank[rank], minlength=len(untouched)))
-    is_empty = untouched == registers
-    raised += registers * _of_each(sigma, np.where(is_empty, 0.0, untouched / registers))
+        denominator = 0.5 * (denominator + np.bincount(of_rank[rank], minlength=len(untouched_counts)))
+    is_empty = untouched_counts == registers
+    denominator += registers * _of_each(sigma, np.where(is_empty, 0.0, untouched_counts / registers))
     with np.errstate(divide="ignore"):
-        rounded = np.rint(registers * registers / (2 * math.log(2) * raised))
-    return np.where(is_empty, 0, rounded).astype(np.int64)
+        counts = np.rint(registers * registers / (2 * math.log(2) * denominator))
+    return np.where(is_empty, 0, counts).astype(np.int64)
 
 
 def _of_each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:
-    """The function of each value, of which few are different."""
+    """The function of each value; few of them are different."""
     distinct, numbers = np.unique(values, return_inverse=True)
     return np.array(list(map(function, distinct.tolist())), np.float64)[numbers]
 
 
 def hashes_of(values: pa.Array) -> np.ndarray:
-    """`hash_of` each of `values`, none of which is null: 64 bits."""
+    """The hash of each of `values`, none of which is null: uint64[n]."""
     kind = values.type
     if pa.types.is_floating(kind):
         doubles = values.cast(pa.float64()).to_numpy() + 0.0
-        return _mixed(np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64))
+        return _mix_all(np.where(np.isnan(doubles), np.nan, doubles).view(np.uint64))
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         values = values.cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32())
     elif pa.types.is_decimal(kind) or pa.types.is_string(kind):
-        encoded = values.dictionary_encode()
+        dictionary_column = values.dictionary_encode()
         hash_value = hash_of(kind)
-        hashes = np.array([hash_value(value) for value in encoded.dictionary.to_pylist()], np.uint64)
-        return hashes[encoded.indices.to_numpy()]
+        hashes = np.array(
+            [hash_value(value) for value in dictionary_column.dictionary.to_pylist()], np.uint64
+        )
+        return hashes[dictionary_column.indices.to_numpy()]
     numbers = values.cast(pa.uint64() if pa.types.is_uint64(values.type) else pa.int64()).to_numpy()
-    return _mixed(numbers.astype(np.uint64))
+    return _mix_all(numbers.astype(np.uint64))
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
+def _mix_all(numbers: np.ndarray) -> np.ndarray:
     numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -296,7 +307,7 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
 
 
 def _bit_lengths(numbers: np.ndarray) -> Longs:
-    """How many bits each number has, from its two halves, which doubles hold exactly."""
+    """The bit length of each number, from its two halves, which doubles hold exactly."""
     high, low = numbers >> np.uint64(32), numbers & np.uint64(0xFFFFFFFF)
     lengths = np.frexp(np.where(high > 0, high, low).astype(np.float64))[1].astype(np.int64)
     return np.where(high > 0, lengths + 32, lengths)

@@ -1,7 +1,8 @@
-"""`sum` and `mean` of integers and decimals: exact, and checked against the type of the result when a window
-fires.
+"""`sum` and `mean` of integers and decimals: exact, and checked against the range of the result type when a
+window fires.
 
-On whole columns each sum is two or three signed digits of 64 bits, of which most are zero.
+In the columnar form each sum is two or three signed digits of 64 bits; in most sums all but the lowest are
+zero.
 """
 
 from abc import ABC, abstractmethod
@@ -29,8 +30,8 @@ WIDE = pa.decimal128(38, 0)
 _TOO_WIDE = 10**38
 
 
-class _IntegerSumming(SumAndCount):
-    """Integers in 128 bits: a decimal(38, 0) column beside the count."""
+class _IntegerSums(SumAndCount):
+    """Accumulator: (count, sum); parked as a decimal(38, 0), which has 128 bits, and the count."""
 
     zero = 0
     parts: tuple[Part, ...] = (("sum", WIDE), ("count", pa.int64()))
@@ -53,7 +54,7 @@ class _IntegerSumming(SumAndCount):
         return (int(parts[1]), int(parts[0]))
 
 
-class IntegerSum(_IntegerSumming):
+class IntegerSum(_IntegerSums):
     """Sum of an integer column as bigint, checked at a firing."""
 
     result_type = pa.int64()
@@ -65,7 +66,7 @@ class IntegerSum(_IntegerSumming):
         return total if count else None
 
 
-class IntegerMean(_IntegerSumming):
+class IntegerMean(_IntegerSums):
     """Mean of an integer column: the exact quotient, rounded once."""
 
     result_type = pa.float64()
@@ -75,11 +76,11 @@ class IntegerMean(_IntegerSumming):
         return total / count if count else None
 
 
-class _DecimalSumming(SumAndCount):
-    """Decimals of one scale, summed as integers of their last digit: a binary column beside a readable
-    decimal and the count.
+class _DecimalSums(SumAndCount):
+    """Decimals of one scale. Accumulator: (count, sum in units of the last digit); parked as a readable
+    decimal, the sum in binary, and the count.
 
-    The readable one is null while the sum has more than 38 digits, which later terms may undo.
+    The readable decimal is null while the sum has more than 38 digits, which later terms may undo.
     """
 
     zero = 0
@@ -93,18 +94,18 @@ class _DecimalSumming(SumAndCount):
         )
 
     def add(self, accumulator: tuple[int, int], value: Decimal) -> tuple[int, int]:
-        return (accumulator[0] + 1, accumulator[1] + unscaled(value, self.scale))
+        return (accumulator[0] + 1, accumulator[1] + to_units(value, self.scale))
 
     def encode(self, accumulator: tuple[int, int]) -> tuple[Decimal | None, bytes, int]:
         count, total = accumulator
         exact = total.to_bytes(total.bit_length() // 8 + 1, "big", signed=True)
-        return (scaled(total, self.scale) if abs(total) < _TOO_WIDE else None, exact, count)
+        return (from_units(total, self.scale) if abs(total) < _TOO_WIDE else None, exact, count)
 
     def decode(self, parts: Sequence[Any]) -> tuple[int, int]:
         return (int(parts[2]), int.from_bytes(parts[1], "big", signed=True))
 
 
-class DecimalSum(_DecimalSumming):
+class DecimalSum(_DecimalSums):
     """Sum of a decimal column as decimal(38, scale), checked at a firing."""
 
     def __init__(self, scale: int) -> None:
@@ -117,10 +118,10 @@ class DecimalSum(_DecimalSumming):
             raise ResultOverflow(
                 f"the sum has more than 38 digits and does not fit decimal(38, {self.scale})"
             )
-        return scaled(total, self.scale) if count else None
+        return from_units(total, self.scale) if count else None
 
 
-class DecimalMean(_DecimalSumming):
+class DecimalMean(_DecimalSums):
     """Mean of a decimal column as a double, rounded once."""
 
     result_type = pa.float64()
@@ -130,16 +131,16 @@ class DecimalMean(_DecimalSumming):
         return total / (count * 10**self.scale) if count else None
 
 
-def unscaled(value: Decimal, scale: int) -> int:
-    """`value` in units of its last digit; free of decimal contexts, which round at 28 digits."""
+def to_units(value: Decimal, scale: int) -> int:
+    """`value` in units of the digit at `scale`, without decimal contexts, which round at 28 digits."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     number = int("".join(map(str, digits))) * 10 ** (exponent + scale)
     return -number if sign else number
 
 
-def scaled(number: int, scale: int) -> Decimal:
-    """The inverse of `unscaled`."""
+def from_units(number: int, scale: int) -> Decimal:
+    """The inverse of `to_units`."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
@@ -149,10 +150,8 @@ _LONG = 1 << 63
 _DOUBLE = 1 << 53
 
 
-class _ExactSumming(ABC):
-    """Accumulator: the digits of the sum, lowest first, and how many values are in it. Subclasses say how
-    values become digits.
-    """
+class _DigitSums(ABC):
+    """Accumulator: the digits of the sum, lowest first, and the count. Subclasses turn values into digits."""
 
     digits: int
 
@@ -166,7 +165,7 @@ class _ExactSumming(ABC):
 
     @abstractmethod
     def _digits_of(self, values: pa.Array) -> list[Longs]:
-        """The digits of values without nulls; highest ones that are all zero may be left out."""
+        """The digits of values without nulls; leading digits that are zero in all of them may be left out."""
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column)
@@ -182,7 +181,7 @@ class _ExactSumming(ABC):
         return self._columns(self._sum(digits, groups), sum_of_groups(counts, groups))
 
     def adds_up(self, accumulators: Columns) -> bool:
-        """Where every sum of some of them has one digit."""
+        """Whether every sum of some of the rows has one digit."""
         return _fits(self._numbers(accumulators)[0])
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
@@ -219,11 +218,11 @@ def _fits(digits: list[Longs]) -> bool:
 
 
 def _where(values: pa.Array, counts: Longs) -> pa.Array:
-    """`values`, null where nothing was counted."""
+    """`values`, null where the count is 0."""
     return pc.if_else(pa.array(counts > 0), values, pa.scalar(None, values.type))
 
 
-class ColumnarInteger(_ExactSumming):
+class ColumnarInteger(_DigitSums):
     """Sum or mean of an integer column."""
 
     digits = 2
@@ -259,7 +258,7 @@ class ColumnarInteger(_ExactSumming):
 
 
 def decimal_digits(decimals: pa.Array) -> tuple[Longs, Longs]:
-    """The two digits of each decimal128 in units of its last place; of a null they mean nothing."""
+    """The two digits of each decimal128 in units of its last place; arbitrary for a null."""
     words = np.frombuffer(decimals.buffers()[1], np.int64)[
         2 * decimals.offset : 2 * (decimals.offset + len(decimals))
     ].reshape(-1, 2)
@@ -267,7 +266,7 @@ def decimal_digits(decimals: pa.Array) -> tuple[Longs, Longs]:
     return low, words[:, 1] + (low < 0)
 
 
-class ColumnarDecimal(_ExactSumming):
+class ColumnarDecimal(_DigitSums):
     """Sum or mean of a decimal column: integers of its last digit."""
 
     digits = 3
@@ -308,19 +307,19 @@ class ColumnarDecimal(_ExactSumming):
 
 
 def powers_of_ten(exponent: int) -> list[int]:
-    """Divisors that make up 10^exponent, none of more than 31 bits."""
+    """Divisors with the product 10^exponent, none of more than 31 bits."""
     return [10 ** min(9, exponent - place) for place in range(0, exponent, 9)]
 
 
 def _decimals(digits: list[Longs], scale: int) -> pa.Array:
-    """Sums of which the lowest two digits are enough."""
+    """Sums as decimals, from their lowest two digits."""
     low, high = digits[:2]
     words = np.stack([low, high - (low < 0)], axis=1)
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(words), [None, pa.py_buffer(words)])
 
 
 def _may_be_too_wide(digits: list[Longs]) -> Booleans:
-    """Whether a sum may have more than 38 decimal digits; some that don't are among them."""
+    """Whether each sum may have more than 38 decimal digits; true for all that do, and for some others."""
     limit = 10**38 >> 64
     return (digits[1] >= limit) | (digits[1] <= -limit) | (digits[2] != 0)
 

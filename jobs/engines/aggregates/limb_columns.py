@@ -1,7 +1,7 @@
-"""Integers of many limbs as one binary column: in each row a base and its limbs, as 64-bit words.
+"""Integers of many limbs as one binary column: each row has a base and the limbs, as 64-bit words.
 
-Partials of different bases and widths can stand in one column, so that rows are concatenated as they come.
-Also the parked form of exact sums, byte for byte that of `slackwater.jobs.engines.aggregates.exact_sums`.
+Rows of different bases and widths can stand in one column, so that partials are concatenated as they come.
+Also the parked form of exact sums, byte for byte that of `exact_sums`.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def unpack_limbs(column: pa.Array) -> tuple[Longs, int]:
     if bool((bases == base).all()) and bool((widths == widths[0]).all()):
         return limbs.normalise(words[offsets[0] :].reshape(len(column), -1)[:, 1:].copy()), base
     numbers = np.zeros((len(column), int((bases + widths).max()) - base), np.int64)
-    for kind in np.unique(bases * (1 << 16) + widths):  # as many as there were different partials
+    for kind in np.unique(bases * (1 << 16) + widths):  # one for each different partial
         width = int(kind) & 0xFFFF
         rows = np.flatnonzero((bases == kind >> 16) & (widths == width))
         lead = int(kind >> 16) - base
@@ -42,7 +42,7 @@ def unpack_limbs(column: pa.Array) -> tuple[Longs, int]:
 
 
 def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
-    """`exact_sums.encode` of numbers · 2^exponent, integers all of them, and special values."""
+    """`exact_sums.encode` of numbers · 2^exponent, which are all integers, and special values."""
     zeros = limb_bytes.trailing_zeros(numbers)
     places = np.where((numbers != 0).any(axis=1), zeros + exponent, 0)
     heads = np.stack([specials, places >> 8, places & 255], axis=1).astype(np.uint8)
@@ -50,12 +50,12 @@ def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
 
 
 def decode_exact(column: pa.Array, exponent: int) -> tuple[Longs, int, Longs]:
-    """`exact_sums.decode`: (limbs of the sums times 2^exponent, their base, special values)."""
+    """The inverse of `encode_exact`: (limbs of the sums times 2^exponent, their base, special values)."""
     numbers, heads = limb_bytes.of_bytes(*_bytes_of(column), 3)
     specials, high, low = heads.T.astype(np.int64)
     below = max(0, -(exponent // limbs.BITS))
-    shifted, base = limb_bytes.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
-    return shifted, base - below, specials
+    sums, base = limb_bytes.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
+    return sums, base - below, specials
 
 
 def encode_integers(numbers: Longs) -> pa.Array:

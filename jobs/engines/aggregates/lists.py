@@ -1,4 +1,4 @@
-"""Lists of Arrow as entries of maps and back: row numbers beside flattened values."""
+"""Arrow lists as flat columns, and back: the row number of each item beside the items."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ import pyarrow as pa
 from slackwater.windowing.columnar.arrays.columns import Longs
 
 
-def flattened(lists: pa.Array) -> tuple[Longs, Any]:
+def flatten_lists(lists: pa.Array) -> tuple[Longs, Any]:
     """(row of each item, the items). Null lists are empty."""
     lengths = lists.value_lengths().fill_null(0).to_numpy().astype(np.int64)
     return np.repeat(np.arange(len(lists)), lengths), lists.flatten()
 
 
-def listed(rows: Longs, items: pa.Array, size: int) -> pa.Array:
-    """A list a row of the items that have its number; `rows` ascend."""
+def build_lists(rows: Longs, items: pa.Array, size: int) -> pa.Array:
+    """One list for each of `size` rows, of the items that have its row number; `rows` ascend."""
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(rows, minlength=size), out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), items)

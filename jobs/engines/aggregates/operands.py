@@ -1,8 +1,8 @@
-"""What each aggregate adds for each row: the value of its column, with its rank where that counts; None where
-there is nothing to add.
+"""The operands of a `select`: for each aggregate and row the value that is added, with its rank for `first`
+and `last`; None where nothing is added.
 
-Computed for all rows of a range at once, nulls and conditions settled, so that no accumulator ever sees a
-row.
+They are computed for all rows of a range at once, nulls and conditions included, so that accumulators see
+plain values and no rows.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ from slackwater.windowing.snapshot import row_digests
 def totals(
     pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts
 ) -> list[Any]:
-    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None
-    where each row has to be seen.
+    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None for
+    an aggregate that must add row by row.
     """
     columns_of_totals = []
     for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
@@ -56,7 +56,7 @@ def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | Non
             values = _only(is_chosen, values)
         if aggregate.by is not None and values is not None:
             ranks = ranks or _ranks(pipeline, elements)
-            values = _ranked(aggregate, values, ranks)
+            values = _with_ranks(aggregate, values, ranks)
         columns.append(values)
     return columns
 
@@ -68,8 +68,8 @@ def _only(is_chosen: Any, values: list[Any] | None) -> list[Any]:
 
 
 def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
-    """Times in microseconds, rank of the order column, hash of the columns that the pipeline reads: for each
-    row.
+    """What `first` and `last` rank rows by, as columns: times in microseconds, the rank of the order column,
+    and the hash of the columns that the pipeline reads.
     """
     order = pipeline.source.order_by
     names = columns_read(pipeline, elements.column_names)
@@ -83,7 +83,7 @@ def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
     }
 
 
-def _ranked(aggregate: Aggregate, values: list[Any], ranks: dict[str, list[Any]]) -> list[Any]:
+def _with_ranks(aggregate: Aggregate, values: list[Any], ranks: dict[str, list[Any]]) -> list[Any]:
     times = [ranks["event_time"], ranks["arrival"]] if aggregate.by == "event_time" else [ranks["arrival"]]
     rows = zip(values, zip(*times, strict=True), ranks["order"], ranks["hash"], strict=True)
     return [None if value is None else (time, order, digest, value) for value, time, order, digest in rows]

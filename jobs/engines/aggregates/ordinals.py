@@ -1,4 +1,4 @@
-"""Values of any type that has an order as integers in that order, and back.
+"""Values of any ordered type as integers of the same order, and back.
 
 NaN is greater than every number, -0.0 is 0.0; text is ordered by code points.
 """
@@ -15,8 +15,8 @@ _GREATEST = np.iinfo(np.int64).max
 
 
 def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
-    """(integers in the order of the values, where there is a value, the way back: (integers, where there is
-    one) → values).
+    """(integers that sort as the values do, whether each value is not null, the inverse: (integers, whether
+    each is valid) → values).
     """
     kind = values.type
     is_valid = np.asarray(values.is_valid())
@@ -37,11 +37,11 @@ def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
             is_valid,
             lambda integers, is_valid: _doubles(integers, is_valid, kind),
         )
-    return _ranked(values, is_valid)
+    return _ordinals_by_rank(values, is_valid)
 
 
 def _storage(kind: pa.DataType) -> pa.DataType | None:
-    """The integers of up to 64 bits that a type is stored as, in its order; None for other types."""
+    """The integer type of up to 64 bits that stores values of a type in their order; None for other types."""
     if pa.types.is_signed_integer(kind) or (pa.types.is_integer(kind) and kind.bit_width < 64):
         return kind
     if pa.types.is_timestamp(kind):
@@ -56,15 +56,15 @@ def _doubles(integers: Longs, is_valid: Booleans, kind: pa.DataType) -> pa.Array
     ).cast(kind)
 
 
-def _ranked(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, Any]:
-    """Values of any other type by their rank among the distinct ones."""
-    encoded = values.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy().astype(np.int64)
+def _ordinals_by_rank(values: pa.Array, is_valid: Booleans) -> tuple[Longs, Booleans, Any]:
+    """As `as_ordinals`, of any other type: the rank of each value among the distinct ones."""
+    dictionary_column = values.dictionary_encode()
+    order = pc.sort_indices(dictionary_column.dictionary).to_numpy().astype(np.int64)
     ranks = np.empty(len(order) + 1, np.int64)
     ranks[order] = np.arange(len(order))
     ranks[-1] = 0
-    codes = encoded.indices.fill_null(len(order)).to_numpy()
-    in_order = encoded.dictionary.take(pa.array(order))
+    codes = dictionary_column.indices.fill_null(len(order)).to_numpy()
+    in_order = dictionary_column.dictionary.take(pa.array(order))
 
     def back(integers: Longs, is_valid: Booleans) -> pa.Array:
         return in_order.take(pa.array(np.where(is_valid, integers, 0), mask=~is_valid))

@@ -1,4 +1,4 @@
-"""A pipeline's `select` as one function of Flink, for engines that go element by element."""
+"""A pipeline's `select` as one Flink AggregateFunction, for the operator engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from slackwater.windowing.folds import BulkAggregateFunction
 
 
 class SelectFunction(BulkAggregateFunction):
-    """A pipeline's `select` as one Flink AggregateFunction: the element is a row number, the accumulator a
-    list of accumulators.
+    """All aggregates of a `select` at once: the element is a row number, the accumulator a list of
+    accumulators.
 
-    `columns[i]` holds the values that aggregate i reads, or None when it counts rows. Row numbers are of one
-    slice and never enter state.
+    `columns[i]` has the operands of aggregate i, or is None where it counts rows. Row numbers mean something
+    in one slice only and never enter state.
     """
 
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
@@ -46,7 +46,9 @@ class SelectFunction(BulkAggregateFunction):
 
 @dataclass(slots=True)
 class RowStretch:
-    """Rows start to stop - 1, and what each aggregate makes of them; None for one that has to see each."""
+    """Rows `start` to `stop` - 1 as one element, with the accumulator of each aggregate over them; None for
+    an aggregate that must add row by row.
+    """
 
     start: int
     stop: int

@@ -1,6 +1,5 @@
-"""What the columnar forms of both sketches share: a map of small integers (register or bucket) for each
-window.
-"""
+"""The columnar base of both sketches: for each window a map from small integers (registers or buckets) to
+integers."""
 
 from abc import ABC, abstractmethod
 
@@ -8,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates.columnar_aggregate import Columns, Parts
-from slackwater.jobs.engines.aggregates.lists import flattened, listed
+from slackwater.jobs.engines.aggregates.lists import build_lists, flatten_lists
 from slackwater.windowing.columnar.arrays import maps
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
@@ -18,8 +17,8 @@ BUCKET = pa.struct([pa.field("bucket", pa.int32()), pa.field("count", pa.int64()
 
 
 class SparseMaps(ABC):
-    """Accumulator: a list of (key, value) a row, ascending keys. Subclasses say what keys and values are, and
-    how values fold.
+    """Accumulator: one list of (key, value) for each row, in ascending order of keys. Subclasses make keys
+    and values of column values, and choose how values of one key fold.
     """
 
     columns: Parts = (("entries", pa.list_(BUCKET)),)
@@ -30,7 +29,7 @@ class SparseMaps(ABC):
 
     @abstractmethod
     def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
-        """Key and value for each value of the column; none is null."""
+        """(keys, values): one of each for every value of the column; none is null."""
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column).combine_chunks()
@@ -51,10 +50,12 @@ class SparseMaps(ABC):
 
 
 def entries_of(column: pa.Array) -> Entries:
-    rows, items = flattened(column)
+    """The entries of an accumulator column."""
+    rows, items = flatten_lists(column)
     return Entries(rows, items.field(0).to_numpy().astype(np.int64), items.field(1).to_numpy())
 
 
 def columns_of(entries: Entries, size: int) -> Columns:
+    """The accumulator columns of `size` rows that have these entries."""
     fields = [pa.array(entries.keys.astype(np.int32)), pa.array(entries.values)]
-    return [listed(entries.rows, pa.StructArray.from_arrays(fields, fields=list(BUCKET)), size)]
+    return [build_lists(entries.rows, pa.StructArray.from_arrays(fields, fields=list(BUCKET)), size)]

@@ -1,7 +1,12 @@
-"""Accumulators of overlapping spans of rows: by differences of running totals where an aggregate is a sum,
-row by row where it isn't.
+"""Accumulators of overlapping spans of rows: by differences of running totals where accumulators add up, else
+by combining the rows of each span.
 
-Which rows make up a span is the families' business.
+    partials of a key, by slice     s0  s1  s2  s3
+    span of each sliding window     [--------)
+                                        [--------)
+                                            [----)
+
+The families of windows decide which rows make up a span.
 """
 
 from typing import Protocol, runtime_checkable

@@ -1,4 +1,4 @@
-"""What sums and means of every numeric type share: exact totals of a window's values."""
+"""The accumulator of exact sums and means, for every numeric type."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from slackwater.jobs.engines.aggregates.accumulator import OneByOne
 
 
 class SumAndCount(OneByOne):
-    """Sum and count of values; subclasses say how a sum is held and read. Accumulator: (count, sum)."""
+    """Accumulator: (count, sum). Subclasses choose the representation of the sum and how it is read."""
 
     zero: Any
 

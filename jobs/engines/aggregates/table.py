@@ -1,4 +1,5 @@
-"""The table of aggregates: for each kind, which columns it takes, its accumulator and its columnar form.
+"""The table of aggregates: for each kind the types of columns that it takes, its accumulator and its columnar
+form.
 
 A new aggregate is a file with both forms and an entry in AGGREGATES, beside its declaration in
 `slackwater.jobs.pipelines.aggregates`. An aggregate from elsewhere is added by `register`.
@@ -35,7 +36,7 @@ from slackwater.jobs.engines.aggregates.variances import (
 )
 from slackwater.jobs.pipelines.aggregates import KINDS, Aggregate
 
-# Families of column types, each named after its test in `pyarrow.types`, and what messages call them.
+# Families of column types: the name of the test in `pyarrow.types` → the word for it in messages.
 COLUMN_FAMILIES = {
     "integer": "integers",
     "floating": "floats",
@@ -45,8 +46,8 @@ COLUMN_FAMILIES = {
     "timestamp": "timestamps",
     "boolean": "booleans",
 }
-NUMERIC = ("integer", "floating", "decimal")
-ORDERED = (*NUMERIC, "string", "date", "timestamp")
+NUMERIC_FAMILIES = ("integer", "floating", "decimal")
+ORDERED_FAMILIES = (*NUMERIC_FAMILIES, "string", "date", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,17 @@ class AggregatedColumn:
     """The column of the source that an aggregate reads.
 
     Attributes:
-        family: which of COLUMN_FAMILIES its type is of.
-        type: its type as stored in `window_state`.
-        order: name and stored type of the source's order column, for an aggregate that ranks rows; None:
-            there is none.
-        hashed: the columns that a row's hash is of.
+        family: of its type, one of COLUMN_FAMILIES.
+        type: its type in `window_state`.
+        order: (name, type in `window_state`) of the source's order column, for an aggregate that ranks rows;
+            None: there is none.
+        hashed_columns: the columns that a row's hash covers.
     """
 
     family: str
     type: pa.DataType
     order: tuple[str, pa.DataType] | None
-    hashed: tuple[str, ...]
+    hashed_columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,10 @@ def register(kind: str, forms: AggregateForms, settings: tuple[str, ...] = ()) -
     """Add an aggregate: from now on `Aggregate(kind, column)` may be selected, with the `settings` that its
     declaration must have.
 
-    A registration is of the process that makes it: the module that registers is one that executors import.
+    A registration counts in its own process only, so call it in a module that executors import, too.
 
     Raises:
-        ValueError: there is one of that kind.
+        ValueError: an aggregate of that kind exists.
     """
     if kind in KINDS or kind in AGGREGATES:
         raise ValueError(f"there is an aggregate {kind!r}; the kinds are {', '.join(KINDS)}")
@@ -98,26 +99,26 @@ def register(kind: str, forms: AggregateForms, settings: tuple[str, ...] = ()) -
     KINDS[kind] = settings
 
 
-def column_of(declared: Aggregate) -> str:
+def column_of(aggregate: Aggregate) -> str:
     """The column of an aggregate that has one."""
-    assert declared.column is not None
-    return declared.column
+    assert aggregate.column is not None
+    return aggregate.column
 
 
-def _sum(declared: Aggregate, column: AggregatedColumn) -> Accumulator:
+def _sum(aggregate: Aggregate, column: AggregatedColumn) -> Accumulator:
     if column.family == "decimal":
         return DecimalSum(column.type.scale)
     return DoubleSum() if column.family == "floating" else IntegerSum()
 
 
-def _mean(declared: Aggregate, column: AggregatedColumn) -> Accumulator:
+def _mean(aggregate: Aggregate, column: AggregatedColumn) -> Accumulator:
     if column.family == "decimal":
         return DecimalMean(column.type.scale)
     return DoubleMean() if column.family == "floating" else IntegerMean()
 
 
-def _columnar_sum_or_mean(accumulator: Accumulator, declared: Aggregate) -> ColumnarAggregate:
-    column, is_mean = column_of(declared), declared.kind == "mean"
+def _columnar_sum_or_mean(accumulator: Accumulator, aggregate: Aggregate) -> ColumnarAggregate:
+    column, is_mean = column_of(aggregate), aggregate.kind == "mean"
     if isinstance(accumulator, DoubleSum | DoubleMean):
         return ColumnarDouble(column, is_mean=is_mean)
     if isinstance(accumulator, DecimalSum | DecimalMean):
@@ -125,52 +126,54 @@ def _columnar_sum_or_mean(accumulator: Accumulator, declared: Aggregate) -> Colu
     return ColumnarInteger(column, is_mean=is_mean)
 
 
-def _variance(declared: Aggregate, column: AggregatedColumn) -> Accumulator:
-    is_root = declared.kind == "stddev"
+def _variance(aggregate: Aggregate, column: AggregatedColumn) -> Accumulator:
+    is_root = aggregate.kind == "stddev"
     if column.family == "decimal":
         return DecimalVariance(is_root, column.type.scale)
     return DoubleVariance(is_root) if column.family == "floating" else IntegerVariance(is_root)
 
 
-def _first_or_last(declared: Aggregate, column: AggregatedColumn) -> Accumulator:
-    is_last, by_event_time = declared.kind == "last", declared.by == "event_time"
-    return FirstOrLast(is_last, by_event_time, column.type, column.order, column.hashed)
+def _first_or_last(aggregate: Aggregate, column: AggregatedColumn) -> Accumulator:
+    is_last, by_event_time = aggregate.kind == "last", aggregate.by == "event_time"
+    return FirstOrLast(is_last, by_event_time, column.type, column.order, column.hashed_columns)
 
 
-def _approx_distinct(declared: Aggregate, column: AggregatedColumn) -> Accumulator:
-    assert declared.precision is not None
-    return ApproxDistinct(declared.precision, column.type)
+def _approx_distinct(aggregate: Aggregate, column: AggregatedColumn) -> Accumulator:
+    assert aggregate.precision is not None
+    return ApproxDistinct(aggregate.precision, column.type)
 
 
-def _approx_quantile(declared: Aggregate, column: AggregatedColumn) -> Accumulator:
-    assert declared.quantile is not None and declared.relative_error is not None
-    return ApproxQuantile(declared.quantile, declared.relative_error)
+def _approx_quantile(aggregate: Aggregate, column: AggregatedColumn) -> Accumulator:
+    assert aggregate.quantile is not None and aggregate.relative_error is not None
+    return ApproxQuantile(aggregate.quantile, aggregate.relative_error)
 
 
 _EXTREMUM = AggregateForms(
-    ORDERED,
-    lambda declared, column: Extremum(declared.kind, column.type),
-    lambda bound, declared: ColumnarExtremum(column_of(declared), declared.kind == "min", bound.result_type),
+    ORDERED_FAMILIES,
+    lambda aggregate, column: Extremum(aggregate.kind, column.type),
+    lambda bound, aggregate: ColumnarExtremum(
+        column_of(aggregate), aggregate.kind == "min", bound.result_type
+    ),
 )
 _VARIANCE = AggregateForms(
-    NUMERIC,
+    NUMERIC_FAMILIES,
     _variance,
-    lambda bound, declared: ColumnarVariance(column_of(declared), bound, declared.kind == "stddev"),
+    lambda bound, aggregate: ColumnarVariance(column_of(aggregate), bound, aggregate.kind == "stddev"),
 )
 _FIRST_OR_LAST = AggregateForms(
-    (*ORDERED, "boolean"),
+    (*ORDERED_FAMILIES, "boolean"),
     _first_or_last,
-    lambda bound, declared: ColumnarFirstOrLast(column_of(declared), bound),
+    lambda bound, aggregate: ColumnarFirstOrLast(column_of(aggregate), bound),
 )
 
 AGGREGATES: dict[str, AggregateForms] = {
     "count": AggregateForms(
-        (),  # of any column, or of none
-        lambda declared, column: Count(),
-        lambda bound, declared: ColumnarCount(declared.column),
+        (),  # takes any column, or none
+        lambda aggregate, column: Count(),
+        lambda bound, aggregate: ColumnarCount(aggregate.column),
     ),
-    "sum": AggregateForms(NUMERIC, _sum, _columnar_sum_or_mean),
-    "mean": AggregateForms(NUMERIC, _mean, _columnar_sum_or_mean),
+    "sum": AggregateForms(NUMERIC_FAMILIES, _sum, _columnar_sum_or_mean),
+    "mean": AggregateForms(NUMERIC_FAMILIES, _mean, _columnar_sum_or_mean),
     "min": _EXTREMUM,
     "max": _EXTREMUM,
     "variance": _VARIANCE,
@@ -178,18 +181,18 @@ AGGREGATES: dict[str, AggregateForms] = {
     "first": _FIRST_OR_LAST,
     "last": _FIRST_OR_LAST,
     "count_distinct": AggregateForms(
-        (*ORDERED, "boolean"),
-        lambda declared, column: CountDistinct(column.type),
-        lambda bound, declared: ColumnarCountDistinct(column_of(declared), bound.parts[0][1].value_type),
+        (*ORDERED_FAMILIES, "boolean"),
+        lambda aggregate, column: CountDistinct(column.type),
+        lambda bound, aggregate: ColumnarCountDistinct(column_of(aggregate), bound.parts[0][1].value_type),
     ),
     "approx_distinct": AggregateForms(
-        (*ORDERED, "boolean"),
+        (*ORDERED_FAMILIES, "boolean"),
         _approx_distinct,
-        lambda bound, declared: ColumnarApproxDistinct(column_of(declared), bound),
+        lambda bound, aggregate: ColumnarApproxDistinct(column_of(aggregate), bound),
     ),
     "approx_quantile": AggregateForms(
-        NUMERIC,
+        NUMERIC_FAMILIES,
         _approx_quantile,
-        lambda bound, declared: ColumnarApproxQuantile(column_of(declared), bound),
+        lambda bound, aggregate: ColumnarApproxQuantile(column_of(aggregate), bound),
     ),
 }

@@ -1,9 +1,10 @@
 """Sample variance and standard deviation: exact Σx and Σx² until a firing, which rounds once.
 
-Over n values the variance is (n·Σx² − (Σx)²) / (n·(n − 1)), a quotient of integers here; null for n < 2.
+Over n values the variance is (n·Σx² − (Σx)²) / (n·(n − 1)), computed as a quotient of integers; null for n <
+2.
 
-On whole columns the sum of the column stands beside the sum of its squares; squares are sums of limbs as sums
-of doubles are.
+The columnar form keeps the sum of the column and the sum of its squares; the squares are added as limbs, as
+doubles are.
 """
 
 import math
@@ -29,7 +30,7 @@ from slackwater.jobs.engines.aggregates.integers import (
     DecimalSum,
     decimal_digits,
     powers_of_ten,
-    unscaled,
+    to_units,
 )
 from slackwater.jobs.engines.aggregates.limb_columns import (
     decode_exact,
@@ -52,11 +53,11 @@ _MOMENT_PARTS: tuple[Part, ...] = (
 
 
 class _Variance(OneByOne, ABC):
-    """Subclasses say in which unit values are summed. Accumulator: (count, Σx, Σx²) in units `1 / units` and
-    its square.
+    """Accumulator: (count, Σx, Σx²), Σx in units of `1 / units`, Σx² in units of its square. Subclasses
+    choose the unit.
 
     Args:
-        is_root: the standard deviation is wanted.
+        is_root: whether the result is the standard deviation.
     """
 
     result_type = pa.float64()
@@ -76,8 +77,8 @@ class _Variance(OneByOne, ABC):
         count, total, squares = accumulator
         if count < 2:
             return None
-        divided, divisor = count * squares - total * total, count * (count - 1) * self.units * self.units
-        return exact_sums.root(divided, divisor) if self._is_root else exact_sums.quotient(divided, divisor)
+        dividend, divisor = count * squares - total * total, count * (count - 1) * self.units * self.units
+        return exact_sums.root(dividend, divisor) if self._is_root else exact_sums.quotient(dividend, divisor)
 
     def decode(self, parts: Sequence[Any]) -> Any:
         return self.of_sums([*parts[:-3], parts[-1]], self.squares_of(parts[-2]))
@@ -88,14 +89,16 @@ class _Variance(OneByOne, ABC):
 
     def squares_of(self, data: bytes) -> int:
         """Σx² from its binary part."""
-        return exact_sums.decode(data).scaled
+        return exact_sums.decode(data).units
 
     def _encode_squares(self, squares: int) -> tuple[float, bytes]:
         return exact_sums.quotient(squares, self.units * self.units), exact_sums.encode(ExactSum(squares, 0))
 
 
 class IntegerVariance(_Variance):
-    """Of an integer column: Σx in 128 bits; Σx² may need more, so it is binary beside a readable double."""
+    """Of an integer column. Σx is parked in 128 bits; Σx² may need more, so it is parked in binary, beside a
+    readable double.
+    """
 
     units = 1
     parts = (("sum", WIDE), *_MOMENT_PARTS)
@@ -122,7 +125,7 @@ class DecimalVariance(_Variance):
         self.parts = (*self._sum.parts[:-1], *_MOMENT_PARTS)
 
     def add(self, accumulator: Moments, value: Decimal) -> Moments:
-        number = unscaled(value, self.scale)
+        number = to_units(value, self.scale)
         return (accumulator[0] + 1, accumulator[1] + number, accumulator[2] + number * number)
 
     def encode(self, accumulator: Moments) -> tuple[Any, ...]:
@@ -145,7 +148,7 @@ class DoubleVariance(_Variance):
     def add(self, accumulator: tuple[int, ExactSum, int], value: float) -> tuple[int, ExactSum, int]:
         count, total, squares = accumulator
         grown = exact_sums.add(total, value)
-        return (count + 1, grown, squares + (grown.scaled - total.scaled) ** 2)
+        return (count + 1, grown, squares + (grown.units - total.units) ** 2)
 
     def merge(self, a: tuple[int, ExactSum, int], b: tuple[int, ExactSum, int]) -> tuple[int, ExactSum, int]:
         return (a[0] + b[0], exact_sums.merge(a[1], b[1]), a[2] + b[2])
@@ -154,11 +157,11 @@ class DoubleVariance(_Variance):
         count, total, squares = accumulator
         if total.specials:
             return math.nan if count > 1 else None
-        return super().result((count, total.scaled, squares))
+        return super().result((count, total.units, squares))
 
     def encode(self, accumulator: tuple[int, ExactSum, int]) -> tuple[float, bytes, float, bytes, int]:
         count, total, squares = accumulator
-        return (exact_sums.rounded(total), exact_sums.encode(total), *self._encode_squares(squares), count)
+        return (exact_sums.round_sum(total), exact_sums.encode(total), *self._encode_squares(squares), count)
 
     def of_sums(self, sums: Sequence[Any], squares: int) -> tuple[int, ExactSum, int]:
         return (int(sums[2]), exact_sums.decode(sums[1]), squares)
@@ -171,14 +174,17 @@ _BELOW = 34  # limbs below 2^-1074 that the least square needs
 
 
 class ColumnarVariance:
-    """Accumulator: that of the sum, its count last, before it the squares in limbs of 2^(32 base - 1074)."""
+    """Accumulator: the columns of the sum, then the squares in limbs of 2^(32 base - 1074), then the
+    count."""
 
     def __init__(self, column: str, scalar: Scalar, is_root: bool) -> None:
         self._column = column
         self._scalar = scalar
         self._is_root = is_root
         self._sum: ColumnarAggregate
-        self._divisors: list[int] = []  # of the squares, which are those of integers of the last digit
+        self._divisors: list[
+            int
+        ] = []  # of the squares of a decimal column, which are squares in units of the last digit
         if isinstance(scalar, DecimalVariance):
             self._sum = ColumnarDecimal(column, is_mean=False, scale=scalar.scale)
             self._divisors = powers_of_ten(2 * scalar.scale)
@@ -198,7 +204,7 @@ class ColumnarVariance:
         )
 
     def _squares(self, values: pa.ChunkedArray) -> tuple[Longs, int, Longs]:
-        """Limbs and base of the squares of values, and which: those that are finite."""
+        """(limbs of the squares of the finite values, their base, the positions of these values)."""
         if isinstance(self._scalar, DoubleVariance):
             doubles = values.cast(pa.float64()).to_numpy()
             at = np.flatnonzero(np.isfinite(doubles))
@@ -213,7 +219,7 @@ class ColumnarVariance:
         return squares, base - _BELOW, at
 
     def _integers(self, values: pa.ChunkedArray) -> Longs:
-        """The values of a column of integers, or in units of the last digit."""
+        """Limbs of the values of a column of integers, or of decimals in units of the last digit."""
         if isinstance(self._scalar, DecimalVariance):
             return limbs.of_digits(
                 list(decimal_digits(values.cast(pa.decimal128(38, self._scalar.scale)).combine_chunks()))
@@ -241,7 +247,7 @@ class ColumnarVariance:
         counts = accumulators[-1].to_numpy()
         squares, base = unpack_limbs(accumulators[-2])
         totals, exponent = self._totals(accumulators)
-        divided, exponent = limb_bytes.difference(
+        dividend, exponent = limb_bytes.difference(
             squares * counts[:, None],
             limbs.BITS * base - limbs.UNIT_BITS,
             limbs.square(totals),
@@ -249,16 +255,16 @@ class ColumnarVariance:
         )
         divisors = [np.maximum(counts, 1), np.maximum(counts - 1, 1), *self._divisors]
         quotients = (
-            _roots(divided, exponent, divisors)
+            _roots(dividend, exponent, divisors)
             if self._is_root
-            else limbs.to_doubles(divided, exponent, divisors)
+            else limbs.to_doubles(dividend, exponent, divisors)
         )
         if isinstance(self._scalar, DoubleVariance):
             quotients[np.any([special.to_numpy() > 0 for special in accumulators[1:4]], axis=0)] = np.nan
         return pc.if_else(pa.array(counts > 1), pa.array(quotients), pa.scalar(None, pa.float64()))
 
     def _totals(self, accumulators: Columns) -> tuple[Longs, int]:
-        """(limbs, exponent) of the sums."""
+        """(limbs, exponent of two) of the sums."""
         if isinstance(self._scalar, DoubleVariance):
             numbers, base = unpack_limbs(accumulators[0])
             return numbers, limbs.BITS * base - limbs.UNIT_BITS
@@ -285,9 +291,9 @@ def _sums(accumulators: Columns) -> Columns:
     return [*accumulators[:-2], accumulators[-1]]
 
 
-def _roots(divided: Longs, exponent: int, divisors: Sequence[Longs | int]) -> np.ndarray:
+def _roots(dividend: Longs, exponent: int, divisors: Sequence[Longs | int]) -> np.ndarray:
     """The square root of each quotient, the nearest double."""
-    divisor_columns = [np.broadcast_to(divisor, len(divided)).tolist() for divisor in divisors]
+    divisor_columns = [np.broadcast_to(divisor, len(dividend)).tolist() for divisor in divisors]
     up, down = max(exponent, 0), max(-exponent, 0)
-    rows = zip(limbs.to_integers(divided), *divisor_columns, strict=True)
+    rows = zip(limbs.to_integers(dividend), *divisor_columns, strict=True)
     return np.array([exact_sums.root(number << up, prod(by) << down) for number, *by in rows], np.float64)

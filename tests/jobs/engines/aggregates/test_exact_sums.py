@@ -46,19 +46,19 @@ def test_any_order_and_any_split_gives_the_rounded_rational_sum(
     random.shuffle(shuffled)
     cut %= len(terms) + 1
     merged = exact_sums.merge(total_of(shuffled[:cut]), total_of(shuffled[cut:]))
-    assert bits(exact_sums.rounded(merged)) == bits(expected)
+    assert bits(exact_sums.round_sum(merged)) == bits(expected)
     assert merged == total_of(terms)
 
 
 @given(st.lists(finite, min_size=1))
 def test_a_mean_is_the_rational_quotient_rounded_once(terms: list[float]) -> None:
     expected = nearest(sum(map(Fraction, terms), Fraction(0)) / len(terms))
-    assert bits(exact_sums.rounded(total_of(terms), len(terms))) == bits(expected)
+    assert bits(exact_sums.round_sum(total_of(terms), len(terms))) == bits(expected)
 
 
 @given(st.lists(anything, max_size=8))
 def test_special_values_follow_the_rules_of_addition(terms: list[float]) -> None:
-    result = exact_sums.rounded(total_of(terms))
+    result = exact_sums.round_sum(total_of(terms))
     if any(math.isnan(term) for term in terms) or {math.inf, -math.inf} <= set(terms):
         assert math.isnan(result)
     elif math.inf in terms or -math.inf in terms:
@@ -86,11 +86,11 @@ def test_special_values_follow_the_rules_of_addition(terms: list[float]) -> None
     ],
 )
 def test_known_sums(terms: list[float], expected: float) -> None:
-    assert bits(exact_sums.rounded(total_of(terms))) == bits(expected)
+    assert bits(exact_sums.round_sum(total_of(terms))) == bits(expected)
 
 
 def test_a_mean_that_is_too_small_for_a_double_is_positive_zero() -> None:
-    assert bits(exact_sums.rounded(total_of([-LEAST, 0.0, 0.0]), 3)) == bits(0.0)
+    assert bits(exact_sums.round_sum(total_of([-LEAST, 0.0, 0.0]), 3)) == bits(0.0)
 
 
 @given(st.lists(anything))

@@ -14,8 +14,6 @@ PRODUCT = ("jobs", "windowing", "dags", "slackwater")
 BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
 # Files that still do; none comes to them.
 STILL = {
-    "tests/jobs/commands/test_erase.py",
-    "tests/jobs/commands/test_plan.py",
     "tests/jobs/protocol/staging/test_tick_cache.py",
     "tests/jobs/protocol/staging/test_lost_assignments.py",
     "tests/jobs/protocol/lineage/test_maintain.py",

@@ -41,7 +41,7 @@ def parse(folder: Path, **variables: str) -> Any:
         "AIRFLOW_HOME": str(folder / "airflow"),
         "PYTHONPATH": str(ROOT),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("parse.py")), str(ROOT / "dags")],
         env={**environment, **variables},
         cwd=folder,
@@ -49,8 +49,8 @@ def parse(folder: Path, **variables: str) -> Any:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.fixture(scope="session")

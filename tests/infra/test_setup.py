@@ -82,26 +82,26 @@ def set_up(repository: Path, machine: Path, **variables: str) -> subprocess.Comp
 
 def test_another_python_is_named_and_so_is_the_way_to_one(repository: Path, machine: Path) -> None:
     add(machine, "python3", '[ "$1" = -V ] && echo "Python 3.9.2"; exit 1')
-    done = set_up(repository, machine)
-    assert done.returncode == 1
-    assert "Python 3.11, 3.12 or 3.13 is needed, and python3 on PATH is Python 3.9.2." in done.stderr
-    assert "python3.12-venv" in done.stderr
+    process = set_up(repository, machine)
+    assert process.returncode == 1
+    assert "Python 3.11, 3.12 or 3.13 is needed, and python3 on PATH is Python 3.9.2." in process.stderr
+    assert "python3.12-venv" in process.stderr
     assert not (repository / ".venv").exists()
 
 
 def test_a_second_python_on_path_is_taken_when_the_first_is_too_old(repository: Path, machine: Path) -> None:
     add(machine, "python3", "exit 1")
     add(machine, "python3.13", f'case "$*" in *ensurepip*) exit 1 ;; esac; exec "{BASE_PYTHON}" "$@"')
-    done = set_up(repository, machine)
-    assert "lacks its venv module" in done.stderr
+    process = set_up(repository, machine)
+    assert "lacks its venv module" in process.stderr
 
 
 def test_a_missing_venv_module_is_named_with_its_package(repository: Path, machine: Path) -> None:
     add(machine, "python3", f'case "$*" in *ensurepip*) exit 1 ;; esac; exec "{BASE_PYTHON}" "$@"')
-    done = set_up(repository, machine)
-    assert done.returncode == 1
-    assert "lacks its venv module" in done.stderr
-    assert "apt-get install python3-venv" in done.stderr
+    process = set_up(repository, machine)
+    assert process.returncode == 1
+    assert "lacks its venv module" in process.stderr
+    assert "apt-get install python3-venv" in process.stderr
 
 
 @pytest.mark.parametrize("with_uv", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -109,12 +109,12 @@ def test_no_network_is_told_from_other_failures(repository: Path, machine: Path,
     add(machine, "python3", f'exec "{BASE_PYTHON}" "$@"')
     if with_uv:
         (machine / "uv").symlink_to(Path(sys.prefix) / "bin" / "uv")
-    done = set_up(
+    process = set_up(
         repository, machine, PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0", UV_HTTP_RETRIES="0"
     )
-    assert done.returncode == 1
-    assert "the package index cannot be reached" in done.stderr
-    assert "set PIP_INDEX_URL" in done.stderr
+    assert process.returncode == 1
+    assert "the package index cannot be reached" in process.stderr
+    assert "set PIP_INDEX_URL" in process.stderr
     assert not (repository / ".venv" / ".setup").exists()  # the next set-up starts over
 
 
@@ -122,9 +122,9 @@ def test_a_broken_lock_is_no_network_problem(repository: Path, machine: Path) ->
     add(machine, "python3", f'exec "{BASE_PYTHON}" "$@"')
     lock = repository / "requirements.lock"
     lock.write_text(lock.read_text().replace("\nsetuptools==", "\nsetuptools==1 or "))
-    done = set_up(repository, machine, PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0")
-    assert done.returncode == 1
-    assert "could not be installed" in done.stderr
+    process = set_up(repository, machine, PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0")
+    assert process.returncode == 1
+    assert "could not be installed" in process.stderr
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
         f"spark.range(7).write.format('delta').save({str(table)!r});"
         f"print(spark.read.format('delta').load({str(table)!r}).count(), jobs.__file__, pyspark.__file__)"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [repository / ".venv" / "bin" / "python", "-c", job],
         cwd="/",
         env={"PATH": str(machine), "HOME": str(repository.parent / "home")},
@@ -158,8 +158,8 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    rows, ours, sparks = done.stdout.strip().split(" /")
+    assert process.returncode == 0, process.stderr
+    rows, ours, sparks = process.stdout.strip().split(" /")
     assert rows == "7"
     assert f"/{ours}" == str(repository / "slackwater" / "jobs" / "__init__.py")
     assert f"/{sparks}".startswith(str(repository / ".venv"))

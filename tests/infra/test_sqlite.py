@@ -83,14 +83,14 @@ def test_airflow_starts_with_the_settings_unless_there_are_others(tmp_path: Path
     )
 
     def found() -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             [ROOT / "infra" / "airflow", "run", "python", "-c", asked],
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(home)},
             capture_output=True,
             text=True,
             check=True,
         )
-        return done.stdout.splitlines()[-1]
+        return process.stdout.splitlines()[-1]
 
     assert found() == str(FILE)
     own = home / "config" / FILE.name

@@ -49,15 +49,15 @@ def test_every_verb_has_its_file_and_every_file_its_verb() -> None:
 
 
 def test_the_group_lists_every_verb_and_what_it_does() -> None:
-    done = slackwater("--help")
-    assert done.returncode == 0
-    words = " ".join(done.stdout.split())
+    process = slackwater("--help")
+    assert process.returncode == 0
+    words = " ".join(process.stdout.split())
     assert [verb for verb, what in command_line.VERBS.items() if f"{verb} {what}" not in words] == []
 
 
 def test_a_verb_that_is_not_there_is_told() -> None:
-    done = slackwater("explode")
-    assert done.returncode == 2 and "No such command 'explode'" in done.stderr
+    process = slackwater("explode")
+    assert process.returncode == 2 and "No such command 'explode'" in process.stderr
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
@@ -152,7 +152,7 @@ def test_what_a_verb_returns_is_its_exit_code_when_it_is_one(result: object, cod
 
 def test_a_fault_of_ours_shows_its_traceback_and_exits_1() -> None:
     program = "from slackwater.jobs import command_line\ncommand_line.finish(lambda: 1 / 0)"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -160,8 +160,8 @@ def test_a_fault_of_ours_shows_its_traceback_and_exits_1() -> None:
         cwd=ROOT,
         env=environment(),
     )
-    assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stderr and "a fault of slackwater" in done.stderr
+    assert process.returncode == 1
+    assert "ZeroDivisionError" in process.stderr and "a fault of slackwater" in process.stderr
 
 
 @pytest.mark.parametrize("verb", [("pipelines",), ("pipelines", "--output", "json")], ids=["table", "json"])
@@ -170,12 +170,12 @@ def test_a_reader_that_has_gone_is_no_fault_of_ours(verb: tuple[str, ...]) -> No
     read, write = os.pipe()
     os.close(read)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [SCRIPT, *verb], stdout=write, stderr=subprocess.PIPE, text=True, check=False, env=environment()
         )
     finally:
         os.close(write)
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (process.returncode, process.stderr) == (1, "")
 
 
 def test_the_exit_code_stands_whatever_the_end_of_the_process_meets() -> None:
@@ -186,7 +186,7 @@ def stop():
 command_line.stop_spark = stop
 command_line.finish(lambda: 4)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -194,12 +194,12 @@ command_line.finish(lambda: 4)
         cwd=ROOT,
         env=environment(),
     )
-    assert done.returncode == 4
+    assert process.returncode == 4
 
 
 def test_the_command_line_imports_no_verb_before_it_is_asked_for() -> None:
     program = "import sys, slackwater.jobs.command_line; print(*sys.modules)"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -207,7 +207,7 @@ def test_the_command_line_imports_no_verb_before_it_is_asked_for() -> None:
         cwd=ROOT,
         env=environment(),
     )
-    loaded = set(done.stdout.split())
+    loaded = set(process.stdout.split())
     assert "slackwater.jobs.command_line" in loaded
     assert not {
         name
@@ -230,7 +230,7 @@ assert sys.meta_path == before
 import pandas
 assert pyarrow.table({"a": [1]}).to_pandas().a.tolist() == [1]
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
@@ -238,7 +238,7 @@ assert pyarrow.table({"a": [1]}).to_pandas().a.tolist() == [1]
         cwd=ROOT,
         env=environment(),
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
 
 
 # --- somebody else's package
@@ -248,9 +248,9 @@ assert pyarrow.table({"a": [1]}).to_pandas().a.tolist() == [1]
 def test_a_package_of_the_user_that_has_a_folders_name_is_no_matter(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong one')")
-    done = slackwater("pipelines", env=environment(PYTHONPATH=str(tmp_path)))
-    assert done.returncode == 0, done.stderr
-    assert "departures" in done.stdout
+    process = slackwater("pipelines", env=environment(PYTHONPATH=str(tmp_path)))
+    assert process.returncode == 0, process.stderr
+    assert "departures" in process.stdout
 
 
 def test_a_jobs_file_beside_a_pipelines_file_takes_no_place_of_ours(tmp_path: Path) -> None:
@@ -259,12 +259,12 @@ def test_a_jobs_file_beside_a_pipelines_file_takes_no_place_of_ours(tmp_path: Pa
         "from dataclasses import replace\nfrom slackwater.jobs.examples.departures import departures\nmine = "
         "replace(departures, name='mine')\n"
     )
-    done = slackwater("pipelines", "--pipelines", "mine.py", "--output", "json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert '"name": "mine"' in done.stdout
+    process = slackwater("pipelines", "--pipelines", "mine.py", "--output", "json", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert '"name": "mine"' in process.stdout
 
 
 def test_the_command_works_from_any_folder_without_variables(tmp_path: Path) -> None:
-    done = slackwater("pipelines", cwd=tmp_path, env={})
-    assert done.returncode == 0, done.stderr
-    assert "departures" in done.stdout
+    process = slackwater("pipelines", cwd=tmp_path, env={})
+    assert process.returncode == 0, process.stderr
+    assert "departures" in process.stdout

@@ -67,7 +67,7 @@ def test_the_script_finds_the_environment_that_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_the_real_spark_submit_answers_from_this_environment() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [ROOT / "infra" / "spark-submit", "--version"],
         env={
             "PATH": os.environ["PATH"],
@@ -78,5 +78,5 @@ def test_the_real_spark_submit_answers_from_this_environment() -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert "version 4.2.0" in done.stderr
+    assert process.returncode == 0, process.stderr
+    assert "version 4.2.0" in process.stderr

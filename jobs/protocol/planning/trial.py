@@ -36,7 +36,7 @@ TIMES = 3
 # rows lie apart.
 LONG_ENOUGH_S = 5.0
 MOST_ROWS = 16_000_000
-_FIRST_ROWS = 1_000_000
+FIRST_ROWS = 1_000_000
 _FEWEST = 1_000
 _CODE = PipelineCode("calibration")
 
@@ -82,7 +82,7 @@ def calibrate(
             folder=Path(folder),
             transport=_kept_open(transport),
         )
-        first = min(_FIRST_ROWS, len(arrivals)) // 2
+        first = min(FIRST_ROWS, len(arrivals)) // 2
         cold = trial.replay(first)
         longer = trial.long_enough(2 * max(first, trial.until_windows_are_over()))
         rows, seconds = (

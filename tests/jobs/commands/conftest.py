@@ -58,8 +58,8 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def replayed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Stored:
     """`departures` replayed over three days. Not to be written."""
     warehouse = shutil.copytree(flights, tmp_path_factory.mktemp("replayed") / "warehouse")
-    done = driver(Plan(), "run", "departures", "--to", REPLAYED_TO, "--warehouse", warehouse)
-    assert done.returncode == 0, done.stderr
+    process = driver(Plan(), "run", "departures", "--to", REPLAYED_TO, "--warehouse", warehouse)
+    assert process.returncode == 0, process.stderr
     return Stored(warehouse, "departures")
 
 
@@ -107,7 +107,7 @@ class Hourly:
 
     def begin(self, to: str) -> None:
         """Run to `to` from nothing. Runs of equal files are made once, and their tables copied; what the
-        first of them said is not repeated.
+        first of them printed is not repeated.
         """
         name = hashlib.sha256(f"{to} {self.file.read_text()}".encode()).hexdigest()
         tables, kept = self.stored.warehouse / self.stored.pipeline, self.first_runs / name
@@ -138,8 +138,8 @@ def without_spark(great_expectations: None, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
-    """What has been said since the last time, on both streams."""
+def new_output(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """A function that returns what was printed since its last call, on both streams."""
 
     def both() -> str:
         out, err = capsys.readouterr()

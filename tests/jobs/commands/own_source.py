@@ -42,7 +42,7 @@ own = Pipeline(**{{**declared, **dict({settings})}})
 
 
 @dataclass
-class Own:
+class OwnPipeline:
     """The pipeline `own` over the table `sources/own`: windows of two hours, an hour of lateness, slices of a
     day.
     """
@@ -84,7 +84,7 @@ class Own:
         printed = capsys.readouterr().out
         return list(json.loads(printed[: printed.rindex("]") + 1]))
 
-    def stored(self, table: str) -> list[dict[str, Any]]:
+    def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of one of its tables."""
         return DeltaTable(str(self.warehouse / "own" / table)).to_pyarrow_table().to_pylist()
 

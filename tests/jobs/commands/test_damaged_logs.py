@@ -66,15 +66,15 @@ def damaged(replayed: Stored, tmp_path: Path) -> Callable[[str, str], tuple[Path
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_commit_that_is_lost_is_named_by_every_verb(
-    damaged: Callable[[str, str], tuple[Path, Path]], said: Callable[[], str], harm: str
+    damaged: Callable[[str, str], tuple[Path, Path]], new_output: Callable[[], str], harm: str
 ) -> None:
     for table in TABLES:
         warehouse, commit = damaged(table, harm)
         verbs = ("runs", "departures"), ("run", "departures", "--to", "2013-01-05"), ("publish", "departures")
         for words in verbs if table in ("runs", "panes") else verbs[:2]:
-            said()
+            new_output()
             assert here(*words, "--warehouse", warehouse) == 1, (table, words)
-            text = said()
+            text = new_output()
             assert (
                 f"/departures/{table}: _delta_log/{commit.name} is "
                 f"{'empty' if 'empty' in harm else 'missing'}" in text
@@ -83,17 +83,17 @@ def test_a_commit_that_is_lost_is_named_by_every_verb(
 
 
 def test_a_table_that_is_gone_has_not_never_run_and_is_not_made_anew(
-    replayed: Stored, tmp_path: Path, said: Callable[[], str]
+    replayed: Stored, tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
     for table in ("panes", "overrides"):
         warehouse = shutil.copytree(replayed.warehouse, tmp_path / table)
         shutil.rmtree(warehouse / "departures" / table)
         for words in (("runs", "departures"), ("run", "departures", "--to", "2013-01-05")):
-            said()
+            new_output()
             assert here(*words, "--warehouse", warehouse) == 1
             assert (
                 f"{table}: _delta_log/{0:020d}.json is missing: the table is not there, and row 3 of the "
-                "ledger" in said()
+                "ledger" in new_output()
             )
             assert not (warehouse / "departures" / table).exists()
 
@@ -111,7 +111,7 @@ def test_the_ledger_says_which_version_each_table_had(hourly: Hourly) -> None:
 
 @pytest.mark.parametrize("table", ["panes", "window_state", "late_events", "validations"])
 def test_what_a_lost_commit_held_is_replayed_as_the_guide_says(
-    hourly: Hourly, said: Callable[[], str], table: str
+    hourly: Hourly, new_output: Callable[[], str], table: str
 ) -> None:
     """Without a backup: a line without actions in place of the commit, then back to the run before, and on
     again.
@@ -122,7 +122,7 @@ def test_what_a_lost_commit_held_is_replayed_as_the_guide_says(
     commit.write_bytes(b"")
     assert hourly.run_here("--to", "2013-01-04") == 1
     commit.write_text('{"commitInfo":{}}\n')
-    assert here("state", "restore", "hourly", 1, *hourly.where) == 0, said()
-    assert hourly.run_here("--to", "2013-01-04") == 0, said()
+    assert here("state", "restore", "hourly", 1, *hourly.where) == 0, new_output()
+    assert hourly.run_here("--to", "2013-01-04") == 0, new_output()
     assert_as_model(hourly.stored, "2013-01-04")
     assert_corrections_make_published(hourly.stored)

@@ -47,10 +47,12 @@ def published_by_event() -> dict:
     }
 
 
-def test_it_lists_exactly_the_windows_that_differ(both: tuple[str, ...], said: Callable[[], str]) -> None:
-    said()
+def test_it_lists_exactly_the_windows_that_differ(
+    both: tuple[str, ...], new_output: Callable[[], str]
+) -> None:
+    new_output()
     assert here("diff", "departures", "by_event", *both, "--output", "json") == 0
-    rows = json.loads(said())
+    rows = json.loads(new_output())
     by_arrival = {
         (pane.key, *pane.window): tuple(pane.results[name] for name in RESULTS)
         for pane in outcome(REPLAYED_TO).published
@@ -68,23 +70,27 @@ def test_it_lists_exactly_the_windows_that_differ(both: tuple[str, ...], said: C
     )
 
     assert here("diff", "departures", "by_event", *both) == 0
-    table = said()
+    table = new_output()
     assert table.count("2013-01-0") >= len(rows) and " | " in table
 
 
-def test_a_pipeline_differs_from_itself_in_nothing(both: tuple[str, ...], said: Callable[[], str]) -> None:
-    said()
+def test_a_pipeline_differs_from_itself_in_nothing(
+    both: tuple[str, ...], new_output: Callable[[], str]
+) -> None:
+    new_output()
     assert here("diff", "departures", "departures", *both) == 0
-    assert "departures and departures have published the same" in said()
+    assert "departures and departures have published the same" in new_output()
 
 
-def test_pipelines_with_nothing_in_common_are_refused(both: tuple[str, ...], said: Callable[[], str]) -> None:
+def test_pipelines_with_nothing_in_common_are_refused(
+    both: tuple[str, ...], new_output: Callable[[], str]
+) -> None:
     assert here("run", "other_key", "--to", "2013-01-01T06:00", *both) == 0
-    said()
+    new_output()
     assert here("diff", "departures", "other_key", *both) == 2
-    assert "keys origin and carrier, results in common: none" in said()
+    assert "keys origin and carrier, results in common: none" in new_output()
     assert here("diff", "departures", "never_run", *both) == 2
-    assert "never_run has never run" in said()
+    assert "never_run has never run" in new_output()
 
 
 def _window(row: dict) -> tuple:

@@ -148,7 +148,7 @@ def test_what_is_written_now_is_of_todays_format_so_that_earlier_states_refuse_i
         assert set(formats) == {number, FORMAT_VERSION} and formats == sorted(formats)
 
 
-def _runs_that_repeat(warehouse: Path, seqs: set[int], said: Callable[[], str]) -> int:
+def _runs_that_repeat(warehouse: Path, seqs: set[int], new_output: Callable[[], str]) -> int:
     runs = [
         (pipeline, row["seq"])
         for pipeline in NAMES
@@ -158,16 +158,16 @@ def _runs_that_repeat(warehouse: Path, seqs: set[int], said: Callable[[], str]) 
     chosen = [(pipeline, seq) for pipeline, seq in runs if seq in seqs]
     for pipeline, seq in chosen:
         _done(warehouse, "verify", pipeline, seq)
-        assert "repeats to the same hashes" in said()
+        assert "repeats to the same hashes" in new_output()
     return len(chosen)
 
 
-def test_its_runs_repeat_before_anything_is_written(earlier: Path, said: Callable[[], str]) -> None:
-    assert _runs_that_repeat(earlier, {1, 3, 5}, said) == 8
+def test_its_runs_repeat_before_anything_is_written(earlier: Path, new_output: Callable[[], str]) -> None:
+    assert _runs_that_repeat(earlier, {1, 3, 5}, new_output) == 8
 
 
-def test_its_runs_repeat_after_it_is_gone_on_with(continued: Path, said: Callable[[], str]) -> None:
-    assert _runs_that_repeat(continued, {1, 2, 6, 8, 10, 12}, said) > 8
+def test_its_runs_repeat_after_it_is_gone_on_with(continued: Path, new_output: Callable[[], str]) -> None:
+    assert _runs_that_repeat(continued, {1, 2, 6, 8, 10, 12}, new_output) > 8
 
 
 def test_upkeep_puts_runs_together_that_stood_apart(earlier: Path) -> None:

@@ -25,10 +25,10 @@ def test_0_when_it_is_done() -> None:
 
 
 def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) -> None:
-    done = slackwater(
+    process = slackwater(
         "run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path)
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     [row] = Stored(warehouse, "departures").rows("runs")
     assert row["engine"] == "columnar" and row["rows_read"] > 0
 
@@ -36,29 +36,29 @@ def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) 
 @pytest.mark.parametrize("wanting_spark", [("--engine", "operator"), ("--partitions", "100")])
 def test_1_when_there_is_no_java(hourly: Hourly, tmp_path: Path, wanting_spark: tuple[str, ...]) -> None:
     variables = without_java(tmp_path)
-    done = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, *wanting_spark, env=variables)
-    assert done.returncode == 1, done.stderr
-    assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in done.stderr
-    assert "slackwater[jre]" in done.stderr and "Traceback" not in done.stderr
+    process = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, *wanting_spark, env=variables)
+    assert process.returncode == 1, process.stderr
+    assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in process.stderr
+    assert "slackwater[jre]" in process.stderr and "Traceback" not in process.stderr
 
 
 def test_1_when_the_doctor_finds_no_java(tmp_path: Path) -> None:
-    done = slackwater("doctor", "--warehouse", tmp_path, env=without_java(tmp_path))
-    assert done.returncode == 1
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("java")]
+    process = slackwater("doctor", "--warehouse", tmp_path, env=without_java(tmp_path))
+    assert process.returncode == 1
+    [line] = [line for line in process.stdout.splitlines() if line.startswith("java")]
     assert "False" in line and "Spark needs Java 17" in line
 
 
 def test_2_when_it_was_asked_for_something_that_cannot_be(flights: Path) -> None:
-    done = slackwater("run", "arrivals", "--to", "2013-01-02", "--warehouse", flights)
-    assert (done.returncode, done.stdout) == (2, "")
+    process = slackwater("run", "arrivals", "--to", "2013-01-02", "--warehouse", flights)
+    assert (process.returncode, process.stdout) == (2, "")
 
 
 def test_3_when_the_slice_has_not_settled(warehouse: Path) -> None:
     day = ("--from", "2013-01-01", "--to", "2999-01-01")
-    done = driver(Plan(), "run", "departures", *day, "--warehouse", warehouse)
-    assert done.returncode == 3
-    assert "settles at 2999-01-01T00:10:00Z" in done.stderr
+    process = driver(Plan(), "run", "departures", *day, "--warehouse", warehouse)
+    assert process.returncode == 3
+    assert "settles at 2999-01-01T00:10:00Z" in process.stderr
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -66,9 +66,9 @@ def test_4_when_validation_has_said_no(hourly: Hourly) -> None:
     hourly.declare('expect.between("flights", max=3)')
     assert hourly.run_here("--to", "2013-01-02", "--no-publish") == 4
     [run_id] = hourly.attempts()
-    done = driver(Plan(), "publish", "hourly", run_id, *hourly.where)
-    assert done.returncode == 4
-    assert "--accept REASON" in done.stderr
+    process = driver(Plan(), "publish", "hourly", run_id, *hourly.where)
+    assert process.returncode == 4
+    assert "--accept REASON" in process.stderr
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -76,9 +76,9 @@ def test_5_when_another_run_was_first(hourly: Hourly) -> None:
     assert hourly.run_here("--to", "2013-01-02", "--no-publish") == 0
     [run_id] = hourly.attempts()
     assert hourly.run_here("--to", "2013-01-02") == 0
-    done = driver(Plan(), "publish", "hourly", run_id, *hourly.where)
-    assert done.returncode == 5
-    assert "another run committed first" in done.stderr
+    process = driver(Plan(), "publish", "hourly", run_id, *hourly.where)
+    assert process.returncode == 5
+    assert "another run committed first" in process.stderr
 
 
 @pytest.mark.slow
@@ -91,15 +91,15 @@ def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
         ).returncode
         == 0
     )
-    for said in ("rows     529", "nothing to do"):
-        done = slackwater(
+    for new_output in ("rows     529", "nothing to do"):
+        process = slackwater(
             "run", "departures", "--from", "2013-01-01", "--to", "2013-01-02", *where, timeout=300
         )
-        assert done.returncode == 0 and said in done.stdout, done.stderr
+        assert process.returncode == 0 and new_output in process.stdout, process.stderr
     hourly = Hourly(tmp_path / "w", tmp_path, tmp_path)
     hourly.declare('expect.between("flights", max=3)')
-    done = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, timeout=300)
-    assert done.returncode == 4 and "flights <= 3" in done.stderr
+    process = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, timeout=300)
+    assert process.returncode == 4 and "flights <= 3" in process.stderr
     [run_id] = hourly.attempts()
     assert slackwater("publish", "hourly", run_id, "--accept", "seen", *hourly.where).returncode == 0
     assert hourly.stored.ledger()[0]["verdict"] == "accepted: seen"
@@ -118,8 +118,8 @@ def test_the_readmes_commands_do_what_it_says(tmp_path: Path) -> None:
     ]
     ends = []
     for command in commands:
-        done = slackwater(*command.split()[1:], "--warehouse", tmp_path, timeout=500)
-        assert done.returncode == 0, done.stderr
+        process = slackwater(*command.split()[1:], "--warehouse", tmp_path, timeout=500)
+        assert process.returncode == 0, process.stderr
         ledger = Stored(tmp_path, "departures").ledger() if command is not commands[0] else []
         ends.append(iso(ledger[-1]["slice_end"]) if ledger else None)
     assert ends == [

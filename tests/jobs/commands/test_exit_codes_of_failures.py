@@ -31,18 +31,18 @@ def is_told(text: str, *parts: str) -> bool:
 )
 @pytest.mark.parametrize("code", ["0", "", "'done'"])
 def test_2_when_a_pipelines_file_ends_the_process(
-    hourly: Hourly, said: Callable[[], str], words: tuple[str, ...], code: str
+    hourly: Hourly, new_output: Callable[[], str], words: tuple[str, ...], code: str
 ) -> None:
     hourly.file.write_text(f"import sys\n\nsys.exit({code})\n")
     verb, *others = words
     assert here(verb, "hourly", *others, *hourly.where) == 2
     assert is_told(
-        said(), str(hourly.file), "SystemExit while loading: sys.exit(", '`if __name__ == "__main__":`'
+        new_output(), str(hourly.file), "SystemExit while loading: sys.exit(", '`if __name__ == "__main__":`'
     )
 
 
 def test_2_when_a_pipelines_module_ends_the_process(
-    warehouse: Path, tmp_path: Path, said: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    warehouse: Path, tmp_path: Path, new_output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ending_pipelines.py").write_text("raise SystemExit(0)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -52,7 +52,7 @@ def test_2_when_a_pipelines_module_ends_the_process(
         )
         == 2
     )
-    assert is_told(said(), "ending_pipelines: SystemExit while loading")
+    assert is_told(new_output(), "ending_pipelines: SystemExit while loading")
 
 
 @pytest.mark.usefixtures("without_spark")
@@ -60,18 +60,18 @@ def test_2_when_a_pipelines_module_ends_the_process(
     "verb", [("run", "--to", "2013-01-02"), ("backfill", "--from", "2013-01-01", "--to", "2013-01-02")]
 )
 def test_2_when_more_partitions_are_asked_for_than_there_are_key_groups(
-    hourly: Hourly, said: Callable[[], str], verb: tuple[str, ...]
+    hourly: Hourly, new_output: Callable[[], str], verb: tuple[str, ...]
 ) -> None:
     hourly.begin("2013-01-02")
     for count in (129, 10**9):
-        said()
+        new_output()
         assert here(verb[0], "hourly", *verb[1:], "--partitions", count, *hourly.where) == 2
-        assert is_told(said(), f"--partitions {count} is more than the 128 key groups")
+        assert is_told(new_output(), f"--partitions {count} is more than the 128 key groups")
     assert hourly.run_here("--to", "2013-01-03", "--partitions", "128") == 0
 
 
 @pytest.mark.parametrize("seq", ["1e30", str(10**30), "0", "-1"])
-def test_2_when_a_seq_is_none(replayed: Stored, said: Callable[[], str], seq: str) -> None:
+def test_2_when_a_seq_is_none(replayed: Stored, new_output: Callable[[], str], seq: str) -> None:
     where = ("--warehouse", replayed.warehouse)
     for words in (
         ("state", "restore", "departures", "--", seq),
@@ -83,7 +83,7 @@ def test_2_when_a_seq_is_none(replayed: Stored, said: Callable[[], str], seq: st
     ):
         first = words.index("--") if "--" in words else len(words)
         assert here(*words[:first], *where, *words[first:]) == 2, words
-        assert is_told(said(), "Invalid value for"), words
+        assert is_told(new_output(), "Invalid value for"), words
 
 
 class TestAFullDisk:
@@ -112,27 +112,27 @@ class TestAFullDisk:
         assert ctypes.CDLL(None).mount(b"tmpfs", os.fsencode(disk.parent), b"tmpfs", 32 | 1, b"") == 0
 
     @pytest.mark.usefixtures("without_spark")
-    def test_is_3_and_told_and_the_next_run_goes_on(self, disk: Path, said: Callable[[], str]) -> None:
+    def test_is_3_and_told_and_the_next_run_goes_on(self, disk: Path, new_output: Callable[[], str]) -> None:
         words = ("run", "departures", "--warehouse", disk, "--to")
         assert here(*words, "2013-01-02") == 0
         self.fill(disk)
-        said()
+        new_output()
         assert here(*words, "2013-01-03") == 3
-        assert is_told(said(), "the disk is full", "Make room on it", "repeat the command")
+        assert is_told(new_output(), "the disk is full", "Make room on it", "repeat the command")
         (disk / "rest").unlink()
         assert here(*words, "2013-01-03") == 0
         assert [row["seq"] for row in Stored(disk, "departures").ledger()] == [1, 2]
 
     @pytest.mark.usefixtures("without_spark")
     def test_is_3_for_upkeep_and_2_where_the_disk_is_read_only(
-        self, disk: Path, said: Callable[[], str]
+        self, disk: Path, new_output: Callable[[], str]
     ) -> None:
         for day in ("2013-01-02", "2013-01-03"):
             assert here("run", "departures", "--to", day, "--warehouse", disk) == 0
         self.fill(disk)
-        said()
+        new_output()
         assert here("maintain", "departures", "--warehouse", disk) == 3
-        assert is_told(said(), "the disk is full")
+        assert is_told(new_output(), "the disk is full")
         (disk / "rest").unlink()
         self.make_read_only(disk)
         for words in (
@@ -140,9 +140,9 @@ class TestAFullDisk:
             ("run", "departures", "--to", "2013-01-04"),
             ("state", "restore", "departures", "1"),
         ):
-            said()
+            new_output()
             assert here(*words, "--warehouse", disk) == 2, words
-            assert is_told(said(), "Read-only file system"), words
+            assert is_told(new_output(), "Read-only file system"), words
 
 
 def test_3_when_too_many_files_are_open(replayed: Stored) -> None:
@@ -150,11 +150,11 @@ def test_3_when_too_many_files_are_open(replayed: Stored) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
 
     command = [SCRIPT, "runs", "departures", "--warehouse", replayed.warehouse]
-    done = subprocess.run(
+    process = subprocess.run(
         command, env=environment(), preexec_fn=limit, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 3, done.stderr
-    assert is_told(done.stderr, "too many files are open", "`ulimit -n 4096`")
+    assert process.returncode == 3, process.stderr
+    assert is_told(process.stderr, "too many files are open", "`ulimit -n 4096`")
 
 
 # Enough for Python and the packages, and too few for tables on top.
@@ -171,15 +171,15 @@ def as_nobody() -> Iterator[Callable[[], None]]:
 
 
 def test_2_when_the_warehouse_may_not_be_read(
-    warehouse: Path, said: Callable[[], str], as_nobody: Callable[[], None]
+    warehouse: Path, new_output: Callable[[], str], as_nobody: Callable[[], None]
 ) -> None:
     (warehouse / "departures/runs/_delta_log").mkdir(parents=True)
     warehouse.chmod(0o700)
     as_nobody()
     for words in (("runs", "departures"), ("run", "departures", "--to", "2013-01-02")):
-        said()
+        new_output()
         assert here(*words, "--warehouse", warehouse) == 2
-        text = said()
+        text = new_output()
         assert is_told(text, "can't be read", "permissions") and "never run" not in text
 
 
@@ -188,18 +188,18 @@ def test_1_when_spark_s_extra_is_not_installed(
     hourly: Hourly, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     (tmp_path / "pyspark.py").write_text(MISSING.format(name="pyspark"))
-    done = run_in_process("hourly", tmp_path, *hourly.where, *options)
-    assert done.returncode == 1, done.stderr
-    assert is_told(done.stderr, "pyspark is not installed", 'pip install "slackwater[spark]"')
+    process = run_in_process("hourly", tmp_path, *hourly.where, *options)
+    assert process.returncode == 1, process.stderr
+    assert is_told(process.stderr, "pyspark is not installed", 'pip install "slackwater[spark]"')
 
 
 def test_1_when_expectations_can_not_be_checked_for_lack_of_the_extra(
     warehouse: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "great_expectations.py").write_text(MISSING.format(name="great_expectations"))
-    done = run_in_process("departures", tmp_path, "--warehouse", str(warehouse))
-    assert done.returncode == 1, done.stderr
-    assert is_told(done.stderr, "great_expectations is not installed", 'pip install "slackwater[spark]"')
+    process = run_in_process("departures", tmp_path, "--warehouse", str(warehouse))
+    assert process.returncode == 1, process.stderr
+    assert is_told(process.stderr, "great_expectations is not installed", 'pip install "slackwater[spark]"')
 
 
 def run_in_process(pipeline: str, hidden: Path, *options: str) -> "subprocess.CompletedProcess[str]":
@@ -217,19 +217,19 @@ class TestCredentials:
 
     @pytest.mark.parametrize("uri", SECRETS)
     def test_are_shown_by_no_verb_and_no_error(
-        self, hourly: Hourly, said: Callable[[], str], uri: str, monkeypatch: pytest.MonkeyPatch
+        self, hourly: Hourly, new_output: Callable[[], str], uri: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_REGION", "us-east-1")
         hourly.declare(settings=f'"source": replace(departures.source, table="{uri}")')
         for words in (("pipelines",), ("pipelines", "--output", "json")):
             assert here(*words, *hourly.where[2:]) == 0
-            text = said()
+            text = new_output()
             assert "geheim" not in text and "***" in text
         assert "geheim" not in str(SlackwaterError(f"source {uri}: there is no Delta table"))
 
-    def test_are_in_no_error_of_a_warehouse_that_holds_some(self, said: Callable[[], str]) -> None:
+    def test_are_in_no_error_of_a_warehouse_that_holds_some(self, new_output: Callable[[], str]) -> None:
         assert here("runs", "departures", "--warehouse", "ftp://user:geheim@host/warehouse") != 0
-        text = said()
+        text = new_output()
         assert "geheim" not in text and "user:***@host" in text and "Traceback" not in text
 
     @pytest.mark.parametrize(

@@ -72,12 +72,14 @@ def prepared(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     made = {}
     for engine in ENGINES:
         folder = shutil.copytree(flights, tmp_path_factory.mktemp(engine) / "warehouse")
-        done = driver(Plan(), "run", "departures", "--to", DAY_3, "--engine", engine, "--warehouse", folder)
-        assert done.returncode == 0, done.stderr
+        process = driver(
+            Plan(), "run", "departures", "--to", DAY_3, "--engine", engine, "--warehouse", folder
+        )
+        assert process.returncode == 0, process.stderr
         made[engine] = Warehouse(folder, engine)
         whole = shutil.copytree(folder, folder.parent / "whole")
-        done = driver(Plan(), "run", "departures", "--to", DAY_4, "--engine", engine, "--warehouse", whole)
-        assert done.returncode == 0, done.stderr
+        process = driver(Plan(), "run", "departures", "--to", DAY_4, "--engine", engine, "--warehouse", whole)
+        assert process.returncode == 0, process.stderr
         made[engine].right = result(whole)
     return made
 
@@ -93,7 +95,7 @@ def flip(path: Path, chance: random.Random) -> int:
 
 
 def check(
-    prepared: dict[str, Warehouse], folder: Path, said: Callable[[], str], seed: int, flips: int
+    prepared: dict[str, Warehouse], folder: Path, new_output: Callable[[], str], seed: int, flips: int
 ) -> dict[str, int]:
     """Flip bits, one at a time, in the files of each table in turn. Returns how many were told, by table."""
     chance, told = random.Random(seed), dict[str, int]()
@@ -107,9 +109,9 @@ def check(
         where = f"{of.engine}: bit {flip(warehouse / file, chance)} of {file} (seed {seed})"
         verified = here("verify", "departures", "--tables", "--warehouse", warehouse)
         repeated = here("verify", "departures", "2", "--warehouse", warehouse) if number % 4 == 0 else 0
-        text = said()
+        text = new_output()
         code = replay(warehouse, DAY_4, of.engine)
-        text += said()
+        text += new_output()
         assert {code, verified} <= {0, 1}, f"{where}: {text}"
         assert "Traceback" not in text and "<Buffer>" not in text, f"{where}: {text}"
         if code == 0:
@@ -125,9 +127,9 @@ def check(
 
 @pytest.mark.usefixtures("without_spark")
 def test_a_flipped_bit_is_told_or_changes_nothing(
-    prepared: dict[str, Warehouse], tmp_path: Path, said: Callable[[], str]
+    prepared: dict[str, Warehouse], tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
-    told = check(prepared, tmp_path, said, seed=1, flips=8)
+    told = check(prepared, tmp_path, new_output, seed=1, flips=8)
     assert sum(told.values()) >= 4
 
 
@@ -135,9 +137,9 @@ def test_a_flipped_bit_is_told_or_changes_nothing(
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("without_spark")
 def test_no_flipped_bit_of_hundreds_is_silently_wrong(
-    prepared: dict[str, Warehouse], tmp_path: Path, said: Callable[[], str]
+    prepared: dict[str, Warehouse], tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
-    told = check(prepared, tmp_path, said, seed=2, flips=320)
+    told = check(prepared, tmp_path, new_output, seed=2, flips=320)
     assert {
         "window_state",
         "timers",

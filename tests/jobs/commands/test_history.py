@@ -53,13 +53,13 @@ def twin(six_runs: Hourly, tmp_path: Path) -> Hourly:
     return copy
 
 
-def maintain(hourly: Hourly, said: Callable[[], str], *options: str) -> dict[str, int]:
+def maintain(hourly: Hourly, new_output: Callable[[], str], *options: str) -> dict[str, int]:
     """How many rows go of each table."""
-    said()
+    new_output()
     assert (
         here("maintain", "hourly", *options, "--output", "json", "--log-format", "json", *hourly.where) == 0
     )
-    text = said()
+    text = new_output()
     return {
         row["table"]: row["rows"]
         for row in json.loads(text[: text.rindex("]") + 1])
@@ -71,13 +71,13 @@ def published(hourly: Hourly) -> Counter[str]:
     return Counter(map(repr, hourly.stored.rows("published")))
 
 
-def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, said: Callable[[], str]) -> None:
+def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, new_output: Callable[[], str]) -> None:
     stored = six_runs.stored
     before, standing = {table: stored.rows(table) for table in TABLES}, published(six_runs)
     runs = {row["run_id"]: row["seq"] for row in stored.ledger()}
-    planned = maintain(six_runs, said, "--dry-run")
+    planned = maintain(six_runs, new_output, "--dry-run")
     assert {table: stored.rows(table) for table in TABLES} == before
-    assert maintain(six_runs, said) == planned and min(planned.values()) > 0
+    assert maintain(six_runs, new_output) == planned and min(planned.values()) > 0
     for table in ("panes", "corrections"):
         wanted = [row for row in before[table] if row["window_end"] > COLLECTED]
         assert 0 < len(wanted) == len(before[table]) - planned[table]
@@ -85,14 +85,14 @@ def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, said: Callable[[
     assert {runs[row["run_id"]] for row in before["late_events"]} == {3, 5}
     assert {runs[row["run_id"]] for row in stored.rows("late_events")} == {5}
     assert published(six_runs) == standing
-    assert set(maintain(six_runs, said).values()) == {0}
+    assert set(maintain(six_runs, new_output).values()) == {0}
     assert here("verify", "hourly", "--tables", *six_runs.where) == 0, "what was dropped is no damage"
 
 
 def test_published_goes_on_as_if_all_of_it_were_there(
-    six_runs: Hourly, twin: Hourly, said: Callable[[], str]
+    six_runs: Hourly, twin: Hourly, new_output: Callable[[], str]
 ) -> None:
-    maintain(six_runs, said)
+    maintain(six_runs, new_output)
     for hourly in (six_runs, twin):
         assert (
             here(
@@ -117,36 +117,36 @@ def test_published_goes_on_as_if_all_of_it_were_there(
     assert len(twin.stored.rows("panes")) > len(six_runs.stored.rows("panes"))
 
 
-def test_nobody_goes_back_behind_what_is_gone(six_runs: Hourly, said: Callable[[], str]) -> None:
-    maintain(six_runs, said)
+def test_nobody_goes_back_behind_what_is_gone(six_runs: Hourly, new_output: Callable[[], str]) -> None:
+    maintain(six_runs, new_output)
     before, head = published(six_runs), len(six_runs.stored.ledger())
     told = "panes and corrections up to run 4 were dropped (`keep_history`)"
     for verb in (
         ("backfill", "hourly", "--from", "2013-01-02", "--to", "2013-01-02T12:00"),
         ("state", "restore", "hourly", 3),
     ):
-        said()
+        new_output()
         assert here(*verb, *six_runs.where) == 2
-        assert told in (text := said()) and "from 2013-01-03T00:00:00Z on can be restated" in text
+        assert told in (text := new_output()) and "from 2013-01-03T00:00:00Z on can be restated" in text
     assert len(six_runs.stored.ledger()) == head
     assert here("state", "fork", "hourly", "old", "--run", 2, *six_runs.where) == 0
     assert six_runs.run_here("--to", "2013-01-04", "--branch", "old") == 0
     assert here("publish", "hourly", "old", *six_runs.where) == 2
-    assert told in said()
+    assert told in new_output()
     assert published(six_runs) == before
     assert here("verify", "hourly", 2, *six_runs.where) == 0
-    assert "upkeep has dropped history up to run 4" in said()
+    assert "upkeep has dropped history up to run 4" in new_output()
     assert here("verify", "hourly", 5, *six_runs.where) == 0
-    assert "dropped" not in said()
+    assert "dropped" not in new_output()
 
 
 def test_history_that_a_branch_may_need_stays_until_it_is_dropped(
-    six_runs: Hourly, said: Callable[[], str]
+    six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:
     assert here("state", "fork", "hourly", "old", "--run", 1, *six_runs.where) == 0
-    assert maintain(six_runs, said) == dict.fromkeys(TABLES, 0), "run 1 had collected no window"
+    assert maintain(six_runs, new_output) == dict.fromkeys(TABLES, 0), "run 1 had collected no window"
     assert here("branches", "drop", "hourly", "old", *six_runs.where) == 0
-    assert min(maintain(six_runs, said).values()) > 0
+    assert min(maintain(six_runs, new_output).values()) > 0
 
 
 def test_a_run_is_remembered_also_where_it_has_a_smaller_number(tmp_path: Path) -> None:

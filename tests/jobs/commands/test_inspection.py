@@ -81,15 +81,17 @@ def test_it_loads_neither_spark_nor_pandas_and_answers_at_once(
     replayed: Stored, verb: tuple[str, ...], output: str
 ) -> None:
     command = [sys.executable, "-c", MEASURED, *located(verb, replayed.warehouse), "--output", output]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
-    measured = json.loads(done.stderr.splitlines()[-1])
-    assert measured["code"] == 0, done.stderr
+    process = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment()
+    )
+    measured = json.loads(process.stderr.splitlines()[-1])
+    assert measured["code"] == 0, process.stderr
     assert not {"pyspark", "py4j", "pandas", "great_expectations", "airflow"} & set(measured["loaded"])
     assert "slackwater" in measured["loaded"]
     assert measured["cpu"] < 0.9, "well under a second, also on a busy machine"
-    assert done.stdout.strip()
+    assert process.stdout.strip()
     if output == "json":
-        assert json.loads(done.stdout) or verb in NOTHING
+        assert json.loads(process.stdout) or verb in NOTHING
 
 
 def test_the_ledger_as_json_has_every_column_in_the_documented_order(
@@ -188,40 +190,40 @@ def test_the_ledger_since_a_run(replayed: Stored, capsys: pytest.CaptureFixture[
     assert json_of(capsys, "runs", "departures", "--since", "3", "--warehouse", replayed.warehouse) == []
 
 
-def test_tables_to_read_show_the_same_rows(replayed: Stored, said: Callable[[], str]) -> None:
+def test_tables_to_read_show_the_same_rows(replayed: Stored, new_output: Callable[[], str]) -> None:
     assert here("runs", "departures", "--warehouse", replayed.warehouse) == 0
-    text = said()
+    text = new_output()
     assert all(row["run_id"] in text for row in replayed.ledger())
     assert here("state", "windows", "departures", "--key", "JFK", "--warehouse", replayed.warehouse) == 0
-    text = said()
+    text = new_output()
     assert text.count("JFK") == sum(row["origin"] == "JFK" for row in replayed.parked("window_state"))
     assert "EWR" not in text
 
 
-def test_nothing_to_show_is_said(replayed: Stored, said: Callable[[], str]) -> None:
+def test_nothing_to_show_is_said(replayed: Stored, new_output: Callable[[], str]) -> None:
     assert here("state", "timers", "departures", "--key", "nowhere", "--warehouse", replayed.warehouse) == 0
-    assert "no timer is pending" in said()
+    assert "no timer is pending" in new_output()
 
 
 @pytest.mark.parametrize(
     "verb", [("runs",), ("state", "windows"), ("state", "timers"), ("state", "watermarks"), ("late", "list")]
 )
 def test_a_pipeline_that_never_ran_is_told_with_the_next_step(
-    flights: Path, said: Callable[[], str], verb: tuple[str, ...]
+    flights: Path, new_output: Callable[[], str], verb: tuple[str, ...]
 ) -> None:
     assert here(*verb, "departures", "--warehouse", flights) == 2
-    text = said()
+    text = new_output()
     assert "has never run" in text and "slackwater run departures --to" in text and "--warehouse" in text
 
 
-def test_a_run_that_is_not_there_is_told(replayed: Stored, said: Callable[[], str]) -> None:
+def test_a_run_that_is_not_there_is_told(replayed: Stored, new_output: Callable[[], str]) -> None:
     assert here("runs", "departures", "99", "--warehouse", replayed.warehouse) == 2
-    assert "no row 99" in said()
+    assert "no row 99" in new_output()
     assert here("state", "windows", "departures", "--run", "99", "--warehouse", replayed.warehouse) == 2
-    assert "no row 99" in said()
+    assert "no row 99" in new_output()
 
 
 def test_the_warehouse_may_come_from_the_environment(replayed: Stored) -> None:
     variables = environment(SLACKWATER_WAREHOUSE=str(replayed.warehouse))
-    done = slackwater("runs", "departures", "--output", "json", env=variables)
-    assert done.returncode == 0 and len(json.loads(done.stdout)) == 3
+    process = slackwater("runs", "departures", "--output", "json", env=variables)
+    assert process.returncode == 0 and len(json.loads(process.stdout)) == 3

@@ -39,8 +39,10 @@ def assert_goes_on(hourly: Hourly, to: str = "2013-01-05") -> None:
     assert_corrections_make_published(hourly.stored)
 
 
-def test_what_is_restored_after_upkeep_dropped_it_stays(six_runs: Hourly, said: Callable[[], str]) -> None:
-    maintain(six_runs, said)
+def test_what_is_restored_after_upkeep_dropped_it_stays(
+    six_runs: Hourly, new_output: Callable[[], str]
+) -> None:
+    maintain(six_runs, new_output)
     assert 3 not in kept(six_runs.stored, "window_state")
     assert here("state", "restore", "hourly", 3, *six_runs.where) == 0
     assert {3} < kept(six_runs.stored, "window_state")
@@ -48,9 +50,9 @@ def test_what_is_restored_after_upkeep_dropped_it_stays(six_runs: Hourly, said: 
 
 
 def test_what_a_branch_is_forked_from_after_upkeep_dropped_it_stays(
-    six_runs: Hourly, said: Callable[[], str]
+    six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:
-    maintain(six_runs, said)
+    maintain(six_runs, new_output)
     assert here("state", "fork", "hourly", "side", "--run", 3, *six_runs.where) == 0
     a_week_passes(six_runs.stored)
     assert six_runs.run_here("--branch", "side", "--to", "2013-01-04") == 0
@@ -59,7 +61,7 @@ def test_what_a_branch_is_forked_from_after_upkeep_dropped_it_stays(
 
 
 def test_what_is_restored_between_upkeeps_choice_and_its_drop_is_put_back(
-    six_runs: Hourly, said: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    six_runs: Hourly, new_output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, restores = TableUpkeep.drop_partitions, iter([3])
 
@@ -98,21 +100,21 @@ def test_a_staged_run_whose_state_upkeep_dropped_is_published_with_it(six_runs: 
 
 
 def test_a_staged_run_whose_state_is_deleted_is_not_published_and_may_be_run_again(
-    six_runs: Hourly, said: Callable[[], str]
+    six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:
     assert six_runs.run_here("--to", "2013-01-04T12:00", "--no-publish") == 0
     drop(six_runs, next(row["run_id"] for row in six_runs.attempts().values() if row["outcome"] == "staged"))
     a_week_passes(six_runs.stored)
-    said()
+    new_output()
     assert six_runs.publish() == 3
-    assert "can't be published" in (text := said()) and "Nothing was changed" in text
+    assert "can't be published" in (text := new_output()) and "Nothing was changed" in text
     assert [row["seq"] for row in six_runs.stored.ledger()] == [1, 2, 3, 4, 5, 6]
     assert_goes_on(six_runs)
 
 
 @pytest.mark.parametrize("engine", ["columnar", "operator"])
 def test_state_that_somebody_has_optimized_and_vacuumed_is_read_where_it_is(
-    six_runs: Hourly, said: Callable[[], str], engine: str
+    six_runs: Hourly, new_output: Callable[[], str], engine: str
 ) -> None:
     before = {table: len(six_runs.stored.rows(table)) for table in SNAPSHOT_TABLES}
     recorded = [path for row in six_runs.stored.ledger() for path in dict(row["files"])["window_state"]]

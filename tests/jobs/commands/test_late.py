@@ -17,16 +17,16 @@ from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
 
 
-def rows(said: Callable[[], str], *verb: object) -> list[dict[str, Any]]:
-    said()
+def rows(new_output: Callable[[], str], *verb: object) -> list[dict[str, Any]]:
+    new_output()
     assert here(*verb, "--output", "json") == 0
-    text = said()
+    text = new_output()
     return json.loads(text[: text.rindex("]") + 1])
 
 
-def test_rows_of_one_key_or_one_run(replayed: Stored, said: Callable[[], str]) -> None:
+def test_rows_of_one_key_or_one_run(replayed: Stored, new_output: Callable[[], str]) -> None:
     def late(*options: object) -> list[dict[str, Any]]:
-        return rows(said, "late", "list", "departures", *options, "--warehouse", replayed.warehouse)
+        return rows(new_output, "late", "list", "departures", *options, "--warehouse", replayed.warehouse)
 
     everything = late()
     assert late("--key", "JFK") == [row for row in everything if row["origin"] == "JFK"] != []
@@ -35,9 +35,9 @@ def test_rows_of_one_key_or_one_run(replayed: Stored, said: Callable[[], str]) -
 
 
 def test_the_report_says_what_each_lateness_would_have_left_too_late(
-    replayed: Stored, said: Callable[[], str]
+    replayed: Stored, new_output: Callable[[], str]
 ) -> None:
-    found = rows(said, "late", "report", "departures", "--warehouse", replayed.warehouse)
+    found = rows(new_output, "late", "report", "departures", "--warehouse", replayed.warehouse)
     total = len(replayed.rows("late_events"))
     assert found[0]["rows_saved"] == 0 and found[-1]["rows_saved"] == total and found[-1]["share"] == 1
     assert 0 < found[1]["rows_saved"] < total
@@ -46,27 +46,28 @@ def test_the_report_says_what_each_lateness_would_have_left_too_late(
         model = brute_force.replay(events, replace(rules, allowed_lateness=row["allowed_lateness_ms"]))
         assert len(model.late) == total - row["rows_saved"], row
     assert here("late", "report", "departures", "--key", "nobody", "--warehouse", replayed.warehouse) == 0
-    assert "no row was too late" in said()
+    assert "no row was too late" in new_output()
 
 
 def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(
-    hourly: Hourly, without_spark: None, said: Callable[[], str]
+    hourly: Hourly, without_spark: None, new_output: Callable[[], str]
 ) -> None:
     hourly.begin("2013-01-04")
     before = hourly.stored.live("late_events")
     mine = [row for row in before if row["origin"] == "JFK"]
     assert 0 < len(mine) < len(before)
     assert here("late", "redrive", "hourly", "--key", "JFK", *hourly.where) == 2
-    assert "Missing option '--reason'" in said()
+    assert "Missing option '--reason'" in new_output()
     assert (
         here("late", "redrive", "hourly", "--key", "JFK", "--reason", "gateway", "--dry-run", *hourly.where)
         == 0
     )
     assert (
-        f"{len(mine)} rows move, {len(mine)} would be new" in said() and hourly.stored.rows("overrides") == []
+        f"{len(mine)} rows move, {len(mine)} would be new" in new_output()
+        and hourly.stored.rows("overrides") == []
     )
     assert here("late", "redrive", "hourly", "--key", "JFK", "--reason", "gateway", *hourly.where) == 0
-    [command] = [line for line in said().splitlines() if "Take them in with" in line]
+    [command] = [line for line in new_output().splitlines() if "Take them in with" in line]
     assert {
         (row["reason"], row["arrival_time"] < row["true_arrival"]) for row in hourly.stored.rows("overrides")
     } == {("gateway", True)}
@@ -79,8 +80,8 @@ def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(
 
 @pytest.mark.parametrize("verb", ["report", "redrive"])
 def test_a_pipeline_that_never_ran_is_told_with_the_next_step(
-    hourly: Hourly, said: Callable[[], str], verb: str
+    hourly: Hourly, new_output: Callable[[], str], verb: str
 ) -> None:
     options = ("--reason", "none") if verb == "redrive" else ()
     assert here("late", verb, "hourly", *options, *hourly.where) == 2
-    assert "has never run" in said()
+    assert "has never run" in new_output()

@@ -65,7 +65,7 @@ def verb(hourly: Hourly, words: tuple[str, ...]) -> int:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 def test_a_verb_whose_commits_all_lose_their_answers_does_its_work_once(
-    hourly: Hourly, said: Callable[[], str], case: str, way: str
+    hourly: Hourly, new_output: Callable[[], str], case: str, way: str
 ) -> None:
     before, words, kinds, told = CASES[case]
     for earlier in before:
@@ -74,10 +74,10 @@ def test_a_verb_whose_commits_all_lose_their_answers_does_its_work_once(
         else:
             assert verb(hourly, earlier) == 0
     rows = len(hourly.stored.ledger()) if before and before[0][-1] != "--no-publish" else 0
-    said()
+    new_output()
     with lost_answers(way, *TABLES) as lost:
-        assert verb(hourly, words) == 0, said()
-    text = said()
+        assert verb(hourly, words) == 0, new_output()
+    text = new_output()
     assert "runs" in lost
     assert told in text and "another run" not in text and "Nothing was changed" not in text
     ledger = hourly.stored.ledger()

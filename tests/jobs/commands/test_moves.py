@@ -33,10 +33,10 @@ def verb(hourly: Hourly, *words: object) -> int:
     return here(*str(names).split(), "hourly", *others, *hourly.where)
 
 
-def rows(hourly: Hourly, said: Callable[[], str], *words: object) -> list[dict[str, Any]]:
-    said()
+def rows(hourly: Hourly, new_output: Callable[[], str], *words: object) -> list[dict[str, Any]]:
+    new_output()
     assert verb(hourly, *words, "--output", "json") == 0
-    return json.loads(said())
+    return json.loads(new_output())
 
 
 def ledger(hourly: Hourly) -> list[tuple[int, str, str, int | None, list[tuple[int, int]]]]:
@@ -55,11 +55,11 @@ def ledger(hourly: Hourly) -> list[tuple[int, str, str, int | None, list[tuple[i
 
 class TestRestore:
     def test_what_came_after_is_undone_and_runs_go_on_from_there(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-04")
         assert verb(hourly, "state restore", 2) == 0
-        assert "main is what it was after 2, by row 4; it ends at 2013-01-03 00:00" in said()
+        assert "main is what it was after 2, by row 4; it ends at 2013-01-03 00:00" in new_output()
         assert_as_model(hourly.stored, "2013-01-03")
         assert hourly.run_here("--to", "2013-01-04") == 0
         assert ledger(hourly)[3:] == [
@@ -78,31 +78,32 @@ class TestRestore:
         assert verb(hourly, "state restore", 3) == 0
         assert facts_of_tables(hourly.stored) == before
 
-    def test_what_is_live_is_not_restored_again(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_what_is_live_is_not_restored_again(self, hourly: Hourly, new_output: Callable[[], str]) -> None:
         hourly.begin("2013-01-03")
         assert verb(hourly, "state restore", 2) == 0
-        assert "nothing to do" in said()
+        assert "nothing to do" in new_output()
         assert [row[0] for row in ledger(hourly)] == [1, 2]
 
     def test_a_run_that_a_branch_made_is_no_row_of_main(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert verb(hourly, "state restore", 4) == 2
         assert (
-            "row 4 is of the branch fix and was never live in main; `slackwater publish hourly fix`" in said()
+            "row 4 is of the branch fix and was never live in main; `slackwater publish hourly fix`"
+            in new_output()
         )
 
     def test_a_row_that_is_not_there_and_an_empty_lineage_are_refused(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         assert verb(hourly, "state restore", 1) == 2
-        assert "has never run" in said()
+        assert "has never run" in new_output()
         assert hourly.run_here("--to", "2013-01-02") == 0
         assert verb(hourly, "state restore", 7) == 2
-        assert "the ledger has no row 7" in said()
+        assert "the ledger has no row 7" in new_output()
 
     def test_a_roll_forward_that_is_open_is_finished_first(
         self, hourly: Hourly, monkeypatch: pytest.MonkeyPatch
@@ -120,12 +121,12 @@ class TestRestore:
 
 class TestBranches:
     def test_a_branch_runs_beside_main_which_stays_as_it_is(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-04")
         before = facts_of_tables(hourly.stored), published(hourly.stored)
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
-        assert "the branch fix begins behind run 1, at 2013-01-02 00:00" in said()
+        assert "the branch fix begins behind run 1, at 2013-01-02 00:00" in new_output()
         assert hourly.run_here("--to", "2013-01-04", "--branch", "fix") == 0
         assert (facts_of_tables(hourly.stored), published(hourly.stored)) == before
         assert ledger(hourly)[3:] == [
@@ -133,7 +134,7 @@ class TestBranches:
             (5, "run", "fix", 4, [(1, 1), (5, 5)]),
             (6, "run", "fix", 5, [(1, 1), (5, 6)]),
         ]
-        [listed] = rows(hourly, said, "branches list")
+        [listed] = rows(hourly, new_output, "branches list")
         assert (
             listed["branch"],
             listed["forked_from"],
@@ -145,20 +146,20 @@ class TestBranches:
             "2013-01-02T00:00:00Z",
             "2013-01-04T00:00:00Z",
         )
-        assert rows(hourly, said, "state diff", "main", "fix") == []
+        assert rows(hourly, new_output, "state diff", "main", "fix") == []
         assert verb(hourly, "branches drop", "fix") == 0
-        assert rows(hourly, said, "branches list") == []
+        assert rows(hourly, new_output, "branches list") == []
 
-    def test_the_log_says_where_each_run_counts(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_the_log_says_where_each_run_counts(self, hourly: Hourly, new_output: Callable[[], str]) -> None:
         hourly.begin("2013-01-04")
         assert verb(hourly, "state fork", "fix", "--run", 1) == 0
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert verb(hourly, "state restore", 2) == 0
-        said()
+        new_output()
         assert verb(hourly, "runs") == 0
         shown = [
             line.split()[:4]
-            for line in said().splitlines()
+            for line in new_output().splitlines()
             if line.split()[:1] and line.split()[0].isdecimal()
         ]
         assert shown == [
@@ -170,7 +171,7 @@ class TestBranches:
             ["6", "restore", "main", "1-2"],
         ]
 
-    def test_what_can_not_be_is_refused(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_what_can_not_be_is_refused(self, hourly: Hourly, new_output: Callable[[], str]) -> None:
         hourly.begin("2013-01-02")
         assert verb(hourly, "state fork", "fix") == 0
         for words, told in [
@@ -183,15 +184,15 @@ class TestBranches:
             (("run", "--to", "2013-01-03", "--branch", "fix", "--no-publish"), "--no-publish is for main"),
             (("state diff", "main", "other"), "there is no branch other; name a seq, or one of main, fix"),
         ]:
-            said()
+            new_output()
             assert verb(hourly, *words) == 2, words
-            assert told in said()
+            assert told in new_output()
         assert len(ledger(hourly)) == 2
 
 
 class TestPublishingABranch:
     def test_a_branch_that_has_converged_takes_main_s_later_runs_with_it(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         """Main has moved since the fork, and nothing of it is lost."""
         hourly.begin("2013-01-03")
@@ -200,14 +201,14 @@ class TestPublishingABranch:
         assert hourly.run_here("--to", "2013-01-04") == 0
         corrections = len(hourly.stored.rows("corrections"))
         assert hourly.publish("fix") == 0
-        assert "branch fix: published by row 6, verdict passed" in said()
+        assert "branch fix: published by row 6, verdict passed" in new_output()
         assert ledger(hourly)[5:] == [(6, "publish", "main", 5, [(1, 1), (4, 5)]), (7, "drop", "fix", 4, [])]
         assert_as_model(hourly.stored, "2013-01-04")
         assert len(hourly.stored.rows("corrections")) == corrections, "equal rows are no changes"
-        assert rows(hourly, said, "branches list") == []
+        assert rows(hourly, new_output, "branches list") == []
 
     def test_a_branch_that_has_not_is_refused_until_it_has_caught_up(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         """Another lateness makes another state, and other firings."""
         hourly.begin("2013-01-04")
@@ -218,7 +219,7 @@ class TestPublishingABranch:
         assert hourly.publish("longer") == 2
         assert (
             "can't stay: the open windows differ. Go on first with `slackwater run hourly --branch longer "
-            "--to 2013-01-04" in said()
+            "--to 2013-01-04" in new_output()
         )
         assert (ledger(hourly), published(hourly.stored)) == before
         assert hourly.run_here("--to", "2013-01-04", "--branch", "longer") == 0
@@ -238,21 +239,21 @@ class TestPublishingABranch:
         assert_corrections_make_published(hourly.stored)
 
     def test_a_branch_of_another_past_and_one_that_has_run_nothing_are_refused(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "fix") == 0
         assert hourly.publish("fix") == 2
-        assert "the branch fix has run nothing" in said()
+        assert "the branch fix has run nothing" in new_output()
         assert hourly.run_here("--to", "2013-01-04", "--branch", "fix") == 0
         assert verb(hourly, "state restore", 1) == 0
         assert hourly.publish("fix") == 2
-        assert "main was restated or restored before the point where the branch fix forks" in said()
+        assert "main was restated or restored before the point where the branch fix forks" in new_output()
 
     @pytest.mark.slow
     @pytest.mark.parametrize("moment", ["after the ledger commit", "between the roll-forward commits"])
     def test_one_that_was_killed_behind_its_commit_is_finished_by_the_same_command(
-        self, hourly: Hourly, said: Callable[[], str], moment: str
+        self, hourly: Hourly, new_output: Callable[[], str], moment: str
     ) -> None:
         hourly.begin("2013-01-03")
         assert verb(hourly, "state fork", "longer", "--run", 1) == 0
@@ -263,7 +264,7 @@ class TestPublishingABranch:
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         assert (published(hourly.stored), hourly.stored.rolled_forward()) == (before, 2)
         assert hourly.publish("longer") == 0
-        assert "main has all its runs" in said()
+        assert "main has all its runs" in new_output()
         assert hourly.stored.rolled_forward() == 5 and published(hourly.stored) != before
         assert [row[1:3] for row in ledger(hourly)[4:]] == [("publish", "main"), ("drop", "longer")]
         assert_corrections_make_published(hourly.stored)
@@ -271,10 +272,10 @@ class TestPublishingABranch:
 
 class TestDiff:
     def test_states_of_two_days_differ_in_their_windows_timers_and_watermark(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-03")
-        found = rows(hourly, said, "state diff", 1, 2)
+        found = rows(hourly, new_output, "state diff", 1, 2)
         opened = [outcome(day).open_windows for day in ("2013-01-02", "2013-01-03")]
         names = [{(window.key, window.window.start) for window in windows} for windows in opened]
         windows = [row for row in found if row["what"] == "window"]
@@ -284,7 +285,7 @@ class TestDiff:
         assert whole["there"] == "both" and whole["left"].keys() == {"watermark", "clock"}
 
     def test_what_a_branch_has_otherwise_is_told_by_column(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         """The branch has another lateness, so its windows live longer."""
         hourly.begin("2013-01-03")
@@ -293,7 +294,7 @@ class TestDiff:
         assert hourly.run_here("--to", "2013-01-03", "--branch", "longer") == 0
         changed = [
             row
-            for row in rows(hourly, said, "state diff", 2, "longer")
+            for row in rows(hourly, new_output, "state diff", 2, "longer")
             if row["what"] == "window" and row["there"] == "both"
         ]
         assert {(window.key, window.window.start) for window in outcome("2013-01-03").open_windows} == {
@@ -305,21 +306,23 @@ class TestDiff:
                 - ms(row["left"]["cleanup_time"][:23].rstrip("Z"))
                 == 4 * HOUR_MS
             )
-        said()
+        new_output()
         assert verb(hourly, "state diff", 2, "longer") == 0
-        told = said()
+        told = new_output()
         assert "cleanup_time 2013-01-02 " in told and "only in longer" in told
 
 
 class TestClose:
     def test_every_open_window_fires_and_nothing_runs_behind_it(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-03")
         model = outcome("2013-01-03")
         before = published(hourly.stored)
         assert verb(hourly, "state close") == 0
-        assert "closed at 2013-01-03 00:00 by row 3; 0 windows stay open, 0 timers stay pending" in said()
+        assert (
+            "closed at 2013-01-03 00:00 by row 3; 0 windows stay open, 0 timers stay pending" in new_output()
+        )
         fired = Counter(
             (window.key, *window.window, "on_time", 1, *(window.results[name] for name in RESULTS))
             for window in model.open_windows
@@ -340,9 +343,9 @@ class TestClose:
         )
         assert hourly.stored.parked("window_state") == hourly.stored.parked("timers") == []
         assert hourly.run_here("--to", "2013-01-04") == 2
-        assert "was closed by row 3. Reopen it with `slackwater state restore hourly 2`" in said()
+        assert "was closed by row 3. Reopen it with `slackwater state restore hourly 2`" in new_output()
         assert verb(hourly, "state close") == 0
-        assert "nothing to do" in said() and len(ledger(hourly)) == 3
+        assert "nothing to do" in new_output() and len(ledger(hourly)) == 3
         assert_corrections_make_published(hourly.stored)
 
     @pytest.mark.slow
@@ -356,17 +359,19 @@ class TestClose:
         assert_corrections_make_published(hourly.stored)
 
     def test_a_close_that_validation_rejects_moves_nothing(
-        self, hourly: Hourly, said: Callable[[], str]
+        self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:
         hourly.begin("2013-01-02")
         hourly.declare(expect='expect.between("flights", max=0)')
         assert verb(hourly, "state close") == 4
-        assert "was rejected by validation" in said()
+        assert "was rejected by validation" in new_output()
         assert len(ledger(hourly)) == 1
 
-    def test_an_empty_lineage_has_nothing_to_close(self, hourly: Hourly, said: Callable[[], str]) -> None:
+    def test_an_empty_lineage_has_nothing_to_close(
+        self, hourly: Hourly, new_output: Callable[[], str]
+    ) -> None:
         assert verb(hourly, "state close") == 2
-        assert "has no runs yet, so nothing is open" in said()
+        assert "has no runs yet, so nothing is open" in new_output()
 
 
 EACH = """

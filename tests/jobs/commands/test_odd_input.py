@@ -8,25 +8,27 @@ from typing import Any
 
 import pytest
 
-from tests.jobs.commands.own_source import Own, every_hour, moment
+from tests.jobs.commands.own_source import OwnPipeline, every_hour, moment
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Own:
-    return Own(tmp_path)
+def own_pipeline(tmp_path: Path) -> OwnPipeline:
+    return OwnPipeline(tmp_path)
 
 
-def warnings(own: Own, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
+def warnings(own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     """Title and observation of each warning of the first run, whose verdict says whether there are any, as
     its line does.
     """
     capsys.readouterr()
-    assert own("run", "own", "--to", "2013-01-02") == 0
+    assert own_pipeline("run", "own", "--to", "2013-01-02") == 0
     printed = capsys.readouterr().out
-    [run] = own.stored("runs")
-    found = [(row["expectation"], row["observed"]) for row in own.stored("validations") if not row["passed"]]
+    [run] = own_pipeline.rows("runs")
+    found = [
+        (row["expectation"], row["observed"]) for row in own_pipeline.rows("validations") if not row["passed"]
+    ]
     assert run["verdict"] == ("warned" if found else "passed")
     assert all(f"warning: {title}: {observed}" in printed for title, observed in found)
     return found
@@ -36,12 +38,12 @@ def warnings(own: Own, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, st
     ("unit", "factor"), [(timedelta(milliseconds=1), 1_000), (timedelta(microseconds=1), 1_000_000)]
 )
 def test_event_times_in_seconds_are_warned_of(
-    own: Own, capsys: pytest.CaptureFixture[str], unit: timedelta, factor: int
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], unit: timedelta, factor: int
 ) -> None:
-    own.append(
+    own_pipeline.append(
         [{**row, "e": EPOCH + (row["e"] - EPOCH) // timedelta(seconds=1) * unit} for row in every_hour(0, 24)]
     )
-    [(title, observed)] = warnings(own, capsys)
+    [(title, observed)] = warnings(own_pipeline, capsys)
     assert title == "event times are in their column's unit"
     assert (
         "the newest event time is 1970-01-" in observed
@@ -63,24 +65,26 @@ def test_event_times_in_seconds_are_warned_of(
     ],
     ids=["now", "1970", "1953", "some at 0", "some quarantined", "none"],
 )
-def test_other_input_is_not(own: Own, capsys: pytest.CaptureFixture[str], rows: list[dict[str, Any]]) -> None:
-    own.append(rows)
-    assert warnings(own, capsys) == []
+def test_other_input_is_not(
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], rows: list[dict[str, Any]]
+) -> None:
+    own_pipeline.append(rows)
+    assert warnings(own_pipeline, capsys) == []
 
 
 def test_a_run_whose_rows_are_all_quarantined_is_warned_of_with_the_reasons(
-    own: Own, capsys: pytest.CaptureFixture[str]
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ahead = [{**row, "e": row["e"] + timedelta(days=30)} for row in every_hour(0, 1000)]
-    own.append(
+    own_pipeline.append(
         [
             *({**row, "a": moment(0.02 * number)} for number, row in enumerate(ahead)),
             {**every_hour(1, 2)[0], "k": None},
         ]
     )
-    [(title, observed)] = warnings(own, capsys)
+    [(title, observed)] = warnings(own_pipeline, capsys)
     assert title == "some rows are usable"
-    codes = {row["reason_code"] for row in own.stored("quarantine")}
+    codes = {row["reason_code"] for row in own_pipeline.rows("quarantine")}
     assert (
         len(codes) == 2
         and observed.startswith("all 1,001 rows were quarantined: ")

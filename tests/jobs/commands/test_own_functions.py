@@ -97,7 +97,7 @@ def test_what_cannot_be_stored_fails_the_run_and_says_why(
     warehouse: Path,
     without_spark: None,
     tmp_path: Path,
-    said: Callable[[], str],
+    new_output: Callable[[], str],
     declared: str,
     changed: str,
     told: str,
@@ -107,7 +107,7 @@ def test_what_cannot_be_stored_fails_the_run_and_says_why(
     assert declared in text
     file.write_text(text.replace(declared, changed))
     assert here("run", "latest", "--to", "2013-01-02", "--warehouse", warehouse, "--pipelines", file) != 0
-    assert told in said()
+    assert told in new_output()
     assert Stored(warehouse, "latest").ledger() == []
 
 

@@ -91,7 +91,7 @@ def parked(stored: Stored) -> list[Row]:
 
 
 def test_its_rows_are_published_and_its_state_and_timers_are_parked(
-    where: Callable[..., tuple[str, ...]], warehouse: Path, said: Callable[[], str]
+    where: Callable[..., tuple[str, ...]], warehouse: Path, new_output: Callable[[], str]
 ) -> None:
     options = where()
     for pipeline in ("carriers", "at_once"):
@@ -111,29 +111,31 @@ def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     assert all(
         row["timestamp"] % HOUR_MS == 0 and row["window_start"] is None for row in stored.rows("published")
     )
-    said()
+    new_output()
     assert here("diff", "carriers", "at_once", *options) == 0
-    assert "have published the same" in said()
+    assert "have published the same" in new_output()
     assert here("state", "timers", "carriers", *options, "--output", "json") == 0
-    assert len(json.loads(said())) == len(timers)
+    assert len(json.loads(new_output())) == len(timers)
     assert here("state", "keyed", "carriers", *options, "--output", "json") == 0
-    assert len(json.loads(said())) == len(parked(stored))
+    assert len(json.loads(new_output())) == len(parked(stored))
     assert here("runs", "carriers", *options, "--output", "json") == 0
     dates = {row["window_date"] for row in stored.rows("published")}
-    assert {day for row in json.loads(said()) for day in row["touched"]} == {str(date) for date in dates}
+    assert {day for row in json.loads(new_output()) for day in row["touched"]} == {
+        str(date) for date in dates
+    }
     assert here("pipelines", *options[2:]) == 0
-    assert "Carriers" in said()
+    assert "Carriers" in new_output()
 
 
 def test_restating_a_range_whose_rows_have_not_changed_changes_nothing(
-    where: Callable[..., tuple[str, ...]], warehouse: Path, said: Callable[[], str]
+    where: Callable[..., tuple[str, ...]], warehouse: Path, new_output: Callable[[], str]
 ) -> None:
     options = where()
     assert here("run", "carriers", "--to", TO, *options) == 0
     before = Stored(warehouse, "carriers").rows("published")
-    said()
+    new_output()
     assert here("backfill", "carriers", "--from", "2013-01-02", "--to", "2013-01-03", *options) == 0
-    told, after = said(), Stored(warehouse, "carriers")
+    told, after = new_output(), Stored(warehouse, "carriers")
     assert "the branch has converged" in told and "nothing in `published` has changed" in told
     assert Counter(map(repr, after.rows("published"))) == Counter(map(repr, before))
     assert after.ledger()[-2]["kind"] == "publish", "the branch is live now, and was dropped"
@@ -174,11 +176,11 @@ def test_elements_on_which_it_raises_are_set_aside_and_accounted_for(
 
 
 def test_without_that_the_run_fails_and_names_key_and_row(
-    where: Callable[..., tuple[str, ...]], warehouse: Path, said: Callable[[], str]
+    where: Callable[..., tuple[str, ...]], warehouse: Path, new_output: Callable[[], str]
 ) -> None:
-    said()
+    new_output()
     assert here("run", "carriers", "--to", TO, *where(unwanted="LAX")) == 1
-    message = said()
+    message = new_output()
     assert (
         "carriers: A user function raised ValueError while processing an element: no flights to there [key '"
         in message

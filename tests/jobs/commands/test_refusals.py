@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.protocol.staging.run import PreparedRunner
-from tests.jobs.commands.own_source import SCHEMA, Own, every_hour
+from tests.jobs.commands.own_source import SCHEMA, OwnPipeline, every_hour
 
 # What each change of the declarations, or of the source, is told by.
 CHANGES = {
@@ -22,78 +22,80 @@ CHANGES = {
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Own:
-    own = Own(tmp_path)
-    own.append(every_hour(0, 96))
-    assert own("run", "own", "--to", "2013-01-03") == 0
-    return own
+def own_pipeline(tmp_path: Path) -> OwnPipeline:
+    own_pipeline = OwnPipeline(tmp_path)
+    own_pipeline.append(every_hour(0, 96))
+    assert own_pipeline("run", "own", "--to", "2013-01-03") == 0
+    return own_pipeline
 
 
-def refusal(own: Own, capsys: pytest.CaptureFixture[str], *verb: str) -> str:
+def refusal(own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], *verb: str) -> str:
     """What a verb that is a usage error says."""
     capsys.readouterr()
-    assert own(*verb) == 2
+    assert own_pipeline(*verb) == 2
     told = capsys.readouterr().err
     return told[told.index("slackwater: ") :]
 
 
 @pytest.mark.parametrize(("settings", "told"), CHANGES.items())
 def test_a_plan_refuses_what_the_run_refuses_in_its_words(
-    own: Own, capsys: pytest.CaptureFixture[str], settings: str, told: str
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], settings: str, told: str
 ) -> None:
-    own.declare(settings)
+    own_pipeline.declare(settings)
     for options in (("--to", "2013-01-04"), ("--from", "2013-01-02", "--to", "2013-01-03")):
-        planned = refusal(own, capsys, "plan", "own", *options)
+        planned = refusal(own_pipeline, capsys, "plan", "own", *options)
         verb = "backfill" if "--from" in options else "run"
-        assert told in planned and planned == refusal(own, capsys, verb, "own", *options)
-    own.declare()
-    assert own("plan", "own", "--to", "2013-01-04") == 0
+        assert told in planned and planned == refusal(own_pipeline, capsys, verb, "own", *options)
+    own_pipeline.declare()
+    assert own_pipeline("plan", "own", "--to", "2013-01-04") == 0
 
 
 @pytest.mark.parametrize("settings", CHANGES)
 def test_a_refused_backfill_leaves_no_branch_and_no_row(
-    own: Own, capsys: pytest.CaptureFixture[str], settings: str
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], settings: str
 ) -> None:
-    before = own.stored("runs")
-    own.declare(settings)
-    refusal(own, capsys, "backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03")
-    assert own.stored("runs") == before
-    own.declare()
-    assert own("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0
+    before = own_pipeline.rows("runs")
+    own_pipeline.declare(settings)
+    refusal(own_pipeline, capsys, "backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03")
+    assert own_pipeline.rows("runs") == before
+    own_pipeline.declare()
+    assert own_pipeline("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0
 
 
 def test_a_backfill_whose_first_slice_fails_for_good_leaves_no_branch(
-    own: Own, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> None:
         raise PermanentError("the data is at fault")
 
     with monkeypatch.context() as patched:
         patched.setattr(PreparedRunner, "stage", fail)
-        assert own("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 1
-    assert own.json(capsys, "branches", "list", "own") == []
-    assert own("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0
+        assert own_pipeline("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 1
+    assert own_pipeline.json(capsys, "branches", "list", "own") == []
+    assert own_pipeline("backfill", "own", "--from", "2013-01-02", "--to", "2013-01-03") == 0
 
 
 @pytest.mark.usefixtures("without_spark")
-def test_a_plan_refuses_a_closed_lineage_as_a_run_does(own: Own, capsys: pytest.CaptureFixture[str]) -> None:
-    assert own("state", "close", "own") == 0
-    planned = refusal(own, capsys, "plan", "own", "--to", "2013-01-04")
+def test_a_plan_refuses_a_closed_lineage_as_a_run_does(
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert own_pipeline("state", "close", "own") == 0
+    planned = refusal(own_pipeline, capsys, "plan", "own", "--to", "2013-01-04")
     assert "was closed by row 3" in planned and planned == refusal(
-        own, capsys, "run", "own", "--to", "2013-01-04"
+        own_pipeline, capsys, "run", "own", "--to", "2013-01-04"
     )
 
 
 def test_a_retyped_column_of_the_source_is_told_by_its_own_name(
-    own: Own, capsys: pytest.CaptureFixture[str]
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     retyped = pa.schema([field if field.name != "x" else pa.field("x", pa.float64()) for field in SCHEMA])
     write_deltalake(
-        own.source,
+        own_pipeline.source,
         pa.Table.from_pylist(every_hour(0, 96), SCHEMA).cast(retyped),
         mode="overwrite",
         schema_mode="overwrite",
     )
     for verb in ("run", "plan"):
-        told = refusal(own, capsys, verb, "own", "--to", "2013-01-04")
+        told = refusal(own_pipeline, capsys, verb, "own", "--to", "2013-01-04")
         assert "x (it was int64, and is double)" in told and "total" not in told and "another name" in told

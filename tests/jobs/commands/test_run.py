@@ -73,11 +73,11 @@ def declared(folder: Path, *, settings: str = "", source: str = "") -> Path:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_range_that_cannot_be_run_is_refused_with_the_command_that_can(
-    replayed: Stored, said: Callable[[], str], options: tuple[str, ...], wanted: list[str]
+    replayed: Stored, new_output: Callable[[], str], options: tuple[str, ...], wanted: list[str]
 ) -> None:
     before = len(replayed.rows("attempts"))
     assert here("run", "departures", *options, "--warehouse", replayed.warehouse) == 2
-    text = said()
+    text = new_output()
     assert [part for part in wanted if part not in text] == [], text
     assert len(replayed.rows("attempts")) == before and len(replayed.ledger()) == 3
 
@@ -86,36 +86,38 @@ def test_a_range_that_cannot_be_run_is_refused_with_the_command_that_can(
     "options", [("--to", REPLAYED_TO), ("--to", "2013-01-02"), ("--from", "2013-01-01", "--to", "2013-01-03")]
 )
 def test_a_range_that_is_covered_is_a_no_op(
-    replayed: Stored, said: Callable[[], str], options: tuple[str, ...]
+    replayed: Stored, new_output: Callable[[], str], options: tuple[str, ...]
 ) -> None:
     assert here("run", "departures", *options, "--warehouse", replayed.warehouse) == 0
-    assert "nothing to do" in said()
+    assert "nothing to do" in new_output()
     assert len(replayed.ledger()) == 3
 
 
 def test_a_first_slice_that_begins_elsewhere_is_told_where_the_lineage_begins(
-    warehouse: Path, said: Callable[[], str]
+    warehouse: Path, new_output: Callable[[], str]
 ) -> None:
     assert (
         here("run", "departures", "--from", "2013-01-02", "--to", "2013-01-03", "--warehouse", warehouse) == 2
     )
-    text = said()
+    text = new_output()
     assert "its lineage begins at 2013-01-01T00:00:00Z" in text and "--start" in text
 
 
-def test_a_slice_that_has_not_settled_is_to_be_tried_again(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_a_slice_that_has_not_settled_is_to_be_tried_again(
+    hourly: Hourly, new_output: Callable[[], str]
+) -> None:
     now = datetime.now(UTC)
     hourly.declare(settings=f"'start': {now.replace(minute=0, second=0, microsecond=0).isoformat()!r}")
     assert here("run", "hourly", "--to", now.isoformat(timespec="milliseconds"), *hourly.where) == 3
-    text = said()
+    text = new_output()
     assert "settles at" in text and "Try again" in text
     assert hourly.stored.rows("attempts") == []
 
 
 @pytest.mark.slow
 def test_a_lineage_may_start_elsewhere(hourly: Hourly) -> None:
-    done = hourly.run("--start", "2013-01-02", "--to", "2013-01-04")
-    assert done.returncode == 0, done.stderr
+    process = hourly.run("--start", "2013-01-02", "--to", "2013-01-04")
+    assert process.returncode == 0, process.stderr
     assert_as_model(hourly.stored, "2013-01-04", start="2013-01-02")
     again = hourly.run("--from", "2013-01-01", "--to", "2013-01-03")
     assert again.returncode == 2 and "the lineage begins at 2013-01-02T00:00:00Z" in again.stderr
@@ -123,9 +125,9 @@ def test_a_lineage_may_start_elsewhere(hourly: Hourly) -> None:
 
 def test_a_catch_up_is_cut_by_the_pipelines_slice_and_the_last_one_ends_where_asked(hourly: Hourly) -> None:
     hourly.declare(settings="'slice': __import__('datetime').timedelta(hours=16)")
-    done = hourly.run("--to", "2013-01-02T20:00", "--partitions", "3", "--engine", "operator")
-    assert done.returncode == 0, done.stderr
-    assert [line.split("  ")[0] for line in done.stdout.splitlines()] == [
+    process = hourly.run("--to", "2013-01-02T20:00", "--partitions", "3", "--engine", "operator")
+    assert process.returncode == 0, process.stderr
+    assert [line.split("  ")[0] for line in process.stdout.splitlines()] == [
         "[2013-01-01T00:00, 2013-01-01T16:00)",
         "[2013-01-01T16:00, 2013-01-02T08:00)",
         "[2013-01-02T08:00, 2013-01-02T20:00)",
@@ -133,18 +135,20 @@ def test_a_catch_up_is_cut_by_the_pipelines_slice_and_the_last_one_ends_where_as
     assert_as_model(hourly.stored, "2013-01-02T20:00")
 
 
-def test_more_slices_than_allowed_run_when_all_are_asked_for(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_more_slices_than_allowed_run_when_all_are_asked_for(
+    hourly: Hourly, new_output: Callable[[], str]
+) -> None:
     hourly.declare(settings="'max_catch_up': 1")
     assert here("run", "hourly", "--to", "2013-01-03", *hourly.where) == 2
-    assert "2 slices, more than max_catch_up = 1" in said()
+    assert "2 slices, more than max_catch_up = 1" in new_output()
     assert hourly.run("--to", "2013-01-03", "--all").returncode == 0
     assert [row["seq"] for row in hourly.stored.ledger()] == [1, 2]
 
 
 def test_steps_are_logged_one_line_each_as_text_or_json(hourly: Hourly) -> None:
-    done = hourly.run("--to", "2013-01-02", "--log-format", "json")
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    process = hourly.run("--to", "2013-01-02", "--log-format", "json")
+    assert process.returncode == 0, process.stderr
+    lines = [json.loads(line) for line in process.stderr.splitlines()]
     [row] = hourly.stored.ledger()
     steps = [line["step"] for line in lines]
     assert [
@@ -162,16 +166,18 @@ def test_steps_are_logged_one_line_each_as_text_or_json(hourly: Hourly) -> None:
 # --- sources
 
 
-def test_an_unknown_pipeline_is_told_what_there_is(flights: Path, said: Callable[[], str]) -> None:
+def test_an_unknown_pipeline_is_told_what_there_is(flights: Path, new_output: Callable[[], str]) -> None:
     assert here("run", "arrivals", "--to", "2013-01-02", "--warehouse", flights) == 2
-    text = said()
+    text = new_output()
     assert "no pipeline is called 'arrivals'" in text and "departures" in text and "--pipelines" in text
 
 
-def test_a_missing_pipelines_file_is_told(flights: Path, tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_missing_pipelines_file_is_told(
+    flights: Path, tmp_path: Path, new_output: Callable[[], str]
+) -> None:
     missing = tmp_path / "nowhere.py"
     assert here("run", "mine", "--to", "2013-01-02", "--warehouse", flights, "--pipelines", missing) == 2
-    assert f"{missing}: there is no such file" in said()
+    assert f"{missing}: there is no such file" in new_output()
 
 
 @pytest.mark.parametrize(
@@ -208,50 +214,55 @@ def test_a_missing_pipelines_file_is_told(flights: Path, tmp_path: Path, said: C
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_source_that_does_not_suit_is_refused_with_the_column(
-    flights: Path, tmp_path: Path, said: Callable[[], str], settings: str, source: str, wanted: list[str]
+    flights: Path,
+    tmp_path: Path,
+    new_output: Callable[[], str],
+    settings: str,
+    source: str,
+    wanted: list[str],
 ) -> None:
     file = declared(tmp_path, settings=settings, source=source)
     assert here("run", "mine", "--to", "2013-01-02", "--warehouse", flights, "--pipelines", file) == 2
-    text = said()
+    text = new_output()
     assert [part for part in wanted if part not in text] == [], text
     assert not (flights / "mine").exists(), "nothing was made"
 
 
 def test_a_key_that_cannot_be_hashed_alike_everywhere_is_refused(
-    flights: Path, tmp_path: Path, said: Callable[[], str]
+    flights: Path, tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
     row = DeltaTable(str(flights / "sources" / "departures")).to_pyarrow_dataset().head(1)
     write_deltalake(str(tmp_path / "sources" / "departures"), row.append_column("weight", pa.array([1.5])))
     file = declared(tmp_path, settings="'key_by': 'weight'")
     assert here("run", "mine", "--to", "2013-01-02", "--warehouse", tmp_path, "--pipelines", file) == 2
-    assert "key column 'weight' is double; keys are integers, strings, booleans and dates" in said()
+    assert "key column 'weight' is double; keys are integers, strings, booleans and dates" in new_output()
 
 
-def test_a_path_that_holds_no_delta_table_is_told(tmp_path: Path, said: Callable[[], str]) -> None:
+def test_a_path_that_holds_no_delta_table_is_told(tmp_path: Path, new_output: Callable[[], str]) -> None:
     (tmp_path / "sources" / "departures").mkdir(parents=True)
     (tmp_path / "sources" / "departures" / "flights.csv").write_text("a,b\n1,2\n")
     assert here("run", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 2
-    assert f"no Delta table at {tmp_path}/sources/departures" in said()
+    assert f"no Delta table at {tmp_path}/sources/departures" in new_output()
 
 
-def test_an_empty_source_is_told(flights: Path, tmp_path: Path, said: Callable[[], str]) -> None:
+def test_an_empty_source_is_told(flights: Path, tmp_path: Path, new_output: Callable[[], str]) -> None:
     schema = pa.schema(DeltaTable(str(flights / "sources" / "departures")).schema())
     write_deltalake(str(tmp_path / "sources" / "departures"), schema.empty_table())
     assert here("run", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 2
-    assert "is empty (version 0): there is nothing to replay yet" in said()
+    assert "is empty (version 0): there is nothing to replay yet" in new_output()
 
 
 # --- the warehouse
 
 
 def test_a_warehouse_that_cannot_be_written_is_told(
-    flights: Path, tmp_path: Path, said: Callable[[], str]
+    flights: Path, tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
     (tmp_path / "file").write_text("")
     source = declared(tmp_path, source=f"'table': {str(flights / 'sources' / 'departures')!r}")
     where = tmp_path / "file" / "warehouse"
     assert here("run", "mine", "--to", "2013-01-02", "--warehouse", where, "--pipelines", source) == 2
-    text = said()
+    text = new_output()
     assert (
         str(where) in text
         and "can't be written" in text
@@ -261,13 +272,13 @@ def test_a_warehouse_that_cannot_be_written_is_told(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_warehouse_without_permission_is_told(
-    flights: Path, tmp_path: Path, said: Callable[[], str]
+    flights: Path, tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
     source = declared(tmp_path, source=f"'table': {str(flights / 'sources' / 'departures')!r}")
     where = tmp_path / "warehouse"
     where.mkdir(mode=0o500)
     assert here("run", "mine", "--to", "2013-01-02", "--warehouse", where, "--pipelines", source) == 2
-    assert "can't be written" in said()
+    assert "can't be written" in new_output()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +293,7 @@ def test_a_warehouse_without_permission_is_told(
     ids=lambda command: command[0],
 )
 def test_a_ledger_of_a_newer_format_is_refused(
-    replayed: Stored, tmp_path: Path, said: Callable[[], str], command: tuple[str, ...]
+    replayed: Stored, tmp_path: Path, new_output: Callable[[], str], command: tuple[str, ...]
 ) -> None:
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
     uri = str(warehouse / "departures" / "runs")
@@ -300,7 +311,7 @@ def test_a_ledger_of_a_newer_format_is_refused(
         )
     write_deltalake(uri, newest, mode="append")
     assert here(*command, "--warehouse", warehouse) == 2
-    text = said()
+    text = new_output()
     assert "format 99 by slackwater 9.9" in text and "Install that version or a newer one" in text
 
 
@@ -309,13 +320,13 @@ def test_a_ledger_of_a_newer_format_is_refused(
 
 @pytest.mark.usefixtures("without_spark")
 def test_a_failing_expectation_moves_nothing_and_shows_the_values(
-    hourly: Hourly, said: Callable[[], str]
+    hourly: Hourly, new_output: Callable[[], str]
 ) -> None:
     hourly.begin("2013-01-02")
     hourly.declare('expect.between("flights", max=20), expect.in_set("origin", ["JFK", "LGA"])')
-    said()
+    new_output()
     assert hourly.run_here("--to", "2013-01-04") == 4
-    text = said()
+    text = new_output()
     [rejected] = [row for row in hourly.attempts().values() if row["outcome"] == "rejected"]
     assert "[2013-01-02T00:00, 2013-01-03T00:00) was rejected by validation; nothing was moved" in text
     assert "flights <= 20: " in text and "origin in ['JFK', 'LGA']: " in text and '"EWR"' in text
@@ -339,13 +350,13 @@ def test_a_failing_expectation_moves_nothing_and_shows_the_values(
 
 @pytest.mark.usefixtures("without_spark")
 def test_a_rejected_run_that_is_accepted_is_published_and_says_why(
-    hourly: Hourly, said: Callable[[], str]
+    hourly: Hourly, new_output: Callable[[], str]
 ) -> None:
     hourly.declare('expect.between("flights", max=3)')
     assert hourly.run_here("--to", "2013-01-02") == 4
     [run_id] = hourly.attempts()
-    assert hourly.publish() == 0 and "nothing to publish" in said()
-    assert hourly.publish(run_id) == 4 and "was rejected by validation" in said()
+    assert hourly.publish() == 0 and "nothing to publish" in new_output()
+    assert hourly.publish(run_id) == 4 and "was rejected by validation" in new_output()
     assert hourly.stored.ledger() == [] and hourly.stored.rows("published") == []
     assert hourly.publish(run_id, "--accept", "a holiday: fewer flights are right") == 0
     [row] = hourly.stored.ledger()
@@ -374,8 +385,8 @@ def test_a_warning_is_published_with_its_verdict(hourly: Hourly) -> None:
 
 def test_no_publish_stages_slice_on_slice_and_moves_nothing(hourly: Hourly) -> None:
     for _ in range(2):
-        done = hourly.run("--to", "2013-01-03", "--no-publish")
-        assert done.returncode == 0, done.stderr
+        process = hourly.run("--to", "2013-01-03", "--no-publish")
+        assert process.returncode == 0, process.stderr
     assert hourly.stored.ledger() == [] and hourly.stored.rows("published") == []
     found = [(row["slice_start"], row["outcome"], row["attempt"]) for row in hourly.attempts().values()]
     first, second = found[0][0], found[1][0]
@@ -409,9 +420,9 @@ def test_a_driver_that_meets_a_fault_of_ours_exits_1_and_shows_it(hourly: Hourly
         hourly.file.read_text()
         + "\nimport slackwater.jobs.engines.columnar as c\nc.ColumnarEngine.replay = None\n"
     )
-    done = hourly.run("--to", "2013-01-02")
-    assert done.returncode == 1
-    assert "TypeError" in done.stderr and "Traceback" in done.stderr
+    process = hourly.run("--to", "2013-01-02")
+    assert process.returncode == 1
+    assert "TypeError" in process.stderr and "Traceback" in process.stderr
     [attempt] = hourly.attempts().values()
     assert (attempt["outcome"], attempt["exit_code"], attempt["step"]) == ("failed", 1, "replay")
     assert "TypeError" in attempt["error"]

@@ -18,27 +18,29 @@ pytestmark = pytest.mark.usefixtures("without_spark")
 HOURS = "__import__('datetime').timedelta(hours={})"
 
 
-def checks(hourly: Hourly, seq: int, said: Callable[[], str]) -> dict[str, dict]:
-    said()
+def checks(hourly: Hourly, seq: int, new_output: Callable[[], str]) -> dict[str, dict]:
+    new_output()
     assert here("runs", "hourly", seq, "--output", "json", *hourly.where) == 0
-    [row] = json.loads(said())
+    [row] = json.loads(new_output())
     return {check["expectation"]: check for check in row["checks"]}
 
 
 @pytest.mark.parametrize("hours", [0, 9])
 def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
-    hourly: Hourly, said: Callable[[], str], hours: int
+    hourly: Hourly, new_output: Callable[[], str], hours: int
 ) -> None:
     hourly.begin("2013-01-02T12:00")
     hourly.declare(settings=f"'allowed_lateness': {HOURS.format(hours)}")
     assert hourly.run_here("--to", "2013-01-04") == 0
-    changed = checks(hourly, 3, said)["setting changed: allowed_lateness"]
+    changed = checks(hourly, 3, new_output)["setting changed: allowed_lateness"]
     assert (changed["observed"], changed["severity"], changed["passed"]) == (
         f"4:00:00 → {hours}:00:00",
         "note",
         True,
     )
-    assert not any(name.startswith("setting changed") for name in checks(hourly, 4, said)), "it is noted once"
+    assert not any(name.startswith("setting changed") for name in checks(hourly, 4, new_output)), (
+        "it is noted once"
+    )
     rules = departures_rules("2013-01-01", "2013-01-04")
     model = brute_force.replay(
         flights("2013-01-01", "2013-01-04"),
@@ -60,21 +62,23 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
     ],
 )
 def test_what_parked_state_cannot_follow_is_refused_and_changes_nothing(
-    hourly: Hourly, said: Callable[[], str], settings: str, difference: str
+    hourly: Hourly, new_output: Callable[[], str], settings: str, difference: str
 ) -> None:
     hourly.begin("2013-01-02")
     before = hourly.stored.ledger()
     hourly.declare(settings=settings)
-    said()
+    new_output()
     assert hourly.run_here("--to", "2013-01-03") == 2
-    text = said()
+    text = new_output()
     assert f"\n  {difference}\n" in text and "Undo the change" in text
     assert hourly.stored.ledger() == before
     hourly.declare()
     assert hourly.run_here("--to", "2013-01-03") == 0
 
 
-def test_a_restatement_from_the_start_follows_any_change(hourly: Hourly, said: Callable[[], str]) -> None:
+def test_a_restatement_from_the_start_follows_any_change(
+    hourly: Hourly, new_output: Callable[[], str]
+) -> None:
     hourly.begin("2013-01-02")
     hourly.declare(
         settings=f"'window': __import__('slackwater').TumblingEventTimeWindows.of({HOURS.format(2)})"

@@ -62,7 +62,7 @@ def test_a_run_repeats_to_the_same_hashes_and_counts_and_nothing_is_written(
 
 
 def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
-    stored: Stored, said: Callable[[], str]
+    stored: Stored, new_output: Callable[[], str]
 ) -> None:
     [file] = files_of(stored, 2, "window_state")
     rows = pq.read_table(file, partitioning=None)
@@ -71,7 +71,7 @@ def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
         rows.set_column(rows.schema.get_field_index("flights__count"), "flights__count", more), file
     )
     assert verify(stored, 3) == 1
-    text = said()
+    text = new_output()
     assert f"window_state of run 2 ({stored.ledger()[1]['run_id']})" in text and file.name in text
     assert (
         "`slackwater state restore departures 1`" in text
@@ -81,42 +81,42 @@ def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
 
 
 def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(
-    stored: Stored, said: Callable[[], str]
+    stored: Stored, new_output: Callable[[], str]
 ) -> None:
     for file in files_of(stored, 2, "timers"):
         file.unlink()
     assert verify(stored, 3) == 2
     assert (
-        "the snapshot of run 2 is gone" in (text := said())
+        "the snapshot of run 2 is gone" in (text := new_output())
         and "the nearest one kept before it is that of run 1" in text
     )
     for file in files_of(stored, 1, "window_state"):
         file.unlink()
     assert verify(stored, 3) == 2
-    assert "none before it is kept either" in said()
+    assert "none before it is kept either" in new_output()
     assert verify(stored, 1) == 0, "a run at the start of the lineage has no parent"
 
 
-def test_rows_of_the_source_that_are_gone_are_told(stored: Stored, said: Callable[[], str]) -> None:
+def test_rows_of_the_source_that_are_gone_are_told(stored: Stored, new_output: Callable[[], str]) -> None:
     for file in (stored.warehouse / "sources" / "departures").rglob("*.parquet"):
         file.unlink()
     assert verify(stored, 2) == 2
-    assert "files that it has read of version" in (text := said()) and "are gone (vacuumed)" in text
+    assert "files that it has read of version" in (text := new_output()) and "are gone (vacuumed)" in text
 
 
 def test_a_run_of_other_declarations_is_refused_and_one_of_other_expectations_is_not(
-    hourly: Hourly, without_spark: None, said: Callable[[], str]
+    hourly: Hourly, without_spark: None, new_output: Callable[[], str]
 ) -> None:
     hourly.begin("2013-01-02")
     for settings, code in (("", 0), ("'allowed_lateness': __import__('datetime').timedelta(hours=9)", 2)):
         hourly.declare(expect="expect.between('flights', min=1)", settings=settings)
-        said()
+        new_output()
         assert here("verify", "hourly", 1, *hourly.where) == code
-        text = said()
+        text = new_output()
         assert ("allowed_lateness: 4:00:00 → 9:00:00" in text) == bool(code)
         assert ("the code has changed since the run" in text) != bool(code)
 
 
-def test_a_run_that_is_not_there_is_told(replayed: Stored, said: Callable[[], str]) -> None:
+def test_a_run_that_is_not_there_is_told(replayed: Stored, new_output: Callable[[], str]) -> None:
     assert verify(replayed, 99) == 2
-    assert "no row 99" in said()
+    assert "no row 99" in new_output()

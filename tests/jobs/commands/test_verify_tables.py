@@ -59,7 +59,7 @@ def test_tables_that_nobody_has_touched_are_as_recorded(
     ],
 )
 def test_a_row_that_somebody_has_deleted_is_missed(
-    stored: Stored, said: Callable[[], str], table: str, what: str, step: str
+    stored: Stored, new_output: Callable[[], str], table: str, what: str, step: str
 ) -> None:
     runs = {row["seq"]: row["run_id"] for row in stored.ledger()}
     own = {"panes": f"run_id = '{runs[2]}' AND origin = 'JFK'", "late_events": f"run_id = '{runs[2]}'"}
@@ -70,13 +70,13 @@ def test_a_row_that_somebody_has_deleted_is_missed(
     )
     assert DeltaTable(stored.uri(table)).delete(changed)["num_deleted_rows"] > 0
     assert verify(stored) == 1
-    text = said()
+    text = new_output()
     assert what in text and step in text, text
 
 
 @pytest.mark.parametrize("table", ["published", "panes"])
 def test_a_value_that_somebody_has_changed_is_noticed(
-    stored: Stored, said: Callable[[], str], table: str
+    stored: Stored, new_output: Callable[[], str], table: str
 ) -> None:
     assert (
         DeltaTable(stored.uri(table)).update(updates={"flights": "flights + 1"}, predicate="origin = 'EWR'")[
@@ -85,18 +85,18 @@ def test_a_value_that_somebody_has_changed_is_noticed(
         > 0
     )
     assert verify(stored) == 1
-    assert f"{table}" in said()
+    assert f"{table}" in new_output()
 
 
-def test_what_rebuild_mends_is_as_recorded_again(stored: Stored, said: Callable[[], str]) -> None:
+def test_what_rebuild_mends_is_as_recorded_again(stored: Stored, new_output: Callable[[], str]) -> None:
     DeltaTable(stored.uri("published")).delete("origin = 'JFK'")
     assert verify(stored) == 1
     assert here("publish", "departures", "--rebuild", "--warehouse", stored.warehouse) == 0
-    said()
-    assert verify(stored) == 0, said()
+    new_output()
+    assert verify(stored) == 0, new_output()
 
 
-def test_a_damaged_file_is_a_fact_beside_the_others(stored: Stored, said: Callable[[], str]) -> None:
+def test_a_damaged_file_is_a_fact_beside_the_others(stored: Stored, new_output: Callable[[], str]) -> None:
     [file] = (
         path
         for path in (Path(stored.uri("timers")) / f"run_id={stored.ledger()[0]['run_id']}").glob("*.parquet")
@@ -105,11 +105,11 @@ def test_a_damaged_file_is_a_fact_beside_the_others(stored: Stored, said: Callab
     content[len(content) // 2] ^= 4
     file.write_bytes(bytes(content))
     assert verify(stored) == 1
-    text = said()
+    text = new_output()
     assert file.name in text and "timers of run 1" in text and "1 of them differ" in text
 
 
-def test_a_run_or_the_tables_are_verified_and_not_both(stored: Stored, said: Callable[[], str]) -> None:
+def test_a_run_or_the_tables_are_verified_and_not_both(stored: Stored, new_output: Callable[[], str]) -> None:
     assert here("verify", "departures", "1", "--tables", "--warehouse", stored.warehouse) == 2
     assert here("verify", "departures", "--warehouse", stored.warehouse) == 2
-    assert "give the SEQ of a run" in said()
+    assert "give the SEQ of a run" in new_output()

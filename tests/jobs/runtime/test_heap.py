@@ -44,8 +44,8 @@ print(json.dumps({**told, "stays_behind_a_query": stays(ask), "given_back": stay
 
 
 def probe(how: str) -> dict[str, int | str]:
-    done = subprocess.run([sys.executable, "-c", PROBE, how], capture_output=True, text=True, check=True)
-    found: dict[str, int | str] = json.loads(done.stdout)
+    process = subprocess.run([sys.executable, "-c", PROBE, how], capture_output=True, text=True, check=True)
+    found: dict[str, int | str] = json.loads(process.stdout)
     return found
 
 

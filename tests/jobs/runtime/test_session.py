@@ -130,7 +130,7 @@ def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_u
 def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(ROUND_TRIP)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, script, tmp_path / "table", "local[2]"],
         env={
             "PATH": os.environ["PATH"],
@@ -144,10 +144,10 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+    assert process.returncode == 0, process.stderr
+    said = json.loads(process.stdout)
     assert (said["rows"], said["zone"], said["master"]) == (1000, "UTC", "local[2]")
-    assert done.stderr == ""
+    assert process.stderr == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "job.py",
         "table",
@@ -159,16 +159,16 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
 def test_a_driver_without_memory_ends_the_command_which_may_be_repeated(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(OUT_OF_MEMORY)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, script, tmp_path / "begun"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "Terminating due to java.lang.OutOfMemoryError" in done.stdout + done.stderr
-    assert "slackwater: the Java process of Spark's driver has gone" in done.stderr
-    assert done.returncode == 3
+    assert "Terminating due to java.lang.OutOfMemoryError" in process.stdout + process.stderr
+    assert "slackwater: the Java process of Spark's driver has gone" in process.stderr
+    assert process.returncode == 3
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path
         "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
     }
     options = [option for name, value in told.items() for option in ("--conf", f"{name}={value}")]
-    done = subprocess.run(
+    process = subprocess.run(
         [
             settings.spark_binary,
             "--master",
@@ -206,8 +206,8 @@ def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    said = json.loads(process.stdout.splitlines()[-1])
     assert (said["rows"], said["master"], said["partitions"], said["zone"]) == (1000, "local[1]", "3", "UTC")
 
 
@@ -231,7 +231,7 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submi
         f"spark.sql.warehouse.dir={tmp_path / 'warehouse'}",
     ]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*submit, script, tmp_path / "table"]
             if submitted
             else [sys.executable, script, tmp_path / "table", cluster],
@@ -245,8 +245,8 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submi
         shutil.rmtree(
             spark_home() / "work", ignore_errors=True
         )  # this kind of cluster can put its folders nowhere else
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    said = json.loads(process.stdout.splitlines()[-1])
     assert (said["rows"], said["master"]) == (1000, cluster)
     assert ".zip/slackwater/jobs/" in said["jobs"]
     assert ".zip/slackwater/windowing/" in said["windowing"]

@@ -41,13 +41,13 @@ def test_one_flipped_byte_is_noticed_by_java(certificates: list[bytes], tmp_path
     written[-30] ^= 1
     store.write_bytes(written)
     keytool = find_java().resolve().parent / "keytool"
-    done = subprocess.run(
+    process = subprocess.run(
         [keytool, "-list", "-keystore", store, "-storepass", PASSWORD],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode != 0
+    assert process.returncode != 0
 
 
 def test_a_bundle_that_the_user_names_is_honoured(

@@ -50,7 +50,7 @@ class InternalTimeServiceManager:
     def get_internal_timer_service(self, name: str, target: Triggerable) -> InternalTimerService:
         """The service of that name; made for `target` at the first call."""
         if name not in self._services:
-            event, processing = (self._queue(f"{domain}_{name}") for domain in ("event", "processing"))
+            event, processing = (self._make_queue(f"{domain}_{name}") for domain in ("event", "processing"))
             self._services[name] = InternalTimerService(target, event, processing, self._clock, self._journal)
         return self._services[name]
 
@@ -67,5 +67,5 @@ class InternalTimeServiceManager:
         for _, service in self.services():
             service.initialize_watermark(timestamp)
 
-    def _queue(self, name: str) -> TimerQueue:
+    def _make_queue(self, name: str) -> TimerQueue:
         return self._make_timer_queue(name, self._key_groups, self._order_mode)

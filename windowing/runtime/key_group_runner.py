@@ -149,7 +149,7 @@ class KeyGroupRunner(SliceRunner):
         """Several elements at once, the first of which arrives at `arrival` and the last at `until`; see
         SharedWindows.process_elements.
         """
-        self._move_to(arrival)
+        self._move_time_to(arrival)
         shared_windows = self._windows.shared_windows
         assert shared_windows is not None
         try:

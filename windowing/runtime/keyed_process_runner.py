@@ -6,7 +6,6 @@ No I/O and no engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from slackwater.windowing.functions import KeyedProcessFunction
@@ -22,7 +21,12 @@ from slackwater.windowing.runtime.operator_storage import (
     queue_in_memory,
 )
 from slackwater.windowing.runtime.process_log import ProcessLog, ProcessRow
-from slackwater.windowing.runtime.slice_runner import SliceOperator, SliceRunner, WatermarkTimeline
+from slackwater.windowing.runtime.slice_runner import (
+    AddElement,
+    SliceOperator,
+    SliceRunner,
+    WatermarkTimeline,
+)
 
 
 class KeyedProcessRunner(SliceRunner):
@@ -77,6 +81,7 @@ class KeyedProcessRunner(SliceRunner):
             from_ms=from_ms,
             make_backend=make_backend,
             make_timer_queue=make_timer_queue,
+            add_element_of=self._add_element_with_cause,
         )
 
     @property
@@ -84,7 +89,8 @@ class KeyedProcessRunner(SliceRunner):
         """Rows of the main output, in order."""
         return self._log.rows
 
-    def adder(self, operator: SliceOperator) -> Callable[[Any, Any, int], None]:
+    def _add_element_with_cause(self, operator: SliceOperator) -> AddElement:
+        """Tells the log which element the operator's rows are caused by."""
         log, process_element = self._log, operator.process_element
 
         def add(key: Any, value: Any, timestamp: int) -> None:

@@ -75,7 +75,7 @@ class RocksDBCachingPriorityQueueSet:
     def load(self) -> None:
         """Read the first timers of the rows that were put into the column family before."""
         self._all_in_cache = False
-        self._see_head()
+        self._update_head()
 
     def add(self, row: bytes) -> None:
         """Add a timer, unless it is there."""
@@ -107,7 +107,7 @@ class RocksDBCachingPriorityQueueSet:
         if not cache:
             self._seek_hint = row
         if position == 0:
-            self._see_head()
+            self._update_head()
 
     def poll(self) -> bytes:
         """Remove and return the first timer; there must be one."""
@@ -115,7 +115,7 @@ class RocksDBCachingPriorityQueueSet:
         self._rows.delete(row)
         if not self._cache:
             self._seek_hint = row
-        self._see_head()
+        self._update_head()
         return row
 
     def count(self) -> int:
@@ -133,7 +133,7 @@ class RocksDBCachingPriorityQueueSet:
             return iter(self._cache)
         return (row for row, _ in self._rows.scan(self._cache[0], self._end))
 
-    def _see_head(self) -> None:
+    def _update_head(self) -> None:
         """After the head has changed: refill the empty cache, and take the new head's timestamp."""
         if not self._cache and not self._all_in_cache:
             first_rows = self._rows.first(self._seek_hint + b"\x00", self._end, self._cache_size + 1)

@@ -65,7 +65,12 @@ class SliceOperator(Protocol):
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None: ...
 
 
+AddElement = Callable[[Any, Any, int], None]  # (key, value, timestamp)
 MakeOperator = Callable[[ReplayProcessingTimeService, MakeBackend, MakeTimerQueue], SliceOperator]
+
+
+def _process_element_of(operator: SliceOperator) -> AddElement:
+    return operator.process_element
 
 
 class SliceLog(Protocol):
@@ -102,6 +107,7 @@ class SliceRunner:
         timeline: the slice's watermarks.
         from_ms: the slice's start: what the clock reads.
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
+        add_element_of: gives the function of an operator that is called for every element.
 
     Attributes:
         failed_elements: elements whose effects were undone because a function raised on them, in order; empty
@@ -118,15 +124,17 @@ class SliceRunner:
         from_ms: int,
         make_backend: MakeBackend,
         make_timer_queue: MakeTimerQueue,
+        add_element_of: Callable[[SliceOperator], AddElement] = _process_element_of,
     ) -> None:
         self.failed_elements: list[FailedElement] = []
+        self._add_element_of = add_element_of
         self._make_operator = make_operator
         self._slice_log = log
         self._key_groups = key_groups
-        self._rises: Iterator[tuple[int, int]] = iter(
+        self._watermark_rises: Iterator[tuple[int, int]] = iter(
             zip(timeline.tick_ends.tolist(), timeline.watermarks.tolist(), strict=True)
         )
-        self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
+        self._next_tick_end, self._next_watermark = next(self._watermark_rises, _NO_RISE)
         log.clock, log.watermark = from_ms, timeline.initial
         self._start(make_backend, make_timer_queue)
 
@@ -134,13 +142,9 @@ class SliceRunner:
         """Make the operator, empty, at the log's clock and watermark."""
         self._clock = ReplayProcessingTimeService(self._slice_log.clock)
         self._operator = self._make_operator(self._clock, make_backend, make_timer_queue)
-        self._add_element = self.adder(self._operator)
+        self._add_element = self._add_element_of(self._operator)
         self._operator.open()
         self._operator.initialize_watermark(self._slice_log.watermark)
-
-    def adder(self, operator: SliceOperator) -> Callable[[Any, Any, int], None]:
-        """What is called for every element."""
-        return operator.process_element
 
     def move(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
         """Go on with state and timers in another place, as if the slice had been cut here. Called between two
@@ -162,7 +166,7 @@ class SliceRunner:
         """About how many bytes of memory state and timers take, where they are in memory, and how many
         entries they are.
         """
-        return estimated_bytes(self._operator.backend, self._timers())
+        return estimated_bytes(self._operator.backend, self._pending_timers())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
         """Restore what earlier runs parked. Entries of other key groups are ignored."""
@@ -176,7 +180,7 @@ class SliceRunner:
             WindowingError: the element cannot be processed. If it was undone, and a user's function or the
                 data is at fault, it becomes one of `failed_elements` instead.
         """
-        self._move_to(arrival)
+        self._move_time_to(arrival)
         try:
             self._add_element(key, value, timestamp)
         except WindowingError as error:
@@ -187,7 +191,7 @@ class SliceRunner:
 
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
-        self._rise_until(to_ms)
+        self._emit_watermarks_until(to_ms)
         self._move_clock(to_ms)
 
     def close(self) -> None:
@@ -215,32 +219,32 @@ class SliceRunner:
         return {
             "rows_accepted": self._slice_log.elements_processed - failed_elements,
             "rows_quarantined": failed_elements,
-            "timers_pending": self._timers(),
+            "timers_pending": self._pending_timers(),
         }
 
     def assignments(self) -> dict[str, int]:
         """Counts of (element, window) assignments, by what became of them; empty without windows."""
         return {}
 
-    def _timers(self) -> int:
+    def _pending_timers(self) -> int:
         services = (service for _, service in self._operator.time_services.services())
         return sum(len(service.event_timers) + len(service.processing_timers) for service in services)
 
-    def _move_to(self, arrival: int) -> None:
+    def _move_time_to(self, arrival: int) -> None:
         """Move the clock and the watermark to an arrival."""
         if self._next_tick_end <= arrival:
-            self._rise_until(arrival)
+            self._emit_watermarks_until(arrival)
         if arrival != self._slice_log.clock:
             self._move_clock(arrival)
 
-    def _rise_until(self, moment: int) -> None:
+    def _emit_watermarks_until(self, moment: int) -> None:
         """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the
         tick's end.
         """
         while self._next_tick_end <= moment:
             self._move_clock(self._next_tick_end)
             self._slice_log.watermark = watermark = self._next_watermark
-            self._next_tick_end, self._next_watermark = next(self._rises, _NO_RISE)
+            self._next_tick_end, self._next_watermark = next(self._watermark_rises, _NO_RISE)
             self._operator.process_watermark(watermark)
 
     def _move_clock(self, moment: int) -> None:

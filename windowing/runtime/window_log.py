@@ -234,7 +234,7 @@ class WindowLog:
         life.firings += 1
         life.unfired_elements = 0
         life.last_fired_at = self.processing_time.current_processing_time
-        kind = self._kind(window, by)
+        kind = self._kind_of_firing(window, by)
         if kind == LATE:
             self.tally.windows_refired += 1
         else:
@@ -325,7 +325,7 @@ class WindowLog:
             windows_never_fired += not life.firings
             merged_life.elements += life.elements
             merged_life.unfired_elements += life.unfired_elements
-            merged_life.first_arrival = _least(merged_life.first_arrival, life.first_arrival)
+            merged_life.first_arrival = _earlier(merged_life.first_arrival, life.first_arrival)
             merged_life.last_arrival = (
                 life.last_arrival
                 if merged_life.last_arrival is None
@@ -367,7 +367,7 @@ class WindowLog:
             del self.lives[window]
         return life
 
-    def _kind(self, window: Window, by: FiredBy | None) -> str:
+    def _kind_of_firing(self, window: Window, by: FiredBy | None) -> str:
         if window is GLOBAL_WINDOW:
             return COUNT
         last = window.max_timestamp()
@@ -376,5 +376,5 @@ class WindowLog:
         return EARLY if (self.watermark if self._is_event_time else self.clock) < last else LATE
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _earlier(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else min(a, b)

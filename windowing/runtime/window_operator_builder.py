@@ -140,7 +140,7 @@ class WindowOperatorBuilder:
                 )
             function = CallableReduce(function)
         _check_not_rich(function)
-        inner = _inner("reduce", window_function)
+        inner = _function_of_value("reduce", window_function)
         if self._evictor is not None:
             return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
         fold = function.function if isinstance(function, CallableReduce) else function.reduce
@@ -153,7 +153,7 @@ class WindowOperatorBuilder:
         if not isinstance(function, AggregateFunction):
             raise ConfigurationError(f"aggregate needs an AggregateFunction, got {function!r}.")
         _check_not_rich(function)
-        inner = _inner("aggregate", window_function)
+        inner = _function_of_value("aggregate", window_function)
         if self._evictor is not None:
             return self._config(ListStateDescriptor(CONTENTS), FoldAtFiring(function, inner))
         return self._config(AggregatingStateDescriptor(CONTENTS, function), inner)
@@ -197,7 +197,7 @@ def _check_kind(what: str, value: object, kind: type) -> None:
         raise ConfigurationError(f"{what} must be {article} {kind.__name__}, got {value!r}.")
 
 
-def _inner(call: str, function: Any) -> InternalWindowFunction:
+def _function_of_value(call: str, function: Any) -> InternalWindowFunction:
     """How a folded value is handed on: as it is, or to a window function."""
     if function is None:
         return PassThrough()

@@ -41,13 +41,15 @@ def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
         rows.set_column(rows.schema.get_field_index("time"), "time", due).filter(moves),
     )
     staying_timers = set(
-        _timers(staying_rows.filter(pc.equal(staying_rows.column("time"), due.filter(stays))), layout)
+        _timer_identities(
+            staying_rows.filter(pc.equal(staying_rows.column("time"), due.filter(stays))), layout
+        )
     )
-    is_new = [timer not in staying_timers for timer in _timers(moved_rows, layout)]
-    return pa.concat_tables([staying_rows, moved_rows.filter(pa.array(is_new, pa.bool_()))])
+    are_new = [timer not in staying_timers for timer in _timer_identities(moved_rows, layout)]
+    return pa.concat_tables([staying_rows, moved_rows.filter(pa.array(are_new, pa.bool_()))])
 
 
-def _timers(rows: pa.Table, layout: SnapshotLayout) -> list[tuple[Any, ...]]:
+def _timer_identities(rows: pa.Table, layout: SnapshotLayout) -> list[tuple[Any, ...]]:
     """The identity of each timer: a service holds a timer of one identity once."""
     names = (*layout.keys.names, "window_start", "window_end", "service", "domain", "time")
     return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))

@@ -33,7 +33,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     """
     differences = {
         name: encoding
-        for name in _differing(schema)
+        for name in _columns_with_differences(schema)
         if (encoding := _DIFFERENCE_ENCODINGS.get(schema.field(name).type))
     }
     return {
@@ -45,7 +45,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _differing(schema: pa.Schema) -> list[str]:
+def _columns_with_differences(schema: pa.Schema) -> list[str]:
     """The columns to be written as differences: the key columns, which stand between `key_group` and the
     first column of the state or window that they own, and the arrivals.
     """

@@ -46,7 +46,11 @@ def encode_value(value: Any) -> bytes:
     if isinstance(value, bool):
         return b"t" if value else b"f"
     if isinstance(value, int):
-        return b"i" + _LONG.pack(value) if -(2**63) <= value < 2**63 else _with_length(b"I", _shortest(value))
+        return (
+            b"i" + _LONG.pack(value)
+            if -(2**63) <= value < 2**63
+            else _with_length(b"I", _shortest_bytes(value))
+        )
     if isinstance(value, float):
         return b"d" + (_NAN if math.isnan(value) else struct.pack(">d", value + 0.0))
     if isinstance(value, str):
@@ -118,7 +122,7 @@ def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
         return _encode_sized("b", pc.cast(column, pa.binary()))
     if pa.types.is_decimal(kind) and (digits := _decimal_digits(column)) is not None:
         return _encode_sized("m", digits)
-    return [pa.array([encode_value(value) for value in _plain(column)], pa.binary())]
+    return [pa.array([encode_value(value) for value in _python_values(column)], pa.binary())]
 
 
 def as_integers(column: pa.Array) -> pa.Array | None:
@@ -184,7 +188,7 @@ def _decimal_digits(column: pa.Array) -> pa.Array | None:
     return pc.cast(pc.if_else(pc.equal(text, "-0"), "0", text), pa.binary())
 
 
-def _plain(column: pa.Array) -> list[Any]:
+def _python_values(column: pa.Array) -> list[Any]:
     """Values of a column of another type; times inside it as they come."""
     return list(column.to_pylist())
 
@@ -194,7 +198,7 @@ def _digits(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _shortest(value: int) -> bytes:
+def _shortest_bytes(value: int) -> bytes:
     return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
 
 

@@ -55,7 +55,7 @@ def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.A
     """
     for value in values:
         if value is not None and not fits(value, kind):
-            raise _misfit(value, kind, state_name)
+            raise _misfit_error(value, kind, state_name)
     try:
         column = pa.array(values, kind)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
@@ -109,7 +109,7 @@ _PYTHON_TYPES: Final = (
 )
 
 
-def _misfit(value: Any, kind: pa.DataType, state_name: str) -> SnapshotValueError:
+def _misfit_error(value: Any, kind: pa.DataType, state_name: str) -> SnapshotValueError:
     name = type(value).__name__
     return SnapshotValueError(
         f"State {state_name!r} is declared as {kind}, but holds the {name} {value!r:.100}. Change the "

@@ -56,7 +56,7 @@ class HeapStateBackend:
                 "state too; rename one."
             )
         if state is None or type(state) is RestoredState:
-            new_state = self._make(descriptor)
+            new_state = self._make_state(descriptor)
             if state is not None:
                 new_state.rows = state.rows
             self._states[descriptor.name] = state = new_state
@@ -84,7 +84,7 @@ class HeapStateBackend:
     def close(self) -> None:
         self._states.clear()
 
-    def _make(self, descriptor: StateDescriptor) -> Any:
+    def _make_state(self, descriptor: StateDescriptor) -> Any:
         match descriptor:
             case ValueStateDescriptor():
                 return HeapValueState(descriptor, self._journal)

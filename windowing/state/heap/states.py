@@ -44,7 +44,7 @@ class _HeapState:
         """Store a value as it is, None included."""
         rows = self.rows.get(namespace)
         if self._journal is not None:
-            self._remember(key, namespace, _ABSENT if rows is None else rows.get(key, _ABSENT))
+            self._note_undo(key, namespace, _ABSENT if rows is None else rows.get(key, _ABSENT))
         if rows is None:
             self.rows[namespace] = {key: value}
         else:
@@ -61,7 +61,7 @@ class _HeapState:
         if value is _ABSENT:
             return None
         if self._journal is not None:
-            self._remember(key, namespace, value)
+            self._note_undo(key, namespace, value)
         return value
 
     clear = remove
@@ -69,11 +69,11 @@ class _HeapState:
     def __len__(self) -> int:
         return sum(map(len, self.rows.values()))
 
-    def _changeable(self, value: Any) -> Any:
+    def _copy_if_journaled(self, value: Any) -> Any:
         """`value`, safe to be changed in place: a copy if a journal may have to put the old one back."""
         return value if self._journal is None else copy.deepcopy(value)
 
-    def _remember(self, key: Any, namespace: Any, old: Any) -> None:
+    def _note_undo(self, key: Any, namespace: Any, old: Any) -> None:
         assert self._journal is not None
         if old is _ABSENT:
             self._journal.note(self.remove, key, namespace)
@@ -88,7 +88,7 @@ class HeapValueState(_HeapState):
 
     def value(self, key: Any, namespace: Any) -> Any:
         value = self.get_raw(key, namespace)
-        return self.descriptor.default if value is None else self._changeable(value)
+        return self.descriptor.default if value is None else self._copy_if_journaled(value)
 
     def update(self, key: Any, namespace: Any, value: Any) -> None:
         if value is None:
@@ -147,7 +147,7 @@ class HeapMapState(_HeapState):
 
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
         entries = self.get_raw(key, namespace)
-        return self._changeable(entries[map_key]) if entries and map_key in entries else default
+        return self._copy_if_journaled(entries[map_key]) if entries and map_key in entries else default
 
     def put_entry(self, key: Any, namespace: Any, map_key: Any, value: Any) -> None:
         entries = self.get_raw(key, namespace)
@@ -174,7 +174,7 @@ class HeapMapState(_HeapState):
         del entries[map_key]
 
     def items(self, key: Any, namespace: Any) -> Iterable[tuple[Any, Any]]:
-        entries: dict[Any, Any] = self._changeable(self.get_raw(key, namespace) or {})
+        entries: dict[Any, Any] = self._copy_if_journaled(self.get_raw(key, namespace) or {})
         return entries.items()
 
 
@@ -192,7 +192,7 @@ class _HeapMergingState(_HeapState):
         merged_value: Any = None
         for source in sources:
             if self.contains(key, source):
-                value = self._changeable(self.remove(key, source))
+                value = self._copy_if_journaled(self.remove(key, source))
                 # Flink's RocksDB state hands a stored None to the function; its heap state skips it.
                 if merged_value is None:
                     merged_value = value
@@ -201,7 +201,7 @@ class _HeapMergingState(_HeapState):
         if merged_value is None:
             return
         if self.contains(key, target):
-            value = self._changeable(self.get_raw(key, target))
+            value = self._copy_if_journaled(self.get_raw(key, target))
             if not self._merges_target_first:
                 merged_value = self._merge(merged_value, value)
             elif value is not None:
@@ -284,7 +284,7 @@ class HeapAggregatingState(_HeapMergingState):
         accumulator = (
             aggregate.accumulator_of(values)
             if is_new
-            else aggregate.add_all(values, self._changeable(accumulator))
+            else aggregate.add_all(values, self._copy_if_journaled(accumulator))
         )
         if rows is None or self._journal is not None:
             self.put_raw(key, namespace, accumulator)

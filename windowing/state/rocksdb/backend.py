@@ -1,6 +1,6 @@
 """State in RocksDB: one column family for each state (Flink: RocksDBKeyedStateBackend).
 
-What a row holds is `states`'s business, where rows are kept `database`'s.
+`states` and `collection_states` say what rows hold, `database` stores them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from slackwater.windowing.state.descriptors import (
     ValueStateDescriptor,
 )
 from slackwater.windowing.state.journal import UndoJournal
+from slackwater.windowing.state.rocksdb.collection_states import RocksDBListState, RocksDBMapState
 from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start
 from slackwater.windowing.state.rocksdb.serializers import PlainSerializer, value_serializer
 from slackwater.windowing.state.rocksdb.states import (
     ALL_KEY_GROUPS,
     RocksDBAggregatingState,
-    RocksDBListState,
-    RocksDBMapState,
     RocksDBReducingState,
     RocksDBState,
     RocksDBValueState,
@@ -74,7 +73,7 @@ class RocksDBStateBackend:
                 "state too; rename one."
             )
         if state is None or type(state.descriptor) is StateDescriptor:
-            self._states[descriptor.name] = state = self._make(descriptor, state)
+            self._states[descriptor.name] = state = self._make_state(descriptor, state)
         return state
 
     def states(self) -> Iterator[InternalState]:
@@ -113,7 +112,7 @@ class RocksDBStateBackend:
         self._states.clear()
         self._database.close()
 
-    def _make(self, descriptor: StateDescriptor, restored_state: RocksDBState | None) -> Any:
+    def _make_state(self, descriptor: StateDescriptor, restored_state: RocksDBState | None) -> Any:
         storage = self._storage(descriptor) if restored_state is None else restored_state.storage
         arguments = (descriptor, descriptor.kind, storage, self._layout, self._journal)
         match descriptor:

@@ -51,7 +51,7 @@ class ColumnFamily:
         )
         self._rows: Any = None
         self._handle: Any = None
-        self._read: Callable[[bytes], Any] = _nothing
+        self._read: Callable[[bytes], Any] = _read_nothing
         self._pending: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -103,7 +103,7 @@ class ColumnFamily:
         if not pending:
             return
         if self._rows is None:
-            self._create()
+            self._create_rows()
         batch = rocksdict.WriteBatch(raw_mode=True)
         batch.set_default_column_family(self._handle)
         for key in sorted(pending):
@@ -127,7 +127,7 @@ class ColumnFamily:
             self._rows.close()
         del self._database, self._handle
 
-    def _create(self) -> None:
+    def _create_rows(self) -> None:
         self._rows = self._database.create_column_family(self._name, self._options)
         self._handle = self._database.get_column_family_handle(self._name)
         self._read = self._rows.get
@@ -153,8 +153,8 @@ class RocksDBDatabase:
         StateStorageError: the directory cannot be made or opened.
     """
 
-    _open: ClassVar[set[RocksDBDatabase]] = set()
-    _opening: ClassVar[threading.Lock] = threading.Lock()
+    _open_databases: ClassVar[set[RocksDBDatabase]] = set()
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, parent: Path, memory_mb: int = 256) -> None:
         self._memory_mb = memory_mb
@@ -163,14 +163,14 @@ class RocksDBDatabase:
         self._is_closed = False
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            _sweep(parent)
-            self.path, self._owner = _own_directory(parent)
+            _delete_orphaned_directories(parent)
+            self.path, self._owner = _make_directory(parent)
         except OSError as error:
             raise StateStorageError(
                 f"No directory for RocksDB can be made in {parent}: {error}.", path=parent
             ) from error
-        with self._opening:
-            self._open.add(self)
+        with self._lock:
+            self._open_databases.add(self)
         self._cache = rocksdict.Cache(memory_mb * _MB // 2)
         self._write_options = rocksdict.WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]  # a property, whatever the stub says
@@ -207,9 +207,9 @@ class RocksDBDatabase:
         finally:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._owner)
-            with self._opening:
-                self._open.discard(self)
-                if not self._open:
+            with self._lock:
+                self._open_databases.discard(self)
+                if not self._open_databases:
                     _end_threads()
 
     def __enter__(self) -> Self:
@@ -245,11 +245,11 @@ class RocksDBDatabase:
         return options
 
 
-def _nothing(key: bytes) -> None:
+def _read_nothing(key: bytes) -> None:
     """The value of every key while the column family has no rows."""
 
 
-def _own_directory(parent: Path) -> tuple[Path, int]:
+def _make_directory(parent: Path) -> tuple[Path, int]:
     """A new directory, and the descriptor that holds the lock on its owner file for as long as the process
     lives.
     """
@@ -261,7 +261,7 @@ def _own_directory(parent: Path) -> tuple[Path, int]:
     return path, descriptor
 
 
-def _sweep(parent: Path) -> None:
+def _delete_orphaned_directories(parent: Path) -> None:
     """Delete the directories whose owner is dead: nobody holds the lock on the owner file."""
     for path in parent.glob(f"{_PREFIX}*"):
         try:

@@ -24,13 +24,13 @@ def identity(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(identity, value))
     if isinstance(value, (bool, float, Decimal)):
-        return _same_number(value)
+        return _canonical_number(value)
     if kind is datetime and value.tzinfo is not None and value.utcoffset() is not None:
         return value.astimezone(UTC)
     return value
 
 
-def _same_number(value: bool | float | Decimal) -> Any:
+def _canonical_number(value: bool | float | Decimal) -> Any:
     if value != value or value in (float("inf"), float("-inf")):
         return float(value)
     if value == int(value):

@@ -151,7 +151,7 @@ class PlainSerializer:
             return self.dumps(value)
         if self._pickles:
             pickle_bytes = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-            return _head(_PICKLE, len(pickle_bytes)) + pickle_bytes
+            return _tag_and_length(_PICKLE, len(pickle_bytes)) + pickle_bytes
         raise StateSerializationError(
             f"State {self._state_name!r} was given a {kind.__module__}.{kind.__qualname__}, which has no "
             f"bytes in RocksDB: {value!r:.100}. "
@@ -163,17 +163,17 @@ class PlainSerializer:
     def _write_tuple(self, values: tuple[Any, ...]) -> bytes:
         get, other = self._writers.get, self._write_other
         return b"".join(
-            [_head(_TUPLE, len(values)), *[(get(type(value)) or other)(value) for value in values]]
+            [_tag_and_length(_TUPLE, len(values)), *[(get(type(value)) or other)(value) for value in values]]
         )
 
     def _write_list(self, values: list[Any]) -> bytes:
         get, other = self._writers.get, self._write_other
         return b"".join(
-            [_head(_LIST, len(values)), *[(get(type(value)) or other)(value) for value in values]]
+            [_tag_and_length(_LIST, len(values)), *[(get(type(value)) or other)(value) for value in values]]
         )
 
     def _write_dict(self, value: dict[Any, Any]) -> bytes:
-        parts = [_head(_DICT, len(value))]
+        parts = [_tag_and_length(_DICT, len(value))]
         for item in value.items():
             parts += map(self.dumps, item)
         return b"".join(parts)
@@ -255,7 +255,7 @@ def value_serializer(state_name: str, sql_type: str | None, pickles: bool = Fals
     )
 
 
-def _head(tag: int, length: int) -> bytes:
+def _tag_and_length(tag: int, length: int) -> bytes:
     return bytes((tag, length)) if length < _ONE_BYTE else bytes((tag, _ONE_BYTE)) + length.to_bytes(4, "big")
 
 
@@ -266,7 +266,7 @@ def _read_length(data: bytes, at: int) -> tuple[int, int]:
 
 def _write_int(value: int) -> bytes:
     size = (value.bit_length() >> 3) + 1
-    return _head(_INT, size) + value.to_bytes(size, "big", signed=True)
+    return _tag_and_length(_INT, size) + value.to_bytes(size, "big", signed=True)
 
 
 def _write_long(value: int) -> bytes:
@@ -275,11 +275,11 @@ def _write_long(value: int) -> bytes:
 
 def _write_str(value: str) -> bytes:
     utf8 = value.encode("utf-8", "surrogatepass")
-    return _head(_STR, len(utf8)) + utf8
+    return _tag_and_length(_STR, len(utf8)) + utf8
 
 
 def _write_bytes(value: bytes) -> bytes:
-    return _head(_BYTES, len(value)) + value
+    return _tag_and_length(_BYTES, len(value)) + value
 
 
 def _write_float(value: float) -> bytes:

@@ -90,7 +90,7 @@ class WindowAssignments(NamedTuple):
 
     def are_open_at_end(self, timeline: Timeline) -> Booleans:
         """bool[n]: whether each window is open at the slice's end."""
-        is_collected = (self.cleanups <= timeline.final) | (self.last_instants <= timeline.collected)
+        is_collected = (self.cleanups <= timeline.final) | (self.last_instants <= timeline.collected_mark)
         stays: Booleans = ~is_collected | (self.cleanups == NEVER)
         return stays
 

@@ -37,8 +37,8 @@ class RowWindows(NamedTuple):
 @dataclass(frozen=True)
 class FixedWindows:
     """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after
-    its last instant; those whose last instant is at or before `collected_ms` were collected before (see
-    `Timeline.collected`).
+    its last instant; those whose last instant is at or before `collected_mark` were collected before (see
+    `Timeline.collected_mark`).
 
     A slice is a longest span of time that no window divides: elements of one slice share all of their
     windows. Where size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is
@@ -49,7 +49,7 @@ class FixedWindows:
     slide_ms: int
     offset_ms: int
     lateness_ms: int
-    collected_ms: int = INITIAL_WATERMARK
+    collected_mark: int = INITIAL_WATERMARK
 
     @property
     def _remainder(self) -> int:
@@ -123,12 +123,12 @@ class FixedWindows:
         element.
         """
         return (self.cleanup_times(windows) <= watermarks) | (
-            self.last_instants(windows) <= self.collected_ms
+            self.last_instants(windows) <= self.collected_mark
         )
 
     def are_late_elements(self, times_ms: Longs, watermarks: Longs) -> Booleans:
         """bool[n]: whether elements are late by their own timestamps when their watermarks are in force."""
-        return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_ms)
+        return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_mark)
 
     def rows_behind(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> Longs:
         """The rows of the elements that the watermark has passed in some window of theirs, or that no window
@@ -157,7 +157,7 @@ class FixedWindows:
         """The number of the newest window that is collected when a watermark is in force; so are all older
         ones.
         """
-        return self.newest_passed(max(watermark - self.lateness_ms, self.collected_ms))
+        return self.newest_passed(max(watermark - self.lateness_ms, self.collected_mark))
 
     def window_spans(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
         """(window numbers, spans of rows): the windows that hold the slices of each run, run by run and

@@ -63,7 +63,7 @@ class KeyGroupRunner(SliceRunner):
             accumulates=not config.trigger.purges, is_event_time=config.assigner.is_event_time
         )
         self._is_event_time, self._lateness_ms = config.assigner.is_event_time, config.allowed_lateness_ms
-        self._collected_mark = timeline.collected
+        self._collected_mark = timeline.collected_mark
         self._assignments_before = 0
         self._group_of = KeyGroupIndex(config.key_type, key_groups, max_parallelism)
 
@@ -83,7 +83,7 @@ class KeyGroupRunner(SliceRunner):
                 make_timer_queue=make_timer_queue,
                 listener=self._log,
                 on_error=on_error,
-                collected_mark=None if timeline.collected == LONG_MIN else timeline.collected,
+                collected_mark=None if timeline.collected_mark == LONG_MIN else timeline.collected_mark,
             )
             return self._windows
 

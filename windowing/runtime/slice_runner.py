@@ -26,8 +26,8 @@ _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 class WatermarkTimeline(Protocol):
     """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in
-    force before the first. Windows whose last instant is at or before `collected` were collected before the
-    slice; Long.MIN where none were."""
+    force before the first. Windows whose last instant is at or before `collected_mark` were collected before
+    the slice; Long.MIN where none were."""
 
     @property
     def initial(self) -> int: ...
@@ -39,7 +39,7 @@ class WatermarkTimeline(Protocol):
     def watermarks(self) -> Any: ...
 
     @property
-    def collected(self) -> int: ...
+    def collected_mark(self) -> int: ...
 
 
 class SliceOperator(Protocol):

@@ -46,7 +46,7 @@ def fixed_windows(setting: Setting) -> FixedWindows | None:
     grid, lateness_ms = setting.pipeline.windows.grid, setting.pipeline.allowed_lateness_ms
     if grid is None:
         return None
-    return FixedWindows(*grid, lateness_ms, setting.timeline.collected)
+    return FixedWindows(*grid, lateness_ms, setting.timeline.collected_mark)
 
 
 @dataclass(frozen=True)

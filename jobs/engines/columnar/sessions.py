@@ -54,7 +54,7 @@ class SessionFamily:
             gap_ms=gap_ms,
             lateness_ms=pipeline.allowed_lateness_ms,
             accumulates=not self.setting.purges,
-            collected_ms=self.setting.timeline.collected,
+            collected_mark=self.setting.timeline.collected_mark,
         )
 
     def split(self, elements: BatchElements) -> Split:

@@ -59,8 +59,9 @@ class Progress:
         per_partition: greatest event time, last arrival and idleness of each.
         watermark: the pipeline's watermark, in milliseconds.
         clock: the virtual clock: the slice's end, None before the first run.
-        collected_mark: the lineage's collected mark (`Timeline.collected`), in milliseconds, where it lies
-            above the watermark less the allowed lateness of the run, because an earlier run allowed less.
+        collected_mark: the lineage's collected mark (`Timeline.collected_mark`), in milliseconds, where it
+            lies above the watermark less the allowed lateness of the run, because an earlier run allowed
+            less.
             None: it lies just there.
     """
 
@@ -258,7 +259,7 @@ def timeline_of(
     if mark is None:
         return timeline, after
     lies_above = mark > after.watermark - judge.pipeline.allowed_lateness_ms
-    return replace(timeline, collected=mark), replace(after, collected_mark=mark if lies_above else None)
+    return replace(timeline, collected_mark=mark), replace(after, collected_mark=mark if lies_above else None)
 
 
 def timeline_from(

@@ -92,7 +92,7 @@ def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
         initial=before.watermark,
         tick_ends=np.array([at_ms]),
         watermarks=np.array([LONG_MAX]),
-        collected=collected_mark,
+        collected_mark=collected_mark,
     )
     return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
 

@@ -3,8 +3,8 @@
     mark of a run = max(watermark - allowed lateness) over the runs of its lineage up to it
 
 A window whose last instant is at or before the mark is not created again, even if the allowed lateness has
-been raised since (`Timeline.collected`): the parked elements of the window are gone, so its published result,
-which is complete, would be replaced by one of the late elements alone:
+been raised since (`Timeline.collected_mark`): the parked elements of the window are gone, so its published
+result, which is complete, would be replaced by one of the late elements alone:
 
     allowed lateness      1 h                    raised to 3 h
     watermark             12:00                  12:30

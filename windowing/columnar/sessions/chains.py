@@ -36,24 +36,24 @@ class SessionRules:
         gap_ms: the sessions' gap.
         lateness_ms: how long after its last instant a session is collected.
         accumulates: whether a session keeps its contents when it fires; otherwise firings purge them.
-        collected_ms: sessions whose last instant is at or before it were collected before; see
-            `Timeline.collected`.
+        collected_mark: sessions whose last instant is at or before it were collected before; see
+            `Timeline.collected_mark`.
     """
 
     gap_ms: int
     lateness_ms: int
     accumulates: bool
-    collected_ms: int = INITIAL_WATERMARK
+    collected_mark: int = INITIAL_WATERMARK
 
     def are_late(self, last_instants: Longs, watermarks: Longs) -> Booleans:
         """bool[n]: whether sessions with these last instants are collected when their watermarks are in
         force.
         """
-        return (last_instants + self.lateness_ms <= watermarks) | (last_instants <= self.collected_ms)
+        return (last_instants + self.lateness_ms <= watermarks) | (last_instants <= self.collected_mark)
 
     def is_late(self, last_instant: int, watermark: int) -> bool:
         """`are_late` of one session."""
-        return last_instant + self.lateness_ms <= watermark or last_instant <= self.collected_ms
+        return last_instant + self.lateness_ms <= watermark or last_instant <= self.collected_mark
 
 
 class TardyChains(NamedTuple):

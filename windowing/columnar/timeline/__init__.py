@@ -1,4 +1,4 @@
-"""The watermark of a whole slice at once, from the progress of its source partitions.
+"""Watermark timelines: the watermark of a whole slice at once, from the progress of its source partitions.
 
 No key, no window and no firing is known here.
 """

@@ -1,8 +1,7 @@
-"""The watermark of a slice whose elements carry it: after which elements, and at which tick ends, does it
-rise, and to what?
+"""The watermark timeline of a slice whose elements carry watermarks: the elements after which it rises, the
+tick ends at which it rises because a partition becomes idle, and the watermark after each.
 
-A pure function of the slice's elements in the order in which they are processed. This file knows no engine,
-no key and no window.
+A pure function of the slice's elements in processing order. This file knows no engine, no key and no window.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from slackwater.windowing.errors import TimelineError
 
 @dataclass(frozen=True, eq=False)
 class PunctuatedProgress:
-    """How far each source partition has come, as of the end of a slice; what the next run starts from.
+    """The progress of each source partition at the end of a slice; the next run starts from it.
 
     Attributes:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
@@ -54,8 +53,8 @@ class PunctuatedProgress:
 
 @dataclass(frozen=True, eq=False)
 class PunctuatedTimeline:
-    """The rises of the watermark during a slice, in order. Element i of the slice's n elements is processed
-    at its arrival.
+    """The rises of the watermark during a slice, in order. The slice has n elements in processing order; each
+    is processed at its arrival.
 
     Attributes:
         initial: the watermark at the slice's start.
@@ -93,7 +92,7 @@ class PunctuatedTimeline:
 def punctuated_timeline(
     partitions: ArrayLike,
     arrivals_ms: ArrayLike,
-    carried: ArrayLike,
+    carried_watermarks: ArrayLike,
     *,
     from_ms: int,
     to_ms: int,
@@ -126,22 +125,28 @@ def punctuated_timeline(
     O(n) in the elements and in the ticks at which a partition becomes idle, times the source partitions in
     the worst case.
     """
-    codes, arrivals, marks = longs(partitions), longs(arrivals_ms), longs(carried)
-    restored = PunctuatedProgress.none() if progress is None else progress
+    codes, arrivals, marks = longs(partitions), longs(arrivals_ms), longs(carried_watermarks)
+    restored_progress = PunctuatedProgress.none() if progress is None else progress
     check_interval(interval_ms)
-    _check(codes, arrivals, marks, restored, from_ms, to_ms)
-    walk = _Walk(restored, from_ms, interval_ms, idle_timeout_ms, watermark)
+    _check(codes, arrivals, marks, restored_progress, from_ms=from_ms, to_ms=to_ms)
+    progress_walk = _ProgressWalk(restored_progress, from_ms, interval_ms, idle_timeout_ms, watermark)
     for index, (partition, arrival, mark) in enumerate(
         zip(codes.tolist(), arrivals.tolist(), marks.tolist(), strict=True)
     ):
-        walk.finish_ticks(arrival, index)
-        walk.take(partition, arrival, mark, index)
-    walk.finish_ticks(to_ms, len(codes))
-    return walk.timeline(), walk.progress()
+        progress_walk.finish_ticks(arrival, index)
+        progress_walk.take(partition, arrival, mark, index)
+    progress_walk.finish_ticks(to_ms, len(codes))
+    return progress_walk.timeline(), progress_walk.progress()
 
 
 def _check(
-    codes: Longs, arrivals: Longs, marks: Longs, restored: PunctuatedProgress, from_ms: int, to_ms: int
+    codes: Longs,
+    arrivals: Longs,
+    marks: Longs,
+    restored_progress: PunctuatedProgress,
+    *,
+    from_ms: int,
+    to_ms: int,
 ) -> None:
     if not len(codes) == len(arrivals) == len(marks):
         raise TimelineError(
@@ -159,19 +164,19 @@ def _check(
             f"Elements that arrived in {arrivals[0]} to {arrivals[-1]} are not all of the slice [{from_ms}, "
             f"{to_ms})."
         )
-    if len(restored.partitions) and restored.last_arrival_ms.max() >= from_ms:
+    if len(restored_progress.partitions) and restored_progress.last_arrival_ms.max() >= from_ms:
+        newest = restored_progress.last_arrival_ms.max()
         raise TimelineError(
-            f"The restored progress knows an arrival at {restored.last_arrival_ms.max()}, the slice starts "
-            f"at {from_ms}."
+            f"The restored progress knows an arrival at {newest}, the slice starts at {from_ms}."
         )
 
 
-class _Walk:
-    """One pass over the elements and over those tick ends at which a partition becomes idle."""
+class _ProgressWalk:
+    """One pass over the elements, and over the tick ends at which a partition becomes idle."""
 
     def __init__(
         self,
-        restored: PunctuatedProgress,
+        restored_progress: PunctuatedProgress,
         from_ms: int,
         interval_ms: int,
         idle_timeout_ms: int | None,
@@ -179,15 +184,15 @@ class _Walk:
     ) -> None:
         self._interval_ms, self._idle_timeout_ms = interval_ms, idle_timeout_ms
         restored_rows = zip(
-            restored.partitions.tolist(),
-            restored.watermarks.tolist(),
-            restored.last_arrival_ms.tolist(),
+            restored_progress.partitions.tolist(),
+            restored_progress.watermarks.tolist(),
+            restored_progress.last_arrival_ms.tolist(),
             strict=True,
         )
-        self._reached: dict[int, int] = {}
+        self._greatest_marks: dict[int, int] = {}
         self._last_arrival: dict[int, int] = {}
-        for partition, reached, arrival in restored_rows:
-            self._reached[partition], self._last_arrival[partition] = reached, arrival
+        for partition, greatest_mark, arrival in restored_rows:
+            self._greatest_marks[partition], self._last_arrival[partition] = greatest_mark, arrival
         newest_end = from_ms // interval_ms * interval_ms
         self._active = {
             partition for partition, last in self._last_arrival.items() if self._idle_from(last) > newest_end
@@ -196,18 +201,18 @@ class _Walk:
         self._rises: list[tuple[int, int, int]] = []
 
     def take(self, partition: int, arrival: int, mark: int, index: int) -> None:
-        """The element of that index."""
-        before = self._reached.get(partition, INITIAL_WATERMARK)
-        self._reached[partition] = max(before, mark)
+        """Take the element with this index."""
+        before = self._greatest_marks.get(partition, INITIAL_WATERMARK)
+        self._greatest_marks[partition] = max(before, mark)
         self._last_arrival[partition] = arrival
-        is_news = mark > before or partition not in self._active
+        changes_minimum = mark > before or partition not in self._active
         self._active.add(partition)
-        if is_news:
+        if changes_minimum:
             self._rise(index + 1, arrival)
 
     def finish_ticks(self, until_ms: int, index: int) -> None:
-        """The tick ends up to `until_ms` that make a partition idle; the element of that index comes after
-        them.
+        """Finish the ticks that end at or before `until_ms`, as far as one makes a partition idle. The
+        element with this index comes after them.
         """
         for end in self._idle_ends(until_ms):
             self._active -= {
@@ -224,10 +229,10 @@ class _Walk:
         return PunctuatedTimeline(self._initial, before, moments, watermarks)
 
     def progress(self) -> PunctuatedProgress:
-        partitions = sorted(self._reached)
+        partitions = sorted(self._greatest_marks)
         return PunctuatedProgress(
             longs(partitions),
-            longs([self._reached[p] for p in partitions]),
+            longs([self._greatest_marks[p] for p in partitions]),
             longs([self._last_arrival[p] for p in partitions]),
         )
 
@@ -244,7 +249,9 @@ class _Walk:
         yield from sorted(end for end in ends if end <= until_ms)
 
     def _rise(self, index: int, moment: int) -> None:
-        lowest = min((self._reached[partition] for partition in self._active), default=INITIAL_WATERMARK)
+        lowest = min(
+            (self._greatest_marks[partition] for partition in self._active), default=INITIAL_WATERMARK
+        )
         if lowest > self._watermark:
             self._watermark = lowest
             self._rises.append((index, moment, lowest))

@@ -1,4 +1,5 @@
-"""How far the source partitions have come: by tick within a slice, and in all at the slice's end.
+"""The progress of source partitions, that is their greatest event time and last arrival: for each tick of a
+slice, and in all at the slice's end.
 
 Arrays of integer milliseconds in, the same out. This file knows no watermark and no strategy.
 """
@@ -16,8 +17,8 @@ from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, freeze
 from slackwater.windowing.columnar.arrays.groups import greatest_of_groups, group_pairs, run_starts
 from slackwater.windowing.errors import TimelineError
 
-# Runs of elements of one partition and tick are worth aggregating before all that are equal when they are
-# this long on average.
+# Runs of elements of one (partition, tick) are aggregated before the grouping where they are this long on
+# average.
 _ROWS_PER_RUN: Final = 4
 
 
@@ -56,8 +57,8 @@ class TickAggregates:
         interval_ms: int,
         per_ms: int = 1,
     ) -> TickAggregates:
-        """Aggregate the usable elements of one task, in any order. Called where the elements are, so that
-        only this travels.
+        """Aggregate the usable elements of one task, in any order. Called in the task, so that only the
+        aggregates travel.
 
         Args:
             partitions: int64[n], or the one code that all elements have.
@@ -71,9 +72,8 @@ class TickAggregates:
             starts = run_starts(codes, numbers)
         else:
             codes, starts = np.broadcast_to(codes, events.shape), run_starts(numbers)
-        if (
-            len(starts) * _ROWS_PER_RUN <= len(events) == len(latest)
-        ):  # elements in order of arrival, or nearly so
+        # Runs are long where elements come in order of arrival, or nearly so.
+        if len(starts) * _ROWS_PER_RUN <= len(events) == len(latest):
             codes, numbers = codes[starts], numbers[starts]
             events, latest = np.maximum.reduceat(events, starts), np.maximum.reduceat(latest, starts)
         elements = cls(codes, events, latest)
@@ -99,7 +99,7 @@ class TickAggregates:
 
 @dataclass(frozen=True, eq=False)
 class SourceProgress:
-    """How far each source partition has come, as of the end of a slice; what the next run starts from.
+    """The progress of each source partition at the end of a slice; the next run starts from it.
 
     Attributes:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
@@ -139,7 +139,7 @@ class SourceProgress:
 
 
 class TickSteps(NamedTuple):
-    """One row for each (source partition, tick) with news, sorted by both; int64[n] each."""
+    """One row for each (source partition, tick) with elements, sorted by both; int64[n] each."""
 
     partitions: Longs
     tick_ends: Longs
@@ -183,8 +183,8 @@ def combine_ticks(
 
 
 def running_maximum(partitions: Longs, values: Longs) -> Longs:
-    """The running maximum of `values` within each run of equal partitions. By ranks: the values may fill the
-    whole 64-bit range.
+    """The running maximum of `values` within each run of equal partitions. It is computed on ranks, as the
+    values may span all of 64 bits.
     """
     distinct, ranks = np.unique(values, return_inverse=True)
     is_next = np.zeros(len(values), dtype=np.int64)

@@ -1,4 +1,14 @@
-"""The watermark of a whole slice at once: at which tick ends does it rise, and to what?
+"""The watermark timeline of a slice: the tick ends at which the watermark rises, and the watermark after
+each.
+
+It is computed for the whole slice at once, from one row for each (source partition, tick) with elements. A
+row makes its partition *active* from its tick's end to the partition's next row, or until it is idle; the
+watermark at a tick end is the least of the active partitions:
+
+    tick ends       10      20      30      40      50
+    partition a     ├── 7 ──────────┼─ 25 ──────────►
+    partition b             ├── 12 ─────────┤ idle
+    least           7       7       12      25      25
 
 Pure functions on arrays of integer milliseconds. This file knows no engine, no key and no window.
 """
@@ -45,9 +55,8 @@ class Timeline:
         tick_ends: int64[n], strictly ascending.
         watermarks: int64[n], strictly rising and greater than `initial`; watermarks[j] is emitted at
             tick_ends[j].
-        collected: the lineage's collected mark at the slice's start: a window whose last instant is at or
-            before it was collected by an earlier run, which may have allowed less lateness, and is not
-            created again. INITIAL_WATERMARK where none was.
+        collected_mark: a window whose last instant is at or before this time was collected by an earlier run,
+            which may have allowed less lateness, and is not created again. INITIAL_WATERMARK for none.
     """
 
     from_ms: int
@@ -56,7 +65,7 @@ class Timeline:
     initial: int
     tick_ends: Longs
     watermarks: Longs
-    collected: int = INITIAL_WATERMARK
+    collected_mark: int = INITIAL_WATERMARK
 
     def __post_init__(self) -> None:
         freeze_columns(self, "tick_ends", "watermarks")
@@ -87,8 +96,7 @@ class Timeline:
         return int(self._from_initial()[-1])
 
     def at_arrival(self, arrivals_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark in force for an element that arrives then, W after the newest tick end <=
-        arrival.
+        """int64[m]: the watermark in force at each arrival: that of the newest tick end at or before it.
 
         Raises TimelineError for an arrival outside of [from_ms, to_ms].
         """
@@ -99,8 +107,8 @@ class Timeline:
         first, last = (int(arrival) // self.interval_ms for arrival in (arrivals.min(), arrivals.max()))
         if last - first > len(arrivals):
             return self._from_initial()[self._rises_until(arrivals)]
-        # A table of the ticks, as the watermark is the same in all of a tick: a search for each arrival takes
-        # many times as long.
+        # One search for each tick instead of one for each arrival, which takes many times as long: the
+        # watermark is the same in all of a tick.
         ticks = arrivals // self.interval_ms
         ticks -= first
         return self._from_initial()[self._rises_until(np.arange(first, last + 1) * self.interval_ms)][ticks]
@@ -126,16 +134,16 @@ class Timeline:
         """
         rises = np.searchsorted(self.watermarks, longs(times_ms), side="left")
         if after_ms is not None:
-            after = longs(after_ms)
-            self._check_covered(after)
-            rises = np.maximum(rises, self._rises_until(after))
+            progress_after = longs(after_ms)
+            self._check_covered(progress_after)
+            rises = np.maximum(rises, self._rises_until(progress_after))
         return np.concatenate([self.tick_ends, longs(NEVER)])[rises]
 
     def _from_initial(self) -> Longs:
         return np.concatenate([longs(self.initial), self.watermarks])
 
     def _rises_until(self, moments: Longs) -> Longs:
-        """How often the watermark has risen by then, the tick end at that moment included."""
+        """How often the watermark has risen up to each moment, a rise at that very moment included."""
         return np.searchsorted(self.tick_ends, moments, side="right")
 
     def _check_covered(self, moments: Longs) -> None:
@@ -179,28 +187,30 @@ def watermark_timeline(
         TimeRangeError: an event time so small that M - out_of_orderness - 1 would wrap, or an arrival beyond
             ±2^62 ms.
 
-    Called on the driver by both engines. It stands for Flink's TimestampsAndWatermarksOperator and
+    Called on the driver, for both engines. It stands for Flink's TimestampsAndWatermarksOperator and
     WatermarkOutputMultiplexer; windowing/watermarks/README.md states each difference.
     """
-    restored = SourceProgress.none() if progress is None else progress
-    _check(ticks, strategy, from_ms, to_ms, restored)
-    steps = _steps(ticks, restored, from_ms, strategy.interval_ms)
-    after = _progress_after(steps, restored, strategy, from_ms, to_ms)
-    if strategy.kind == "no_watermarks":
-        return Timeline(from_ms, to_ms, strategy.interval_ms, watermark, longs(()), longs(())), after
-    tick_ends, lowest = _lowest_over_active(_activities(steps, strategy, to_ms))
-    reached = np.maximum.accumulate(
-        np.concatenate([longs(watermark), np.where(lowest == NEVER, INITIAL_WATERMARK, lowest)])
+    restored_progress = SourceProgress.none() if progress is None else progress
+    _check(ticks, strategy, from_ms, to_ms, restored_progress)
+    steps = _steps(ticks, restored_progress, from_ms, strategy.interval_ms)
+    progress_after = _progress_after(steps, restored_progress, strategy, from_ms, to_ms)
+    tick_ends = watermarks = longs(())
+    if strategy.kind != "no_watermarks":
+        tick_ends, watermarks = _rises(_activities(steps, strategy, to_ms), watermark)
+    timeline = Timeline(
+        from_ms=from_ms,
+        to_ms=to_ms,
+        interval_ms=strategy.interval_ms,
+        initial=watermark,
+        tick_ends=tick_ends,
+        watermarks=watermarks,
     )
-    rises = reached[1:] > reached[:-1]
-    return Timeline(
-        from_ms, to_ms, strategy.interval_ms, watermark, tick_ends[rises], reached[1:][rises]
-    ), after
+    return timeline, progress_after
 
 
 class _Activities(NamedTuple):
-    """A source partition is active at the tick ends e with starts <= e < ends and would hold the watermark at
-    `watermarks` there.
+    """Activities of source partitions: at the tick ends e with starts <= e < ends the partition is active and
+    holds the watermark at `watermarks`.
     """
 
     starts: Longs
@@ -209,14 +219,20 @@ class _Activities(NamedTuple):
 
 
 def _check(
-    ticks: TickAggregates, strategy: WatermarkStrategy, from_ms: int, to_ms: int, restored: SourceProgress
+    ticks: TickAggregates,
+    strategy: WatermarkStrategy,
+    from_ms: int,
+    to_ms: int,
+    restored_progress: SourceProgress,
 ) -> None:
     if strategy.kind == "punctuated":
         raise TimelineError("Punctuated watermarks change inside a tick: they have no timeline of tick ends.")
     check_interval(strategy.interval_ms)
     if from_ms > to_ms:
         raise TimelineError(f"The slice [{from_ms}, {to_ms}) ends before it starts.")
-    arrivals = np.concatenate([ticks.last_arrival_ms, restored.last_arrival_ms, longs([from_ms, to_ms])])
+    arrivals = np.concatenate(
+        [ticks.last_arrival_ms, restored_progress.last_arrival_ms, longs([from_ms, to_ms])]
+    )
     first, last = int(arrivals.min()), int(arrivals.max())
     if first < -_ARRIVAL_LIMIT or last > _ARRIVAL_LIMIT:
         raise TimeRangeError(f"Arrivals and slice bounds must lie within ±2^62 ms; found {first} to {last}.")
@@ -225,12 +241,12 @@ def _check(
         raise TimelineError(
             f"Elements that arrived in {arrivals_given} are not all of the slice [{from_ms}, {to_ms})."
         )
-    if len(restored) and restored.last_arrival_ms.max() >= from_ms:
-        newest = restored.last_arrival_ms.max()
+    if len(restored_progress) and restored_progress.last_arrival_ms.max() >= from_ms:
+        newest = restored_progress.last_arrival_ms.max()
         raise TimelineError(
             f"The restored progress knows an arrival at {newest}, but the slice starts at {from_ms}."
         )
-    earliest = int(np.concatenate([ticks.max_event_ms, restored.max_event_ms]).min(initial=NEVER))
+    earliest = int(np.concatenate([ticks.max_event_ms, restored_progress.max_event_ms]).min(initial=NEVER))
     if earliest - strategy.out_of_orderness_ms - 1 < INITIAL_WATERMARK:
         raise TimeRangeError(
             f"Event time {earliest} minus {strategy.out_of_orderness_ms} ms of out-of-orderness has no "
@@ -238,25 +254,29 @@ def _check(
         )
 
 
-def _steps(ticks: TickAggregates, restored: SourceProgress, from_ms: int, interval_ms: int) -> TickSteps:
-    """All news of the slice, its greatest event times counted from the start of the lineage."""
-    # Restored progress counts from the slice's first tick end on, as if it had arrived in the tick that holds
-    # from_ms.
+def _steps(
+    ticks: TickAggregates, restored_progress: SourceProgress, from_ms: int, interval_ms: int
+) -> TickSteps:
+    """One step for each (source partition, tick) of the slice, with the partition's greatest event time since
+    the start of the lineage.
+    """
+    # Restored progress is a step of the tick that holds from_ms, so it counts from the slice's first tick end
+    # on.
     tick_numbers = np.concatenate(
-        [np.full(len(restored), from_ms // interval_ms), ticks.last_arrival_ms // interval_ms]
+        [np.full(len(restored_progress), from_ms // interval_ms), ticks.last_arrival_ms // interval_ms]
     )
     steps = combine_ticks(
-        np.concatenate([restored.partitions, ticks.partitions]),
+        np.concatenate([restored_progress.partitions, ticks.partitions]),
         (tick_numbers + 1) * interval_ms,
-        np.concatenate([restored.max_event_ms, ticks.max_event_ms]),
-        np.concatenate([restored.last_arrival_ms, ticks.last_arrival_ms]),
+        np.concatenate([restored_progress.max_event_ms, ticks.max_event_ms]),
+        np.concatenate([restored_progress.last_arrival_ms, ticks.last_arrival_ms]),
     )
     return steps._replace(max_event_ms=running_maximum(steps.partitions, steps.max_event_ms))
 
 
 def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _Activities:
-    """From each step to the next of its partition, to its idleness, or to beyond the slice's last tick
-    end.
+    """The activity that each step begins: it ends at the partition's next step, when the partition becomes
+    idle, or beyond the slice's last tick end.
     """
     interval_ms = strategy.interval_ms
     beyond = (to_ms // interval_ms + 1) * interval_ms
@@ -268,20 +288,29 @@ def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _A
         ends = np.minimum(
             ends, -(-(steps.last_arrival_ms + strategy.idle_timeout_ms) // interval_ms) * interval_ms
         )
-    active = steps.tick_ends < ends
-    starts, ends = steps.tick_ends[active], ends[active]
-    watermarks = steps.max_event_ms[active] - strategy.out_of_orderness_ms - 1
-    # Most steps do not raise their partition's greatest event time: they only prolong the activity before
-    # them.
+    is_active = steps.tick_ends < ends
+    starts, ends = steps.tick_ends[is_active], ends[is_active]
+    watermarks = steps.max_event_ms[is_active] - strategy.out_of_orderness_ms - 1
+    # Most steps do not raise their partition's greatest event time; they prolong the activity before them.
     prolongs = (starts[1:] == ends[:-1]) & (watermarks[1:] == watermarks[:-1])
     is_first, is_last = np.ones((2, len(starts)), dtype=np.bool_)
     is_first[1:], is_last[:-1] = ~prolongs, ~prolongs
     return _Activities(starts[is_first], ends[is_last], watermarks[is_first])
 
 
+def _rises(active: _Activities, initial: int) -> tuple[Longs, Longs]:
+    """(tick ends, watermarks): where the watermark rises above all before it, and to what."""
+    tick_ends, lowest = _lowest_over_active(active)
+    running_watermarks = np.maximum.accumulate(
+        np.concatenate([longs(initial), np.where(lowest == NEVER, INITIAL_WATERMARK, lowest)])
+    )
+    rises = running_watermarks[1:] > running_watermarks[:-1]
+    return tick_ends[rises], running_watermarks[1:][rises]
+
+
 def _lowest_over_active(active: _Activities) -> tuple[Longs, Longs]:
-    """All tick ends at which a partition's activity starts or ends, and the lowest watermark there; NEVER
-    where none is active.
+    """(tick ends at which an activity starts or ends, the lowest watermark of the active partitions there,
+    NEVER where no partition is active).
 
     Each activity covers a range of those points. A range is the union of two blocks of 2^level points: write
     its watermark to both blocks, longest blocks first, and halve all blocks from level to level. O(points)
@@ -304,19 +333,21 @@ def _lowest_over_active(active: _Activities) -> tuple[Longs, Longs]:
 
 
 def _progress_after(
-    steps: TickSteps, restored: SourceProgress, strategy: WatermarkStrategy, from_ms: int, to_ms: int
+    steps: TickSteps, restored_progress: SourceProgress, strategy: WatermarkStrategy, from_ms: int, to_ms: int
 ) -> SourceProgress:
     last = np.flatnonzero(steps.is_last_of_partition())
     partitions = steps.partitions[last]
     newest_end = to_ms // strategy.interval_ms * strategy.interval_ms
     idle: Booleans = np.zeros(len(last), dtype=np.bool_)
     if newest_end <= from_ms:  # no tick of this slice is finished
-        idle[np.searchsorted(partitions, restored.partitions)] = restored.idle
+        idle[np.searchsorted(partitions, restored_progress.partitions)] = restored_progress.idle
     elif strategy.idle_timeout_ms is not None:
-        # A partition has at most one step in the unfinished tick; what the newest tick end saw is the step
-        # before it.
-        finished = last - (steps.tick_ends[last] > newest_end)
-        has_step = (finished >= 0) & (steps.partitions[finished] == partitions)
-        idle = has_step & (newest_end - steps.last_arrival_ms[finished] >= strategy.idle_timeout_ms)
-    unfinished = None if newest_end == to_ms else newest_end
-    return SourceProgress(partitions, steps.max_event_ms[last], steps.last_arrival_ms[last], idle, unfinished)
+        # A partition has at most one step in the unfinished tick; at the newest tick end the step before that
+        # one counted.
+        newest_finished = last - (steps.tick_ends[last] > newest_end)
+        has_step = (newest_finished >= 0) & (steps.partitions[newest_finished] == partitions)
+        idle = has_step & (newest_end - steps.last_arrival_ms[newest_finished] >= strategy.idle_timeout_ms)
+    unfinished_tick_start = None if newest_end == to_ms else newest_end
+    return SourceProgress(
+        partitions, steps.max_event_ms[last], steps.last_arrival_ms[last], idle, unfinished_tick_start
+    )

@@ -301,7 +301,7 @@ def test_a_run_that_creates_a_collected_window_again_is_rejected(
 ) -> None:
     def forgetful(*arguments: Any) -> Any:
         timeline, after = timeline_of(*arguments)
-        return replace(timeline, collected=INITIAL_WATERMARK), after
+        return replace(timeline, collected_mark=INITIAL_WATERMARK), after
 
     world = world_of(tmp_path, engine)
     world.declare(allowed_lateness=120 * HOUR)

@@ -120,7 +120,9 @@ class Folder:
         """
         table = self.find()
         if table is None:
-            raise NotADeltaTable(f"{self.uri}: there is no Delta table here.", uri=self.uri)
+            raise NotADeltaTable(
+                f"{self.uri}: there is no Delta table here. Check the path of the warehouse.", uri=self.uri
+            )
         return table
 
     def ensure(self) -> DeltaTable:

@@ -101,6 +101,21 @@ class StoredFiles:
     def _bytes(self) -> int:
         return pc.sum(self.actions.column("size_bytes")).as_py() or 0 if self.actions.num_rows else 0
 
+    @property
+    def paths(self) -> list[str]:
+        """Where the files are, relative to the table's folder, as a file system names them (the log quotes
+        them).
+        """
+        if not self.actions.num_rows:
+            return []
+        return [unquote(path) for path in self.actions.column("path").to_pylist()]
+
+    def one_by_one(self) -> "list[StoredFiles]":
+        """Each of the files alone."""
+        return [
+            replace(self, actions=self.actions.slice(number, 1)) for number in range(self.actions.num_rows)
+        ]
+
     def within(self, *bounds: Within) -> "StoredFiles":
         """The files among these that may hold rows within all `bounds`."""
         return replace(self, actions=files_within(self.actions, *bounds))
@@ -129,16 +144,12 @@ class StoredFiles:
         )
 
     def among(self, paths: Iterable[str]) -> "StoredFiles":
-        """The files among these at one of `paths`, as a file system names them (the log quotes them)."""
+        """The files among these at one of `paths`."""
         if not self.actions.num_rows:
             return self
         path_set = set(paths)
-        return replace(
-            self,
-            actions=self.actions.filter(
-                pa.array([unquote(path) in path_set for path in self.actions.column("path").to_pylist()])
-            ),
-        )
+        is_among = pa.array([path in path_set for path in self.paths])
+        return replace(self, actions=self.actions.filter(is_among))
 
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""
@@ -184,11 +195,7 @@ class StoredFiles:
     @contextmanager
     def _naming_damaged_file(self) -> Iterator[None]:
         """As `naming_damaged_file`; also a file that is missing is named."""
-        paths = (
-            [unquote(path) for path in self.actions.column("path").to_pylist()]
-            if self.actions.num_rows
-            else []
-        )
+        paths = self.paths
         try:
             with naming_damaged_file(self.uri, self.folder, paths):
                 yield

@@ -121,5 +121,7 @@ class TableHandles:
         with reads(self.uri):
             log_error = damage(filesystem(self.uri), self.uri)
         return log_error or NotADeltaTable(
-            f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}).", uri=self.uri
+            f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}). Check the path, or "
+            "put the table back from a copy.",
+            uri=self.uri,
         )

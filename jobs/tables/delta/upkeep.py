@@ -82,7 +82,7 @@ class TableUpkeep:
     def count(self, where: pc.Expression, within: Within) -> int:
         """How many rows `delete` would delete."""
         files = self.folder.files(within, table=self.folder.open())
-        return sum(_count(one, where, within.column) for one in _one_by_one(files))
+        return sum(_count(one, where, within.column) for one in files.one_by_one())
 
     def delete(self, where: pc.Expression, within: Within, transaction: Transaction | None = None) -> int:
         """Delete the rows for which `where` holds, all of which lie within the bounds, in one commit; returns
@@ -93,7 +93,7 @@ class TableUpkeep:
         while True:
             table = self.folder.open()
             counts = [
-                (one, _count(one, where, within.column)) for one in _one_by_one(self._files(table, within))
+                (one, _count(one, where, within.column)) for one in self._files(table, within).one_by_one()
             ]
             files_with_hits = [one for one, count in counts if count]
             if not files_with_hits and (
@@ -187,12 +187,6 @@ class TableUpkeep:
         left; returns how many. With `is_dry` they are only counted.
         """
         return len(self.folder.open().vacuum(dry_run=is_dry, full=True))
-
-
-def _one_by_one(files: StoredFiles) -> list[StoredFiles]:
-    return [
-        replace(files, actions=files.actions.slice(number, 1)) for number in range(files.actions.num_rows)
-    ]
 
 
 def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:

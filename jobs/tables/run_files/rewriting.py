@@ -7,7 +7,7 @@ Knows no table by name, and not which rows go. Upkeep, which changes no row, use
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import unquote
 
@@ -53,7 +53,7 @@ class Selection:
 
     def count(self) -> int:
         """How many rows are selected."""
-        return sum(self._selected_in(one) for one in _one_by_one(self._files()))
+        return sum(self._selected_in(one) for one in self._files().one_by_one())
 
     def write(self) -> list[ErasedRows]:
         """Write the rows that are left of files with selected rows into new files; returns which files a
@@ -62,9 +62,9 @@ class Selection:
         erased_rows: list[ErasedRows] = []
         files, by_run = self._files(), defaultdict[str, _RowTotal](_RowTotal)
         swaps_by_run: dict[str | None, list[tuple[str, list[str]]]] = defaultdict(list)
-        for one in _one_by_one(files):
+        for one in files.one_by_one():
             if self._selected_in(one):
-                [path] = _paths(one)
+                [path] = one.paths
                 new_paths = [file.path for file in self._write_rows_left(one, by_run)]
                 swaps_by_run[self._run_of(path)].append((path, new_paths))
         for run_id, swaps in swaps_by_run.items():
@@ -74,7 +74,7 @@ class Selection:
                 remaining_files = (
                     *(
                         path
-                        for path in _paths(files)
+                        for path in files.paths
                         if self._run_of(path) == run_id and path not in removed_files
                     ),
                     *remaining_files,
@@ -163,7 +163,7 @@ def put_in_place(
         CommitConflict: the table has moved.
     """
     stored_files = folder.files(table=table)
-    stored_paths, removed_paths, added_files = set(_paths(stored_files)), set[str](), list[WrittenFile]()
+    stored_paths, removed_paths, added_files = set(stored_files.paths), set[str](), list[WrittenFile]()
     for item in erased_rows:
         if not item.removed or not stored_paths.issuperset(item.removed):
             if stored_paths & set(item.removed):
@@ -232,15 +232,3 @@ def _rows_by_run(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     run_ids = rows.column(_RUN)
     for run_id in dict.fromkeys(run_ids.to_pylist()):
         yield run_id, rows.filter(pc.equal(run_ids, run_id))
-
-
-def _one_by_one(files: StoredFiles) -> list[StoredFiles]:
-    return [
-        replace(files, actions=files.actions.slice(number, 1)) for number in range(files.actions.num_rows)
-    ]
-
-
-def _paths(files: StoredFiles) -> list[str]:
-    return (
-        [unquote(path) for path in files.actions.column("path").to_pylist()] if files.actions.num_rows else []
-    )

@@ -179,8 +179,7 @@ def _paths_in_log(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) 
     """
     if folder.has_not_moved_since_adding(recorded_paths):
         return recorded_paths
-    actions = folder.files(Within.only("run_id", run_id)).actions
-    return tuple(map(unquote, actions.column("path").to_pylist())) if actions.num_rows else ()
+    return tuple(folder.files(Within.only("run_id", run_id)).paths)
 
 
 def _is_kept_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> bool:

@@ -16,7 +16,6 @@ BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
 STILL = {
     "tests/jobs/protocol/staging/test_tick_cache.py",
     "tests/jobs/protocol/staging/test_lost_assignments.py",
-    "tests/jobs/protocol/lineage/test_maintain.py",
     "tests/jobs/protocol/publishing/test_publishers.py",
     "tests/jobs/protocol/publishing/test_restatements.py",
     "tests/properties/test_window_pipelines.py",

@@ -152,7 +152,6 @@ class _Restating:
             self.runner.clock,
             drops_history=self.pipeline.keep_history is not None,
         )
-        self.finished_slices = 0
 
     def run(self) -> LedgerRow | None:
         self.publisher.roll_forward.finish()
@@ -194,6 +193,9 @@ class _Restating:
             )
 
     def _until_published(self, range_: Restatement, branch: Branch) -> LedgerRow | None:
+        """Replay and publish, again and again while main moves. Returns the row that made the branch live;
+        None where the request leaves it unpublished.
+        """
         parent = self.prepared_runner.parent(branch.name)
         for _ in range(LOSSES):
             main = self._main()
@@ -209,8 +211,7 @@ class _Restating:
             self.backfill.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
         raise MainMoved(
             f"{self.name}: main has moved {LOSSES} times while the branch {branch.name} was about to be "
-            "published. The branch is kept; run "
-            "the same command again to go on with it.",
+            "published. The branch is kept; run the same command again to go on with it.",
             branch=branch.name,
         )
 
@@ -224,6 +225,7 @@ class _Restating:
         return head
 
     def _fork(self, origin: Origin) -> Branch:
+        """Make a branch for the range, unless the first slice would refuse today's declarations."""
         start_ms = to_ms(self.ledger.start_of(origin.main))
         Declarations(self.pipeline, self.runner.config_hash, self.tables).changes(
             origin.range.owner, origin.range.from_ms, start_ms
@@ -283,6 +285,9 @@ class _Restating:
         later_runs: Sequence[LedgerRow],
         rows_read_again: "branches.ReadAgain",
     ) -> bool:
+        """Whether main's `later_runs` may stay live behind the branch, which ends where `run_at_boundary`
+        does.
+        """
         if run_at_boundary is None:
             return False
         boundary = end_of(run_at_boundary)
@@ -304,15 +309,15 @@ class _Restating:
     def _report_progress(
         self, range_: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int
     ) -> None:
+        """Report `slice_` as the next one; at most all slices from there to main's end are left."""
         remaining_slices = restatement.slices_of(
             replace(range_, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
             live,
             self.request.slice_ms,
             start_ms,
         )
-        self.backfill.progress(
-            self.finished_slices, self.finished_slices + len(remaining_slices), str(slice_)
-        )
+        finished_slices = len(self.backfill.staged_slices)
+        self.backfill.progress(finished_slices, finished_slices + len(remaining_slices), str(slice_))
 
     def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
         staged_slice = self.prepared_runner.stage(parent, slice_)
@@ -321,7 +326,6 @@ class _Restating:
         refuse_rejected(self.name, staged_slice)
         assert parent.row is not None
         [row] = self.publisher.commit([staged_slice.attempt], [staged_slice.row], parent.row.seq, name)
-        self.finished_slices += 1
         return row
 
     def _leave(self, name: str, parent: Parent, tip: _BranchTip) -> None:
@@ -329,8 +333,8 @@ class _Restating:
         status = "it may be published" if tip.has_met_main else "it has not met main again"
         self.backfill.say(
             f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and "
-            "publish it with the same command "
-            f"without --no-publish, or drop it with `slackwater branches drop {self.name} {name}`."
+            "publish it with the same command without --no-publish, or drop it with "
+            f"`slackwater branches drop {self.name} {name}`."
         )
 
     def _publish(self, main: LedgerRow, name: str, range_: Restatement, tip: _BranchTip) -> LedgerRow | None:
@@ -341,11 +345,9 @@ class _Restating:
                 f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.",
                 branch=name,
             )
+        branch_runs = self._branch_runs(range_, tip.parent)
+        notes = self._notes(keeps_later_runs=bool(tip.later_runs))
         try:
-            branch_runs, notes = (
-                self._branch_runs(range_, tip.parent),
-                self._notes(keeps_later_runs=bool(tip.later_runs)),
-            )
             row = self._branches.publish(main, branch, branch_runs, tip.later_runs, notes)
         except LostRaceError:
             return None
@@ -374,7 +376,6 @@ def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
     if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
         raise MainMoved(
             f"{pipeline}: main was restated or restored before the point where the branch {branch.name} "
-            "forks. The branch is kept; run the "
-            "same command again to restate from what is live now.",
+            "forks. The branch is kept; run the same command again to restate from what is live now.",
             branch=branch.name,
         )

@@ -13,7 +13,10 @@ from deltalake import DeltaTable
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.protocol.lineage.maintain import Maintenance
 from slackwater.jobs.protocol.staging.lease import LeaseHeld
+from slackwater.jobs.tables.delta import upkeep
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.parts import Parts
+from slackwater.jobs.tables.delta.written_files import WrittenFile
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger.ledger_rows import day
@@ -62,15 +65,18 @@ def maintain(root: Path, meet: str | None) -> str:
 
 
 def _wait_before_commits(meet: Path) -> None:
-    close = Parts.close
+    class SlowParts(Parts):
+        def __init__(self, folder: Folder, **options: Any) -> None:
+            super().__init__(folder, **options)
+            self.table = folder.name
 
-    def slow(parts: Parts) -> Any:
-        written = close(parts)
-        if written:
-            _meet(meet / parts._folder.name)
-        return written
+        def close(self) -> list[WrittenFile]:
+            files = super().close()
+            if files:
+                _meet(meet / self.table)
+            return files
 
-    Parts.close = slow  # type: ignore[method-assign]
+    upkeep.Parts = SlowParts  # type: ignore[misc]
 
 
 def _meet(place: Path) -> None:

@@ -58,7 +58,7 @@ class ConfigurationError(WindowingError, ValueError):
 
 
 class UnsupportedCombinationError(ConfigurationError):
-    """Two declarations that are right alone and cannot go together."""
+    """Two declarations of which each is valid, but not together with the other."""
 
     flink = "UnsupportedOperationException"
 

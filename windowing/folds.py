@@ -57,7 +57,7 @@ class BulkAggregateFunction(AggregateFunction):
         return accumulator
 
     def accumulator_of(self, values: Sequence[Any]) -> Any:
-        """The accumulator of these elements alone."""
+        """The accumulator of `values` and no other elements."""
         return self.add_all(values, self.create_accumulator())
 
 

@@ -190,8 +190,8 @@ class TimerSchedule:
 
 
 class _ManualClock:
-    """A clock that stands still between two moves. What a callback raises goes to whoever moved it; a
-    periodic one is not due again.
+    """A clock that stands still between two moves. An error of a callback is raised by the call that moved
+    the clock; if the timer was a periodic one, it is not due again.
     """
 
     def __init__(self, start_ms: int) -> None:

@@ -98,10 +98,9 @@ class SystemProcessingTimeService(ProcessingTimeService):
     """The clock of a live job: a timer for t is due when the clock has passed t, at t + 1 ms, and one for the
     past at once.
 
-    Operators are single-threaded, so nothing is called back by the clock itself: it hands over a mail, and
-    whoever runs the mail is called back. A timer that was cancelled, or a clock that was quiesced, after its
-    mail was handed over is not called all the same. Every method may be called from any thread. Use it in a
-    `with` statement, or call `shutdown`.
+    Operators are single-threaded, so the clock's thread calls nothing back: it hands over a mail, and running
+    the mail calls back. A mail does nothing if its timer was cancelled, or the clock quiesced, after it was
+    handed over. Every method may be called from any thread. Use it in a `with` statement, or call `shutdown`.
 
     Args:
         execute: takes a mail to be run soon, in order, in the operator's thread: `queue.SimpleQueue().put`

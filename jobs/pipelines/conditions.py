@@ -19,7 +19,7 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 
 @dataclass(frozen=True)
 class ColumnReference:
-    """A column of the source."""
+    """A column of the source, by its name."""
 
     name: str
 
@@ -42,7 +42,7 @@ class IsNull:
 
 @dataclass(frozen=True)
 class Holds:
-    """A boolean column by itself."""
+    """Whether a boolean column is true; unknown where it is null."""
 
     column: ColumnReference
 

@@ -164,8 +164,10 @@ def _is_at(origin: Path | None, path: Path) -> bool:
 
 
 def _files_of_module(module: ModuleType) -> dict[str, Path]:
-    """Path in an archive → file: the Python files beside a module, and the packages beside it that have been
-    imported; of a module in a package all files of the package.
+    """The user's files that `module` may import, as path in an archive → file.
+
+    For a module in a package these are all files of the package; otherwise the Python files in the module's
+    folder, and the packages in it that have been imported.
     """
     module_file = Path(str(module.__file__))
     package = module.__name__.partition(".")[0] if "." in module.__name__ else None

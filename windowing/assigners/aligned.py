@@ -1,7 +1,7 @@
 """Tumbling and sliding windows: all of one size, aligned to a grid of starts offset + k·slide.
 
-Which windows hold a time is arithmetic alone (`_AlignedWindows`); an assigner adds the time that counts, the
-element's timestamp or the clock.
+`_AlignedWindows` computes the windows that hold a time; an assigner decides which time that is, the element's
+timestamp or the clock.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ Assign: TypeAlias = Callable[[Any, int], Sequence[Window]]
 
 
 class Grid(NamedTuple):
-    """Windows that timestamps alone place: every [offset + k·slide, offset + k·slide + size), in
-    milliseconds.
+    """The grid of windows [offset + k·slide, offset + k·slide + size), in milliseconds: which of them an
+    element has depends on its timestamp only.
     """
 
     size_ms: int

@@ -84,7 +84,7 @@ CarrySnapshots = Callable[[Subject, OrderMode, list[OperatorSnapshot]], list[Ope
 def in_memory(
     subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
-    """Hand snapshots over as they are."""
+    """The snapshots themselves, unchanged."""
     return snapshots
 
 

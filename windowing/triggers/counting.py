@@ -1,7 +1,7 @@
-"""Triggers that look at the elements alone: how many there are, and how far the newest is from the last that
+"""Triggers that go by the elements: by their number, or by the distance of the newest from the last one that
 fired.
 
-Without a timer: what has not fired when its window is collected is dropped.
+They register no timer: elements that have not fired when their window is collected are dropped.
 """
 
 from __future__ import annotations

@@ -49,11 +49,13 @@ class TriggerContext(Protocol):
     def current_processing_time(self) -> int: ...
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have `on_event_time` called when the watermark reaches `timestamp`. A timer that is there stays."""
+        """Have `on_event_time` called when the watermark reaches `timestamp`. A timer that is registered
+        already stays.
+        """
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_processing_time` called when the clock reaches `timestamp`. A timer that is there
-        stays.
+        """Have `on_processing_time` called when the clock reaches `timestamp`. A timer that is registered
+        already stays.
         """
 
     def delete_event_time_timer(self, timestamp: int) -> None: ...

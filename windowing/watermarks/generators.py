@@ -123,8 +123,8 @@ _NOT_STARTED = 0
 
 
 class PausableRelativeClock:
-    """A clock that stands still while paused, so that a source blocked by what comes after it does not become
-    idle.
+    """A clock that stands still while paused, so that a source blocked by the operators after it does not
+    become idle.
 
     Mirrors Flink's class of this name. Paused n times it needs as many `unpause` calls.
     """

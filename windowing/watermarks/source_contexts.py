@@ -1,5 +1,5 @@
-"""How a source hands over its elements under each notion of time: with its own watermarks, stamped on
-arrival, or without any time.
+"""Source contexts: what a source emits elements and watermarks through, one for each notion of time (event
+time with the source's own watermarks, ingestion time stamped on arrival, processing time without timestamps).
 
 Driven by the source and by a processing-time service; one context for one source, closed once.
 Core only, not used by replays.

@@ -1,5 +1,5 @@
-"""The recorded cases pass, in exact order, when elements go the way of those that are taken together; and
-enough of them do.
+"""The recorded cases pass, in exact order, when the operator processes elements by the code for many elements
+of one key at once wherever that is allowed; and it is allowed often enough to prove something.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ AT_LEAST = {
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How many elements went which way."""
-    counted: Counter[str] = Counter()
+    """How many elements were processed "together" and how many "alone"."""
+    elements_by_way: Counter[str] = Counter()
     process_one, initialize = WindowOperator.process_element, WindowOperator.__init__
 
     def note_order_mode(
@@ -41,15 +41,15 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         if self.may and value is not None and timestamp is not None:
             windows = self.config.assigner.assign_windows(value, timestamp, None)
             if windows and all(window.max_timestamp() > self.current_watermark for window in windows):
-                counted["together"] += 1
+                elements_by_way["together"] += 1
                 self.shared_windows.process_elements(key, [value], [timestamp], 0)
                 return
-        counted["alone"] += 1
+        elements_by_way["alone"] += 1
         process_one(self, key, value, timestamp)
 
     monkeypatch.setattr(WindowOperator, "__init__", note_order_mode)
     monkeypatch.setattr(WindowOperator, "process_element", process_element)
-    return counted
+    return elements_by_way
 
 
 @pytest.mark.parametrize(

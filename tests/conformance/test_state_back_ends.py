@@ -1,4 +1,4 @@
-"""Every recorded case once more with state where the case has it not, and a player that really goes to
+"""Every recorded case once more with memory and RocksDB swapped, and a check that the player really uses
 RocksDB.
 """
 

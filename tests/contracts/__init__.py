@@ -1,3 +1,3 @@
-"""What every variant of the runtime owes: one suite of claims over time domains, operators, order modes and
-state back ends.
+"""Contract suites: the same claims hold on every variant of the runtime, that is for each time domain,
+operator, order mode and state back end.
 """

@@ -45,7 +45,7 @@ class ManualTimeSource:
 
 
 class Mailbox:
-    """What an operator's thread has to do. `is_busy` keeps it from being done."""
+    """The mails that wait for the operator's thread. None of them runs while `is_busy`."""
 
     def __init__(self) -> None:
         self.mails: deque[Callable[[], None]] = deque()

@@ -1,4 +1,4 @@
-"""The two domains of time behind one face, so that a claim about both is written once."""
+"""The two domains of time behind one interface, so that a claim about both is written once."""
 
 from __future__ import annotations
 

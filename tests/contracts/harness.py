@@ -130,8 +130,8 @@ class WindowHarness:
     def snapshot_and_restore(
         self, *, restores_watermark: bool = False, variant: Variant | None = None, **counts: int
     ) -> None:
-        """Throw the operator away and put what it held into a new one, of another variant if named, whose
-        clock reads the same.
+        """Replace the operator by a new one that is restored from its snapshot, of another variant if given,
+        and whose clock reads the same.
         """
         snapshot = take_snapshot(self.operator, ALL_KEY_GROUPS)
         copied_snapshot: OperatorSnapshot = pickle.loads(pickle.dumps(snapshot))
@@ -144,7 +144,7 @@ class WindowHarness:
         self.check((), **counts)
 
     def check(self, out: Any = (), *, event: int = 0, processing: int = 0, **state: int) -> None:
-        """What a step must have emitted, and what must be left."""
+        """Assert all that a step emitted, and all timers and state entries that there are after it."""
         assert self.output.take() == list(out)
         assert state_and_timers(self.operator) == expected_state_and_timers(event, processing, state)
         assert self.clock_service.pending() <= 1, "one physical timer at most"

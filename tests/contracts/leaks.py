@@ -42,7 +42,7 @@ class LeftOver:
 
 
 class Declarations(Protocol):
-    """What a window operator was made of; lateness in milliseconds."""
+    """The declarations that a window operator was made from; lateness in milliseconds."""
 
     @property
     def assigner(self) -> WindowAssigner: ...

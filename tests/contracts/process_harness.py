@@ -71,8 +71,8 @@ class ProcessHarness:
     def rescale(
         self, parallelism: int, /, *, at: int | None = None, restores_watermark: bool = False, **counts: int
     ) -> None:
-        """Snapshot all operators, throw them away, and restore into `parallelism` new ones whose clocks read
-        `at`, the same unless said.
+        """Replace all operators by `parallelism` new ones that are restored from their snapshots. The clocks
+        read `at`; unless given, what they read before.
         """
         snapshots = [
             take_snapshot(operator, key_groups)

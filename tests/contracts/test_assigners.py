@@ -38,7 +38,7 @@ DAY, HOUR = 86_400_000, 3_600_000
 
 
 class Clock:
-    """What an assigner may ask for."""
+    """The context of an assigner: a clock that stands still."""
 
     def __init__(self, now: int = 0) -> None:
         self.current_processing_time = now

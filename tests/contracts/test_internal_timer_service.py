@@ -92,7 +92,9 @@ class Timers:
         self.check(**counts)
 
     def check(self, event: int = 0, processing: int = 0, physical: int | None = None) -> None:
-        """`physical`: as many as there are clock timers at least one of, unless said otherwise."""
+        """Assert the numbers of timers. Unless `physical` is given, one physical timer stands for all clock
+        timers, and none if there are none.
+        """
         assert (len(self.service.event_timers), len(self.service.processing_timers)) == (event, processing)
         assert self.clock.pending() == (min(processing, 1) if physical is None else physical)
 

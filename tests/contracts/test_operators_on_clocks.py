@@ -66,7 +66,7 @@ def test_a_buffer_is_flushed_some_time_after_its_first_entry_and_armed_by_the_ne
 
 
 class Target:
-    """Whose keyed timers they are; writes its calls down, then does `on_call`."""
+    """The target of the keyed timers: records each call, then runs `on_call`."""
 
     def __init__(self) -> None:
         self.current_key: Any = None

@@ -1,5 +1,5 @@
-"""What every clock with timers keeps: the harness's, the replay's and the system's. After each step the
-number of pending timers is said.
+"""The contract of every clock with timers: the harness's, the replay's and the system's. After each step the
+number of pending timers is asserted.
 
 Times come from Flink's rules by hand: a single timer for t is due at t (harness) or t + 1 ms (production), a
 periodic task always at its nominal times.
@@ -279,8 +279,8 @@ REGISTRATIONS = st.lists(
 def calls_by_brute_force(
     registrations: list[Registration], end: int, lateness_ms: int
 ) -> list[tuple[int, int]]:
-    """(number of the registration, timestamp), one millisecond after the other, who began to wait first
-    first.
+    """The expected calls as (number of the registration, timestamp), found millisecond by millisecond; of
+    timers that are due together the one that has waited longest comes first.
     """
     waiting = []
     for number, (verb, time, _, calls) in enumerate(registrations):

@@ -1,4 +1,4 @@
-"""Triggers that fire while their window is open: continuous ones, and those that do not wait for ever."""
+"""Triggers that fire while their window is open: continuous triggers and processing-time timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Assigners, triggers and evictors as declarations: what is refused, how they compare, travel and show."""
+"""Assigners, triggers and evictors as declarations: what is refused, and how they compare, are pickled and
+are shown.
+"""
 
 import operator
 import pickle

@@ -1,5 +1,5 @@
-"""A trigger from outside, written with the public names alone: it works in the operator, parks with its state
-in columns of its own, and goes on from there.
+"""A user's trigger, written with public names only: it works in the operator, its state is parked in columns
+of its own, and the next run goes on from there.
 """
 
 from __future__ import annotations

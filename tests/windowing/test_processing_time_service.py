@@ -1,5 +1,5 @@
-"""The two clocks that are moved by hand: what is due when, where they stand meanwhile, and who hears of a
-callback that raises.
+"""The two clocks that are moved by hand: when a timer is due, what the clock reads during a callback, and
+where an error of a callback is raised.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""What triggers, assigners and evictors promise about themselves, and that a user's subclass has not promised
-it by being one.
+"""The promises of triggers, assigners and evictors about themselves, which a user's subclass does not
+inherit.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The live clock: whose thread calls back, what becomes of errors, busy operators, threads; and that nothing
-else knows what time it is.
+"""The live clock: in which thread it calls back, what it does with errors and busy operators, when its
+threads end; and that no other file of windowing reads a wall clock.
 
 Only the tests of threads use the wall clock, for some milliseconds each.
 """

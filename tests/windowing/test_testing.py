@@ -1,5 +1,5 @@
-"""The test kit itself: what it feeds, what it shows, and that runs which follow each other, crash and rescale
-are as one.
+"""The test kit itself: what it feeds and shows, and that runs that follow each other, crash or rescale give
+the results of a single run.
 
 Expected values are computed by hand from Flink's rules, or come from a run that was never cut.
 """

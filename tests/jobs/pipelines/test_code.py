@@ -1,4 +1,5 @@
-"""What a pipeline's code is recognised by (`jobs.pipelines.code`), and the refusal of former import lines.
+"""The code hash of a pipeline (`jobs.pipelines.code`), hashes that earlier versions recorded, and the refusal
+of former import lines.
 
 Expected hashes of earlier versions are computed here as those versions did: SHA-256 over version, names and
 bytes.

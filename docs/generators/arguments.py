@@ -77,8 +77,8 @@ def subclasses(name: str, *, page: str) -> str:
     ]
     assert kinds, name
     rows = [f"| `{kind.__name__}` | {_constructors(kind)} | {_first_sentence(kind)} |" for kind in kinds]
-    own = f"| `{name}` | a subclass of yours | {_first_sentence(base)} |"
-    return "\n".join(["| class | made by | |", "|---|---|---|", *rows, own])
+    base_row = f"| `{name}` | a subclass of yours | {_first_sentence(base)} |"
+    return "\n".join(["| class | made by | |", "|---|---|---|", *rows, base_row])
 
 
 def classes(*names: str, page: str) -> str:
@@ -111,15 +111,15 @@ def _call(name: str, function: Callable[..., Any]) -> str:
 
 def _default(field: "dataclasses.Field[Any]") -> str:
     if field.default is not dataclasses.MISSING:
-        return f"`{_spelled(field.default)}`"
+        return f"`{_source_text(field.default)}`"
     return (
         "required"
         if field.default_factory is dataclasses.MISSING
-        else f"`{_spelled(field.default_factory())}`"
+        else f"`{_source_text(field.default_factory())}`"
     )
 
 
-def _spelled(value: object) -> str:
+def _source_text(value: object) -> str:
     if not isinstance(value, timedelta):
         return repr(value)
     unit = next((unit for unit in _UNITS if not value % timedelta(**{unit: 1})), "microseconds")

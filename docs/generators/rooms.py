@@ -23,10 +23,11 @@ def _row(package: str, files: list[Path]) -> str:
 def drawing(*, page: str) -> str:
     """The contracts of layers in pyproject.toml as drawings: what stands above may import what is below."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layered = [contract for contract in contracts if contract["type"] == "layers"]
-    assert layered
+    layer_contracts = [contract for contract in contracts if contract["type"] == "layers"]
+    assert layer_contracts
     return "\n\n".join(
-        f"**{contract['name']}**\n\n```text\n{_stack(contract['layers'])}\n```" for contract in layered
+        f"**{contract['name']}**\n\n```text\n{_stack(contract['layers'])}\n```"
+        for contract in layer_contracts
     )
 
 

@@ -9,7 +9,7 @@ from slackwater.jobs import errors
 from slackwater.jobs.command_line import VERBS, slackwater
 
 # Options that most verbs take; the page explains them once.
-SHARED = ("--warehouse", "--pipelines", "--output", "--log-format")
+SHARED_OPTIONS = ("--warehouse", "--pipelines", "--output", "--log-format")
 _SYNOPSIS_WIDTH = 90
 
 
@@ -22,8 +22,8 @@ def page(*, page: str) -> str:
 def exit_codes(*, page: str) -> str:
     """A table of the exit codes, from the error classes."""
     kinds = sorted(errors.SlackwaterError.__subclasses__(), key=lambda kind: kind.exit_code)
-    documented = [kind for kind in kinds if kind.__module__ == errors.__name__]
-    rows = [f"| {kind.exit_code} | {_cell(_paragraphs(kind.__doc__)[0])} |" for kind in documented]
+    exit_classes = [kind for kind in kinds if kind.__module__ == errors.__name__]
+    rows = [f"| {kind.exit_code} | {_cell(_paragraphs(kind.__doc__)[0])} |" for kind in exit_classes]
     return "\n".join(["| code | meaning |", "|---|---|", "| 0 | Done, or nothing to do. |", *rows])
 
 
@@ -46,14 +46,14 @@ def _verb(name: str, command: click.Command, parent: click.Context, heading: str
         return
     yield from ("```text", *_synopsis(context), "```", "")
     options = [option for option in command.params if isinstance(option, click.Option)]
-    own = [option for option in options if option.opts[0] not in SHARED]
-    if own:
+    own_options = [option for option in options if option.opts[0] not in SHARED_OPTIONS]
+    if own_options:
         yield from ("| option | |", "|---|---|")
-        yield from (_option(option, context) for option in own)
+        yield from (_option(option, context) for option in own_options)
         yield ""
-    shared = [option.opts[0] for option in options if option.opts[0] in SHARED]
-    if shared:
-        links = ", ".join(f"[`{name}`](#options-of-most-verbs)" for name in shared)
+    shared_options = [option.opts[0] for option in options if option.opts[0] in SHARED_OPTIONS]
+    if shared_options:
+        links = ", ".join(f"[`{name}`](#options-of-most-verbs)" for name in shared_options)
         yield from (f"Also {links}.", "")
 
 
@@ -62,7 +62,7 @@ def _synopsis(context: click.Context) -> list[str]:
     for parameter in context.command.params:
         if isinstance(parameter, click.Argument):
             pieces.append(parameter.make_metavar(context))
-        elif parameter.opts[0] not in SHARED:
+        elif parameter.opts[0] not in SHARED_OPTIONS:
             text = _flag(parameter, context)
             pieces.append(text if parameter.required else f"[{text}]")
     lines = [""]

@@ -51,21 +51,24 @@ def command(
         )
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    opened = OpenedPipeline(pipeline, warehouse, pipelines)
-    is_equal = _verify_tables(opened, output) if seq is None else _verify_run(opened, seq, output)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    is_equal = (
+        _verify_tables(opened_pipeline, output) if seq is None else _verify_run(opened_pipeline, seq, output)
+    )
     if not is_equal:
         raise click.exceptions.Exit(1)
 
 
-def _verify_run(opened: "OpenedPipeline", seq: int, output: str) -> bool:
-    comparison = opened.verifier().verify(seq)
+def _verify_run(opened_pipeline: "OpenedPipeline", seq: int, output: str) -> bool:
+    """Replay a recorded run and print how it compares; whether both are equal."""
+    comparison = opened_pipeline.verifier().verify(seq)
     rows = [
         {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
         for fact in comparison.facts
     ]
     options.show(rows, _REPLAY_COLUMNS, output, empty="")
     for note in comparison.notes:
-        click.echo(f"{opened.name}: {note}.", err=True)
+        click.echo(f"{opened_pipeline.name}: {note}.", err=True)
     for table in comparison.tables:
         click.echo(
             f"{table.table}: {table.only_recorded} rows only as recorded, {table.only_replayed} only as "
@@ -77,12 +80,13 @@ def _verify_run(opened: "OpenedPipeline", seq: int, output: str) -> bool:
         if comparison.is_equal
         else "does NOT repeat: what differs is above"
     )
-    click.echo(f"{opened.name}: run {seq} {verdict}.", err=True)
+    click.echo(f"{opened_pipeline.name}: run {seq} {verdict}.", err=True)
     return comparison.is_equal
 
 
-def _verify_tables(opened: "OpenedPipeline", output: str) -> bool:
-    checks = opened.table_checks()
+def _verify_tables(opened_pipeline: "OpenedPipeline", output: str) -> bool:
+    """Compare the tables with the ledger and print what differs; whether nothing does."""
+    checks = opened_pipeline.table_checks()
     facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]
     differing = [row for row in rows if not row["equal"]]
@@ -91,11 +95,11 @@ def _verify_tables(opened: "OpenedPipeline", output: str) -> bool:
         run = "" if row["seq"] is None else f" of run {row['seq']}"
         click.echo(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)
     for note in checks.notes():
-        click.echo(f"{opened.name}: {note}.", err=True)
+        click.echo(f"{opened_pipeline.name}: {note}.", err=True)
     verdict = (
         f"{len(differing)} of them differ: what, and how to go on, is above"
         if differing
         else "all are as recorded"
     )
-    click.echo(f"{opened.name}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
+    click.echo(f"{opened_pipeline.name}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
     return not differing

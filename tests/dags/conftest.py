@@ -1,5 +1,5 @@
-"""The DAG folder, parsed once in an interpreter of its own: importing Airflow here would hide what parsing
-imports.
+"""Parses the DAG folder once, in an interpreter of its own: if Airflow were imported here, the imports of
+parsing could not be seen.
 """
 
 import json
@@ -54,7 +54,7 @@ def parse(folder: Path, **variables: str) -> Any:
 
 
 @pytest.fixture(scope="session")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def dag_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("parse")
     (folder / "mine.py").write_text(CAREFUL)
     return parse(

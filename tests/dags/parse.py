@@ -13,14 +13,14 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 before = set(sys.modules)
 bag = DagBag(sys.argv[1])
-imported = set(sys.modules) - before
+new_modules = set(sys.modules) - before
 print(
     json.dumps(
         {
             "import_errors": bag.import_errors,
             "dags": {name: DagSerialization.to_dict(dag)["dag"] for name, dag in bag.dags.items()},
             "files": [stat.file for stat in bag.dagbag_stats],
-            "packages": sorted({name.partition(".")[0] for name in imported}),
+            "packages": sorted({name.partition(".")[0] for name in new_modules}),
         },
         default=str,
     ),

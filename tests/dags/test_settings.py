@@ -1,4 +1,4 @@
-"""The one place of parameters: what each variable becomes, and what is refused."""
+"""Each environment variable becomes its setting, or is refused by name."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -20,15 +20,15 @@ def test_without_variables_everything_has_a_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("warehouse", "published"),
+    ("warehouse", "uri"),
     [
         ("/data/w", "file:///data/w/departures/published"),
         ("/data/my tables/", "file:///data/my%20tables/departures/published"),
         ("s3://bucket/w/", "s3://bucket/w/departures/published"),
     ],
 )
-def test_the_published_table_has_a_uri(warehouse: str, published: str) -> None:
-    assert read({"SLACKWATER_WAREHOUSE": warehouse}).published_uri("departures") == published
+def test_the_published_table_has_a_uri(warehouse: str, uri: str) -> None:
+    assert read({"SLACKWATER_WAREHOUSE": warehouse}).published_uri("departures") == uri
 
 
 def test_files_are_named_in_full_and_modules_as_they_are(
@@ -49,7 +49,7 @@ def test_the_next_try_finds_the_source_settled(settle: timedelta, minutes: int) 
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "message"),
     [
         ("SLACKWATER_RETRIES", "2", "at least 3"),
         ("SLACKWATER_RETRIES", "-4", "a whole number"),
@@ -59,6 +59,6 @@ def test_the_next_try_finds_the_source_settled(settle: timedelta, minutes: int) 
         ("SLACKWATER_SPARK_CONF", "[]", "JSON object of strings"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_named(variable: str, value: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=f"{variable} is .*{said}"):
+def test_a_setting_that_cannot_be_used_is_named(variable: str, value: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=f"{variable} is .*{message}"):
         read({variable: value})

@@ -1,4 +1,4 @@
-"""Each DAG as a dict: what it declares, written down a second time by hand."""
+"""Each DAG, serialized as a dict, equals its declaration written a second time by hand."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ HEAVY = {
 
 
 def shape(dag: Any) -> dict[str, Any]:
-    """What of a serialized DAG decides how it runs."""
+    """The facts of a serialized DAG that decide how it runs."""
     return {
         "schedule": dag["timetable"],
         "start": dag["start_date"],
@@ -42,28 +42,30 @@ def shape(dag: Any) -> dict[str, Any]:
     }
 
 
-def task(parsed: Any, dag: str, name: str) -> dict[str, Any]:
-    (found,) = [task["__var"] for task in parsed["dags"][dag]["tasks"] if task["__var"]["task_id"] == name]
-    return found
+def task(dag_folder: Any, dag: str, name: str) -> dict[str, Any]:
+    (serialized_task,) = [
+        task["__var"] for task in dag_folder["dags"][dag]["tasks"] if task["__var"]["task_id"] == name
+    ]
+    return serialized_task
 
 
-def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(parsed: Any) -> None:
-    assert parsed["import_errors"] == {}
+def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(dag_folder: Any) -> None:
+    assert dag_folder["import_errors"] == {}
     pipelines = [*EXAMPLES, "careful", "unscheduled"]
-    assert sorted(parsed["dags"]) == sorted([*pipelines, *(f"{name}__restate" for name in pipelines)])
+    assert sorted(dag_folder["dags"]) == sorted([*pipelines, *(f"{name}__restate" for name in pipelines)])
 
 
-def test_only_files_that_declare_dags_are_parsed(parsed: Any) -> None:
-    assert sorted(Path(file).name for file in parsed["files"]) == ["restate.py", "scheduled.py"]
+def test_only_files_that_declare_dags_are_parsed(dag_folder: Any) -> None:
+    assert sorted(Path(file).name for file in dag_folder["files"]) == ["restate.py", "scheduled.py"]
 
 
-def test_parsing_imports_nothing_heavy(parsed: Any) -> None:
-    assert "slackwater" in parsed["packages"]
-    assert HEAVY & set(parsed["packages"]) == set()
+def test_parsing_imports_nothing_heavy(dag_folder: Any) -> None:
+    assert "slackwater" in dag_folder["packages"]
+    assert HEAVY & set(dag_folder["packages"]) == set()
 
 
-def test_the_scheduled_dag_of_the_example(parsed: Any) -> None:
-    assert shape(parsed["dags"]["departures"]) == {
+def test_the_scheduled_dag_of_the_example(dag_folder: Any) -> None:
+    assert shape(dag_folder["dags"]["departures"]) == {
         "schedule": {
             "__type": "airflow.timetables.interval.CronDataIntervalTimetable",
             "__var": {"expression": "0 0 * * *", "timezone": "UTC"},
@@ -90,49 +92,51 @@ def test_the_scheduled_dag_of_the_example(parsed: Any) -> None:
     }
 
 
-def test_a_dag_takes_schedule_start_and_settling_time_from_its_pipeline(parsed: Any) -> None:
-    found = shape(parsed["dags"]["careful"])
-    assert found["schedule"]["__var"]["expression"] == "30 6 * * *"
-    assert found["start"] == 1582956000.0  # 2020-02-29T06:00:00Z
-    assert found["retry_delay"]["replay"] == 7200.0, (
+def test_a_dag_takes_schedule_start_and_settling_time_from_its_pipeline(dag_folder: Any) -> None:
+    careful = shape(dag_folder["dags"]["careful"])
+    assert careful["schedule"]["__var"]["expression"] == "30 6 * * *"
+    assert careful["start"] == 1582956000.0  # 2020-02-29T06:00:00Z
+    assert careful["retry_delay"]["replay"] == 7200.0, (
         "a try that comes too early must find the source settled the next time"
     )
 
 
-def test_a_pipeline_without_schedule_runs_by_hand_alone(parsed: Any) -> None:
+def test_a_pipeline_without_schedule_runs_by_hand_alone(dag_folder: Any) -> None:
     assert (
-        shape(parsed["dags"]["unscheduled"])["schedule"]["__type"]
+        shape(dag_folder["dags"]["unscheduled"])["schedule"]["__type"]
         == "airflow.timetables.simple.NullTimetable"
     )
 
 
-def test_replay_submits_the_command_line_of_the_pipeline(parsed: Any) -> None:
-    replay = task(parsed, "careful", "replay")
+def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> None:
+    replay = task(dag_folder, "careful", "replay")
     assert replay["application_args"] == [
         *("run", "careful", "--to", "{{ params.to or dag_run.data_interval_end | ts }}", "--no-publish"),
         *("--manifest", "/data/manifests/careful/{{ run_id }}.json", "--warehouse", "/data/warehouse"),
-        *("--pipelines", f"{parsed['folder']}/mine.py"),
+        *("--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
     assert replay["application"] == str(ROOT / "jobs/submit/slackwater_job.py")
     assert replay["conf"] == {"spark.executor.memory": "4g"}
     assert replay["env_vars"] == {"SLACKWATER_SPARK_BIN": "/opt/spark-environment/bin"}
 
 
-def test_validate_and_publish_read_what_replay_and_validate_left(parsed: Any) -> None:
-    assert task(parsed, "careful", "validate")["manifest"] == "/data/manifests/careful/{{ run_id }}.json"
-    assert "task_ids='validate'" in task(parsed, "careful", "publish")["run_id"]
+def test_validate_and_publish_read_what_replay_and_validate_left(dag_folder: Any) -> None:
+    assert task(dag_folder, "careful", "validate")["manifest"] == "/data/manifests/careful/{{ run_id }}.json"
+    assert "task_ids='validate'" in task(dag_folder, "careful", "publish")["run_id"]
 
 
-def test_announce_names_the_published_table(parsed: Any) -> None:
-    (asset,) = task(parsed, "departures", "announce")["outlets"]
+def test_announce_names_the_published_table(dag_folder: Any) -> None:
+    (asset,) = task(dag_folder, "departures", "announce")["outlets"]
     assert (asset["__var"]["name"], asset["__var"]["uri"]) == (
         "departures.published",
         "file:///data/warehouse/departures/published",
     )
 
 
-def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_hand_alone(parsed: Any) -> None:
-    assert shape(parsed["dags"]["careful__restate"]) == {
+def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_hand_alone(
+    dag_folder: Any,
+) -> None:
+    assert shape(dag_folder["dags"]["careful__restate"]) == {
         "schedule": {"__type": "airflow.timetables.simple.NullTimetable", "__var": {}},
         "start": 1582956000.0,
         "catchup": False,
@@ -156,27 +160,29 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
     }
 
 
-def test_restate_submits_the_command_line_of_its_parameters(parsed: Any) -> None:
-    restate = task(parsed, "careful__restate", "restate")
+def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> None:
+    restate = task(dag_folder, "careful__restate", "restate")
     manifest = "/data/manifests/careful__restate/{{ run_id }}.json"
     assert restate["application_args"] == [
         *("backfill", "careful", "--from", "{{ params['from'] }}", "--to", "{{ params.to }}"),
         "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}",
         "{{ '--publish' if params.publish else '--no-publish' }}",
         *("--reason", "{{ params.reason or 'restated from Airflow' }}", "--manifest", manifest),
-        *("--warehouse", "/data/warehouse", "--pipelines", f"{parsed['folder']}/mine.py"),
+        *("--warehouse", "/data/warehouse", "--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
-    assert task(parsed, "careful__restate", "conclude")["manifest"] == manifest
-    (asset,) = task(parsed, "careful__restate", "announce")["outlets"]
+    assert task(dag_folder, "careful__restate", "conclude")["manifest"] == manifest
+    (asset,) = task(dag_folder, "careful__restate", "announce")["outlets"]
     assert asset["__var"]["name"] == "careful.published", "consumers need not know who has changed it"
 
 
-def test_what_spark_submit_starts_lies_alone_in_its_folder() -> None:
+def test_the_script_of_spark_submit_lies_alone_in_its_folder() -> None:
     assert [file.name for file in (ROOT / "jobs" / "submit").iterdir() if file.name != "__pycache__"] == [
         "slackwater_job.py"
     ]
 
 
-def test_what_cannot_be_loaded_is_the_import_error_that_airflow_shows(tmp_path: Path) -> None:
+def test_a_pipelines_file_that_cannot_be_loaded_is_shown_as_an_import_error_by_airflow(
+    tmp_path: Path,
+) -> None:
     errors = parse(tmp_path, SLACKWATER_PIPELINES="missing.py")["import_errors"]
     assert "there is no such file" in json.dumps(errors)

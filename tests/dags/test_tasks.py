@@ -1,5 +1,5 @@
-"""What the tasks do with the outcome of a replay: manifests and ledgers are written by hand, and `slackwater`
-is a script that answers.
+"""The tasks act on the outcome of a replay. Covers all of dags/tasks; manifests and ledgers are written by
+hand, and `slackwater` is a script that answers.
 """
 
 import json
@@ -28,7 +28,7 @@ from slackwater.dags.tasks.replay import prepare
 from slackwater.dags.tasks.validate import ValidateOperator
 from slackwater.jobs.args import Failure, Manifest, write_manifest
 
-STAGED = Manifest(
+STAGED_MANIFEST = Manifest(
     pipeline="departures",
     outcome="staged",
     exit_code=0,
@@ -51,12 +51,20 @@ WARNING = Failure(
     unexpected=3,
     checked=812,
 )
-NOTHING = replace(
-    STAGED, outcome="nothing", run_id=None, run_ids=(), verdict=None, slices=(), message="covered already"
+COVERED_MANIFEST = replace(
+    STAGED_MANIFEST,
+    outcome="nothing",
+    run_id=None,
+    run_ids=(),
+    verdict=None,
+    slices=(),
+    message="covered already",
 )
 
-RESTATED = replace(
-    STAGED, outcome="published", message="published as run 9; 12 rows updated in `published`, on 1 day."
+RESTATED_MANIFEST = replace(
+    STAGED_MANIFEST,
+    outcome="published",
+    message="published as run 9; 12 rows updated in `published`, on 1 day.",
 )
 
 
@@ -98,7 +106,9 @@ class Messages(dict[str, Any]):
         return self[key]
 
 
-def validating(file: Path, manifest: Manifest | None = None, *, asks: bool = False) -> ValidateOperator:
+def validate_operator(
+    file: Path, manifest: Manifest | None = None, *, asks: bool = False
+) -> ValidateOperator:
     if manifest is not None:
         write_manifest(manifest, file)
     return ValidateOperator(task_id="validate", pipeline="departures", manifest=str(file), asks=asks)
@@ -107,7 +117,7 @@ def validating(file: Path, manifest: Manifest | None = None, *, asks: bool = Fal
 # --- replay
 
 
-def replaying(file: Path, run_type: str, to: str | None) -> dict[str, Any]:
+def replay_context(file: Path, run_type: str, to: str | None) -> dict[str, Any]:
     task = SimpleNamespace(
         application_args=["run", "departures", "--manifest", str(file), "--warehouse", "w"]
     )
@@ -127,28 +137,28 @@ def test_a_try_starts_without_the_manifest_of_the_one_before(
     tmp_path: Path, run_type: str, to: str | None
 ) -> None:
     file = tmp_path / "run.json"
-    write_manifest(STAGED, file)
-    prepare(replaying(file, run_type, to))
+    write_manifest(STAGED_MANIFEST, file)
+    prepare(replay_context(file, run_type, to))
     assert not file.exists()
-    prepare(replaying(file, run_type, to))
+    prepare(replay_context(file, run_type, to))
 
 
 @pytest.mark.parametrize("run_type", ["manual", "asset_triggered", "operator_triggered"])
 def test_a_run_without_interval_and_without_parameter_is_refused(tmp_path: Path, run_type: str) -> None:
     with pytest.raises(AirflowFailException, match="parameter `to`"):
-        prepare(replaying(tmp_path / "run.json", run_type, None))
+        prepare(replay_context(tmp_path / "run.json", run_type, None))
 
 
 @pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
 def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None:
     with pytest.raises(AirflowFailException, match="it is a time such as"):
-        prepare(replaying(tmp_path / "run.json", "manual", to))
+        prepare(replay_context(tmp_path / "run.json", "manual", to))
 
 
 # --- restate
 
 
-def restating(file: Path, **params: Any) -> dict[str, Any]:
+def restate_context(file: Path, **params: Any) -> dict[str, Any]:
     task = SimpleNamespace(
         application_args=["backfill", "departures", "--manifest", str(file), "--warehouse", "w"]
     )
@@ -157,8 +167,8 @@ def restating(file: Path, **params: Any) -> dict[str, Any]:
 
 def test_a_try_of_a_restatement_starts_without_the_manifest_of_the_one_before(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    write_manifest(RESTATED, file)
-    restate.prepare(restating(file))
+    write_manifest(RESTATED_MANIFEST, file)
+    restate.prepare(restate_context(file))
     assert not file.exists()
 
 
@@ -167,12 +177,12 @@ def test_a_restatement_of_what_is_no_range_is_refused(tmp_path: Path, params: di
     with pytest.raises(
         AirflowFailException, match=f"The parameter `{next(iter(params))}` is .*; it is a time such as"
     ):
-        restate.prepare(restating(tmp_path / "run.json", **params))
+        restate.prepare(restate_context(tmp_path / "run.json", **params))
 
 
 @pytest.mark.parametrize("outcome", ["published", "kept"])
 def test_a_restatement_that_ended_as_asked_says_what_it_did(tmp_path: Path, outcome: Any) -> None:
-    write_manifest(replace(RESTATED, outcome=outcome), tmp_path / "run.json")
+    write_manifest(replace(RESTATED_MANIFEST, outcome=outcome), tmp_path / "run.json")
     operator = restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json"))
     assert operator.execute({}) == "published as run 9; 12 rows updated in `published`, on 1 day."
 
@@ -184,7 +194,8 @@ def test_a_restatement_that_would_end_so_again_fails_for_good(
     tmp_path: Path, outcome: Any, exit_code: int
 ) -> None:
     write_manifest(
-        replace(RESTATED, outcome=outcome, exit_code=exit_code, message="flights is 0"), tmp_path / "run.json"
+        replace(RESTATED_MANIFEST, outcome=outcome, exit_code=exit_code, message="flights is 0"),
+        tmp_path / "run.json",
     )
     with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0"):
         restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json")).execute({})
@@ -196,41 +207,45 @@ def test_a_restatement_that_would_end_so_again_fails_for_good(
 
 
 def test_a_passed_run_goes_on_to_be_published(tmp_path: Path) -> None:
-    assert validating(tmp_path / "run.json", STAGED, asks=True).execute({}) == "b2"
+    assert validate_operator(tmp_path / "run.json", STAGED_MANIFEST, asks=True).execute({}) == "b2"
 
 
 def test_a_covered_range_goes_on_with_nothing_to_publish(tmp_path: Path) -> None:
-    assert validating(tmp_path / "run.json", NOTHING).execute({}) is None
+    assert validate_operator(tmp_path / "run.json", COVERED_MANIFEST).execute({}) is None
 
 
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
 def test_any_other_outcome_fails_for_good_and_says_why(tmp_path: Path, outcome: Any, exit_code: int) -> None:
-    stopped = replace(NOTHING, outcome=outcome, exit_code=exit_code, message="flights is 0 in 3 panes")
+    other_outcome = replace(
+        COVERED_MANIFEST, outcome=outcome, exit_code=exit_code, message="flights is 0 in 3 panes"
+    )
     with pytest.raises(
         AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"
     ):
-        validating(tmp_path / "run.json", stopped, asks=True).execute({})
+        validate_operator(tmp_path / "run.json", other_outcome, asks=True).execute({})
 
 
 def test_a_staged_run_whose_verdict_is_failed_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException, match="verdict is failed"):
-        validating(tmp_path / "run.json", replace(STAGED, verdict="failed")).execute({})
+        validate_operator(tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="failed")).execute({})
 
 
 def test_a_missing_manifest_fails_for_good_and_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
-        validating(tmp_path / "run.json").execute({})
+        validate_operator(tmp_path / "run.json").execute({})
 
 
 def test_warnings_pass_where_the_pipeline_asks_for_no_approval(tmp_path: Path) -> None:
     assert (
-        validating(tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,))).execute({})
+        validate_operator(
+            tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,))
+        ).execute({})
         == "b2"
     )
 
 
 @pytest.fixture
-def asked(
+def pending_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[ValidateOperator, dict[str, Any], dict[str, Any]]:
     """An operator that has put its question and waits, its context, and the question."""
@@ -239,15 +254,15 @@ def asked(
     monkeypatch.setattr(hitl, lambda **question: questions.append(question))
     instance = Messages()
     context = {"ti": instance, "task_instance": SimpleNamespace(id="1")}
-    operator = validating(
-        tmp_path / "run.json", replace(STAGED, verdict="warned", failures=(WARNING,)), asks=True
+    operator = validate_operator(
+        tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,)), asks=True
     )
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
     return operator, context, questions[0]
 
 
-def answered(choice: str) -> dict[str, Any]:
+def human_answer(choice: str) -> dict[str, Any]:
     moment = SimpleNamespace(isoformat=lambda: "2013-01-03T08:00:00+00:00")
     return {
         "chosen_options": [choice],
@@ -257,22 +272,22 @@ def answered(choice: str) -> dict[str, Any]:
     }
 
 
-def test_a_person_is_told_what_failed_and_where(asked: Any) -> None:
-    _, _, question = asked
+def test_a_person_is_told_what_failed_and_where(pending_question: Any) -> None:
+    _, _, question = pending_question
     assert "2013-01-02T00:00:00+00:00 to 2013-01-03T00:00:00+00:00" in question["body"]
     assert "between(min=1) of flights observed 0, 3 of 812 panes (run b2)" in question["body"]
 
 
-def test_approval_publishes_the_run_that_was_asked_about(asked: Any) -> None:
-    operator, context, _ = asked
-    write_manifest(replace(STAGED, run_id="later"), Path(operator.manifest))
-    assert operator.execute_complete(context, answered("Approve")) == "b2"
+def test_approval_publishes_the_run_that_was_asked_about(pending_question: Any) -> None:
+    operator, context, _ = pending_question
+    write_manifest(replace(STAGED_MANIFEST, run_id="later"), Path(operator.manifest))
+    assert operator.execute_complete(context, human_answer("Approve")) == "b2"
 
 
-def test_rejection_fails_the_task(asked: Any) -> None:
-    operator, context, _ = asked
+def test_rejection_fails_the_task(pending_question: Any) -> None:
+    operator, context, _ = pending_question
     with pytest.raises(HITLRejectException):
-        operator.execute_complete(context, answered("Reject"))
+        operator.execute_complete(context, human_answer("Reject"))
 
 
 def test_a_failure_without_counts_is_told_without_counts() -> None:
@@ -285,19 +300,19 @@ def test_a_failure_without_counts_is_told_without_counts() -> None:
 # --- publish
 
 
-def publishing(settings: Settings, run_id: str | None = "b2") -> PublishOperator:
+def publish_operator(settings: Settings, run_id: str | None = "b2") -> PublishOperator:
     return PublishOperator(task_id="publish", pipeline="departures", run_id=run_id, settings=settings)
 
 
 def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    publishing(settings).execute({})
+    publish_operator(settings).execute({})
     assert calls.read_text() == f"publish departures b2 --warehouse {settings.warehouse}\n"
 
 
 def test_nothing_staged_calls_nothing(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    publishing(settings, None).execute({})
+    publish_operator(settings, None).execute({})
     assert not calls.exists()
 
 
@@ -305,14 +320,14 @@ def test_nothing_staged_calls_nothing(settings: Settings) -> None:
 def test_an_exit_code_that_will_not_change_fails_for_good(settings: Settings, exit_code: int) -> None:
     install(settings, f"echo the head has moved >&2; exit {exit_code}")
     with pytest.raises(AirflowFailException, match=f"exit {exit_code}.*the head has moved"):
-        publishing(settings).execute({})
+        publish_operator(settings).execute({})
 
 
 @pytest.mark.parametrize("ending", ["exit 3", "kill -9 $$", "exit 134"])
 def test_retry_and_a_killed_command_are_tried_again(settings: Settings, ending: str) -> None:
     install(settings, ending)
     with pytest.raises(AirflowException) as caught:
-        publishing(settings).execute({})
+        publish_operator(settings).execute({})
     assert not isinstance(caught.value, AirflowFailException)
 
 
@@ -367,11 +382,11 @@ class Airflow:
         return days
 
 
-def ledger(settings: Settings, *touched: list[str]) -> Path:
+def ledger(settings: Settings, *days_of_rows: list[str]) -> Path:
     """A `slackwater runs` over a ledger whose row of seq n touched the n-th list of days."""
     rows = [
         {"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days}
-        for seq, days in enumerate(touched, 1)
+        for seq, days in enumerate(days_of_rows, 1)
     ]
     source = settings.spark_bin / "ledger.json"
     calls = settings.spark_bin / "calls"

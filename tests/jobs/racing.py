@@ -18,12 +18,12 @@ def race(folder: Path, work: Callable[..., str], *arguments: object, processes: 
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(processes)
     outcomes = [folder / f"outcome-{number}" for number in range(processes)]
-    started = [
+    contenders = [
         context.Process(target=_contend, args=(barrier, outcome, work, arguments)) for outcome in outcomes
     ]
-    for process in started:
+    for process in contenders:
         process.start()
-    for process in started:
+    for process in contenders:
         process.join(300)
     return [outcome.read_text() for outcome in outcomes]
 

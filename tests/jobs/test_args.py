@@ -35,7 +35,7 @@ MANIFEST = Manifest(
 )
 
 
-def test_argument_lists() -> None:
+def test_arguments_are_spelled_as_the_verbs_take_them() -> None:
     assert args.run("p", to="2013-01-02", manifest="m.json", warehouse="w", pipelines="f.py") == [
         *(
             "run",
@@ -122,7 +122,7 @@ def test_a_missing_manifest_names_the_file_and_the_next_step(tmp_path: Path) -> 
 
 
 def spoilt(**changes: Any) -> str:
-    whole = {
+    values = {
         "format": 1,
         **{
             name: getattr(MANIFEST, name)
@@ -132,11 +132,11 @@ def spoilt(**changes: Any) -> str:
         "failures": [],
         "slices": [["a", "b"]],
     }
-    return json.dumps({name: value for name, value in {**whole, **changes}.items() if value != "left out"})
+    return json.dumps({name: value for name, value in {**values, **changes}.items() if value != "left out"})
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (spoilt()[:-9], "Unterminated string"),
         ("[]", "holds a list"),
@@ -151,9 +151,11 @@ def spoilt(**changes: Any) -> str:
         (spoilt(slices=[["a"]]), "unpack"),
     ],
 )
-def test_what_is_not_a_manifest_of_ours_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_is_no_manifest_of_this_format_is_refused_by_name(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ManifestError, match=f"not a manifest of format 1: .*{said}"):
+    with pytest.raises(ManifestError, match=f"not a manifest of format 1: .*{message}"):
         read_manifest(tmp_path / "run.json")
 
 

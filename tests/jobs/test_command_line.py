@@ -55,7 +55,7 @@ def test_the_group_lists_every_verb_and_what_it_does() -> None:
     assert [verb for verb, what in command_line.VERBS.items() if f"{verb} {what}" not in words] == []
 
 
-def test_a_verb_that_is_not_there_is_told() -> None:
+def test_an_unknown_verb_is_refused() -> None:
     process = slackwater("explode")
     assert process.returncode == 2 and "No such command 'explode'" in process.stderr
 
@@ -146,7 +146,7 @@ def test_an_interrupt_says_that_nothing_counts(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("result", "code"), [(None, 0), (0, 0), (7, 7), ("text", 0)])
-def test_what_a_verb_returns_is_its_exit_code_when_it_is_one(result: object, code: int) -> None:
+def test_an_integer_that_a_verb_returns_is_its_exit_code(result: object, code: int) -> None:
     assert command_line.run(lambda: result) == code
 
 

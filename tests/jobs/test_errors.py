@@ -26,6 +26,6 @@ from slackwater.jobs.runtime.java import JavaNotFound
 def test_each_failure_has_its_exit_code_and_its_facts(kind: type[SlackwaterError], code: int) -> None:
     error = kind("it broke; mend it", where="here", count=3)
     assert (error.exit_code, str(error), error.where, error.count) == (code, "it broke; mend it", "here", 3)
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is kind
-    assert (str(again), again.facts) == ("it broke; mend it", {"where": "here", "count": 3})
+    unpickled = pickle.loads(pickle.dumps(error))
+    assert type(unpickled) is kind
+    assert (str(unpickled), unpickled.facts) == ("it broke; mend it", {"where": "here", "count": 3})

@@ -53,14 +53,14 @@ def test_the_script_finds_the_environment_that_is_named(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$@"; echo $$\n')
     python.chmod(0o755)
-    started = subprocess.Popen(
+    script = subprocess.Popen(
         [ROOT / "infra" / "spark-submit", "--version"],
         env={"PATH": os.environ["PATH"], "SLACKWATER_SPARK_BIN": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
     )
-    said, _ = started.communicate(timeout=30)
-    assert said.splitlines() == ["-m slackwater.jobs.spark_submit --version", str(started.pid)], (
+    output, _ = script.communicate(timeout=30)
+    assert output.splitlines() == ["-m slackwater.jobs.spark_submit --version", str(script.pid)], (
         "whoever kills the script must kill what it started"
     )
 

@@ -47,7 +47,7 @@ def published_by_event() -> dict:
     }
 
 
-def test_it_lists_exactly_the_windows_that_differ(
+def test_diff_lists_exactly_the_windows_that_differ(
     both: tuple[str, ...], new_output: Callable[[], str]
 ) -> None:
     new_output()

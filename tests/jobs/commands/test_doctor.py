@@ -14,7 +14,7 @@ def checks(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) ->
     return {row["check"]: row for row in json.loads(capsys.readouterr().out)}
 
 
-def test_all_is_well_where_these_tests_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_every_check_passes_where_these_tests_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     found = checks(capsys, 0, "--warehouse", tmp_path)
     assert all(row["ok"] for row in found.values()), found
     assert {

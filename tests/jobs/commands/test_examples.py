@@ -26,7 +26,9 @@ def test_a_range_is_loaded_once(tmp_path: Path, new_output: Callable[[], str]) -
     assert rows(tmp_path) == wanted
 
 
-def test_what_cannot_be_loaded_is_told(tmp_path: Path, new_output: Callable[[], str]) -> None:
+def test_a_load_that_cannot_be_done_is_refused_with_its_reason(
+    tmp_path: Path, new_output: Callable[[], str]
+) -> None:
     span = ("--from", "2013-01-01", "--to", "2013-01-02")
     assert here("examples", "load", "arrivals", *span, "--warehouse", tmp_path) == 2
     assert "no example is called 'arrivals'; there are: departures" in new_output()

@@ -77,7 +77,7 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict
 
 @pytest.mark.parametrize("output", [pytest.param("table", marks=pytest.mark.slow), "json"])
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_it_loads_neither_spark_nor_pandas_and_answers_at_once(
+def test_inspection_imports_neither_spark_nor_pandas_and_answers_at_once(
     replayed: Stored, verb: tuple[str, ...], output: str
 ) -> None:
     command = [sys.executable, "-c", MEASURED, *located(verb, replayed.warehouse), "--output", output]

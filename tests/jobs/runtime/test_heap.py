@@ -11,7 +11,7 @@ PROBE = """
 import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from slackwater.jobs.runtime.heap import give_back, keep_heap
-if sys.argv[1] == "kept":
+if sys.argv[1] == "keep":
     keep_heap()
 import numpy as np, psutil, pyarrow as pa
 from slackwater.jobs.tables.sql import query
@@ -25,41 +25,41 @@ def batch():
 def stays(after=lambda: None):
     before = resident_mb()
     with ThreadPoolExecutor(1) as threads:
-        taken = threads.submit(batch).result()
+        megabytes = threads.submit(batch).result()
     after()
-    assert taken == 600
+    assert megabytes == 600
     return resident_mb() - before
 
 def ask():
-    found = query("SELECT count(*) AS n FROM a JOIN b USING (x)", a=rows, b=rows)["n"].to_pylist()
-    assert found == [300_000]
+    counts = query("SELECT count(*) AS n FROM a JOIN b USING (x)", a=rows, b=rows)["n"].to_pylist()
+    assert counts == [300_000]
     time.sleep(1)  # DuckDB's threads, if there are others, have rested
 
 rows = pa.table({"x": np.arange(300_000)})
 ask()
-told = {"backend": pa.default_memory_pool().backend_name, "stays": stays()}
+facts = {"backend": pa.default_memory_pool().backend_name, "stays": stays()}
 give_back()
-print(json.dumps({**told, "stays_behind_a_query": stays(ask), "given_back": stays(give_back)}))
+print(json.dumps({**facts, "stays_behind_a_query": stays(ask), "given_back": stays(give_back)}))
 """
 
 
 def probe(how: str) -> dict[str, int | str]:
     process = subprocess.run([sys.executable, "-c", PROBE, how], capture_output=True, text=True, check=True)
-    found: dict[str, int | str] = json.loads(process.stdout)
-    return found
+    facts: dict[str, int | str] = json.loads(process.stdout)
+    return facts
 
 
-def test_what_a_thread_has_freed_stays_for_the_next_where_the_heap_can_be_told() -> None:
-    kept, usual = probe("kept"), probe("usual")
-    assert kept["backend"] == "system"
-    assert int(usual["stays"]) < 100
-    can_be_told = hasattr(ctypes.CDLL(None), "mallopt")
-    assert (int(kept["stays"]) > 500) is can_be_told
-    assert (int(kept["stays_behind_a_query"]) > 500) is can_be_told
-    assert int(kept["given_back"]) < 100
+def test_memory_that_a_thread_has_freed_stays_for_the_next_where_there_is_mallopt() -> None:
+    with_kept_heap, without = probe("keep"), probe("usual")
+    assert with_kept_heap["backend"] == "system"
+    assert int(without["stays"]) < 100
+    has_mallopt = hasattr(ctypes.CDLL(None), "mallopt")
+    assert (int(with_kept_heap["stays"]) > 500) is has_mallopt
+    assert (int(with_kept_heap["stays_behind_a_query"]) > 500) is has_mallopt
+    assert int(with_kept_heap["given_back"]) < 100
 
 
-def test_it_is_harmless_where_the_library_has_no_such_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keeping_the_heap_does_nothing_where_there_is_no_mallopt(monkeypatch: pytest.MonkeyPatch) -> None:
     from slackwater.jobs.runtime import heap
 
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")

@@ -46,7 +46,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch, binary: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "accepted"),
+    ("version", "is_usable"),
     [
         ("17.0.15", True),
         ("21.0.8", True),
@@ -57,11 +57,11 @@ def on_path(monkeypatch: pytest.MonkeyPatch, binary: Path) -> None:
     ],
 )
 def test_java_from_path_is_taken_from_version_17_on(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None, accepted: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str | None, is_usable: bool
 ) -> None:
     binary = make_java(tmp_path / "jdk", version)
     on_path(monkeypatch, binary)
-    assert machine_java() == (binary if accepted else None)
+    assert machine_java() == (binary if is_usable else None)
 
 
 def test_java_home_comes_before_path_and_an_old_one_is_passed_over(
@@ -92,7 +92,7 @@ def test_the_launcher_drops_the_incubating_module_and_nothing_else(
 ) -> None:
     on_path(monkeypatch, make_java(tmp_path / "jdk", "17.0.15"))
     home = java_home()
-    said = subprocess.run(
+    output = subprocess.run(
         [
             home / "bin" / "java",
             "-cp",
@@ -105,7 +105,7 @@ def test_the_launcher_drops_the_incubating_module_and_nothing_else(
         text=True,
         check=True,
     ).stdout
-    assert said == "-cp\na b\n--add-modules=other\n\n"
+    assert output == "-cp\na b\n--add-modules=other\n\n"
     assert home == launcher_home() == tmp_path / "environment" / "java"
 
 
@@ -152,13 +152,13 @@ SPELLINGS = {
     "a trailing slash": lambda home: f"{home}/",
     "a doubled slash": lambda home: f"{home.parent}//java",
     "a step up and down": lambda home: f"{home}/../java",
-    "a link to the environment": lambda home: f"{linked(home.parent)}/java",
-    "a link to the launcher's folder": lambda home: f"{linked(home)}",
+    "a link to the environment": lambda home: f"{link_to(home.parent)}/java",
+    "a link to the launcher's folder": lambda home: f"{link_to(home)}",
     "a relative path": lambda home: os.path.relpath(home),
 }
 
 
-def linked(folder: Path) -> Path:
+def link_to(folder: Path) -> Path:
     link = folder.with_name("link")
     link.symlink_to(folder)
     return link

@@ -85,9 +85,9 @@ def test_every_setting_is_in_force(spark: "SparkSession") -> None:
 
 def test_a_second_call_gives_the_same_session_with_what_it_asks_for(spark: "SparkSession") -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
-    again = session("tests", **{"spark.sql.shuffle.partitions": "3"})
+    second_session = session("tests", **{"spark.sql.shuffle.partitions": "3"})
     try:
-        assert again is spark
+        assert second_session is spark
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
@@ -113,16 +113,16 @@ def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_u
 
     from slackwater import jobs
 
-    found = (
+    executor = (
         spark.range(0, 1, 1, 1)
         .mapInArrow(where, "python string, jobs string, heap string, pool string")
         .first()
     )
-    assert (found.python, found.jobs) == (sys.executable, jobs.__file__)
-    assert found.heap == " ".join(
+    assert (executor.python, executor.jobs) == (sys.executable, jobs.__file__)
+    assert executor.heap == " ".join(
         SETTINGS[f"spark.executorEnv.{name}"] for name in ("MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
     )
-    assert found.pool == SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"]
+    assert executor.pool == SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"]
 
 
 @pytest.mark.slow
@@ -145,8 +145,8 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    said = json.loads(process.stdout)
-    assert (said["rows"], said["zone"], said["master"]) == (1000, "UTC", "local[2]")
+    facts = json.loads(process.stdout)
+    assert (facts["rows"], facts["zone"], facts["master"]) == (1000, "UTC", "local[2]")
     assert process.stderr == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "job.py",
@@ -173,7 +173,7 @@ def test_a_driver_without_memory_ends_the_command_which_may_be_repeated(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path) -> None:
+def test_spark_submit_runs_the_same_job_and_its_own_settings_win(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(ROUND_TRIP)
     settings = submit_settings()
@@ -207,14 +207,19 @@ def test_spark_submit_runs_the_same_job_and_what_it_was_told_wins(tmp_path: Path
         check=False,
     )
     assert process.returncode == 0, process.stderr
-    said = json.loads(process.stdout.splitlines()[-1])
-    assert (said["rows"], said["master"], said["partitions"], said["zone"]) == (1000, "local[1]", "3", "UTC")
+    facts = json.loads(process.stdout.splitlines()[-1])
+    assert (facts["rows"], facts["master"], facts["partitions"], facts["zone"]) == (
+        1000,
+        "local[1]",
+        "3",
+        "UTC",
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("submitted", [False, True])
-def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submitted: bool) -> None:
+@pytest.mark.parametrize("is_submitted", [False, True])
+def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, is_submitted: bool) -> None:
     """Spark's own small cluster: a driver, a master, a worker and an executor in a process and a folder of
     its own.
     """
@@ -233,7 +238,7 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submi
     try:
         process = subprocess.run(
             [*submit, script, tmp_path / "table"]
-            if submitted
+            if is_submitted
             else [sys.executable, script, tmp_path / "table", cluster],
             env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "SPARK_LOCAL_IP": "127.0.0.1"},
             cwd=tmp_path,
@@ -246,7 +251,7 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, submi
             spark_home() / "work", ignore_errors=True
         )  # this kind of cluster can put its folders nowhere else
     assert process.returncode == 0, process.stderr
-    said = json.loads(process.stdout.splitlines()[-1])
-    assert (said["rows"], said["master"]) == (1000, cluster)
-    assert ".zip/slackwater/jobs/" in said["jobs"]
-    assert ".zip/slackwater/windowing/" in said["windowing"]
+    facts = json.loads(process.stdout.splitlines()[-1])
+    assert (facts["rows"], facts["master"]) == (1000, cluster)
+    assert ".zip/slackwater/jobs/" in facts["jobs"]
+    assert ".zip/slackwater/windowing/" in facts["windowing"]

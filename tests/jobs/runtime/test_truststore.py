@@ -14,23 +14,24 @@ from slackwater.jobs.runtime.truststore import PASSWORD, java_options, keystore,
 
 @pytest.fixture(scope="module")
 def certificates() -> list[bytes]:
-    found = system_certificates()
-    assert found, "this machine trusts no authority: nothing could be checked"
-    return found
+    authorities = system_certificates()
+    assert authorities, "this machine trusts no authority: nothing could be checked"
+    return authorities
 
 
 def test_java_reads_every_certificate_of_the_machine(certificates: list[bytes], tmp_path: Path) -> None:
     store = tmp_path / "authorities.jks"
     store.write_bytes(keystore(certificates))
     keytool = find_java().resolve().parent / "keytool"
-    listed = subprocess.run(
+    listing = subprocess.run(
         [keytool, "-list", "-keystore", store, "-storepass", PASSWORD, "-storetype", "JKS"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
     fingerprints = {
-        found.replace(":", "").lower() for found in re.findall(r"SHA-256\): ([0-9A-F:]+)", listed)
+        fingerprint.replace(":", "").lower()
+        for fingerprint in re.findall(r"SHA-256\): ([0-9A-F:]+)", listing)
     }
     assert fingerprints == {hashlib.sha256(certificate).hexdigest() for certificate in certificates}
 

@@ -17,12 +17,12 @@ from slackwater.jobs.runtime.packaging import package_zip
 from slackwater.jobs.runtime.versions import DifferentVersions, check_versions, versions, with_version_check
 
 
-def doubled(items: Iterator[int]) -> Iterator[int]:
+def double_each(items: Iterator[int]) -> Iterator[int]:
     return (2 * item for item in items)
 
 
 def printed_by(program: str, path: Path) -> str:
-    """By an interpreter that finds our packages in `path` alone, as executors do."""
+    """The output of a program in an interpreter that finds our packages in `path` alone, as executors do."""
     variables = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{sysconfig.get_path('purelib')}"}
     command = [sys.executable, "-S", "-c", program]
     return subprocess.run(
@@ -30,13 +30,13 @@ def printed_by(program: str, path: Path) -> str:
     ).stdout.strip()
 
 
-def change(monkeypatch: pytest.MonkeyPatch, **changed: str) -> None:
-    """This process is an executor with other versions from here on."""
-    here = {**versions(), **changed}
-    monkeypatch.setattr(module, "versions", lambda: here)
+def change(monkeypatch: pytest.MonkeyPatch, **other_versions: str) -> None:
+    """Make this process an executor with other versions."""
+    of_executor = {**versions(), **other_versions}
+    monkeypatch.setattr(module, "versions", lambda: of_executor)
 
 
-def test_what_tasks_compute_with_has_a_version() -> None:
+def test_each_package_that_tasks_compute_with_has_a_version() -> None:
     assert {name: versions()[name] for name in ("pyarrow", "numpy")} == {
         name: version(name) for name in ("pyarrow", "numpy")
     }
@@ -44,7 +44,7 @@ def test_what_tasks_compute_with_has_a_version() -> None:
 
 
 def test_with_equal_versions_the_work_is_done() -> None:
-    assert list(with_version_check(pickle.dumps(doubled))(iter([1, 2]))) == [2, 4]
+    assert list(with_version_check(pickle.dumps(double_each))(iter([1, 2]))) == [2, 4]
 
 
 def test_an_executor_with_other_versions_names_its_own_and_the_drivers(
@@ -62,7 +62,7 @@ def test_an_executor_with_other_versions_names_its_own_and_the_drivers(
     }
 
 
-def test_a_package_that_an_executor_lacks_is_left_to_who_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_an_executor_lacks_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     of_driver: Mapping[str, str] = {**versions(), "rocksdict": "1"}
     without = {name: value for name, value in versions().items() if name != "rocksdict"}
     monkeypatch.setattr(module, "versions", lambda: without)

@@ -38,7 +38,7 @@ class Heard:
         calls, self.calls = self.calls, []
         return calls
 
-    def named(self, *names: str) -> list[tuple[Any, ...]]:
+    def calls_named(self, *names: str) -> list[tuple[Any, ...]]:
         return [call for call in self.calls if call[0] in names]
 
 

@@ -93,12 +93,12 @@ def test_domains_are_apart_and_timers_exist_once(setup: Setup) -> None:
 
 
 def test_callbacks_see_the_watermark_and_may_register_and_delete_for_the_same_drain(setup: Setup) -> None:
-    service, seen = setup.service, []
+    service, watermarks = setup.service, []
     for timestamp in (3, 5, 7):
         service.register_event_time_timer(timestamp, "a", None)
 
     def then(timestamp: int) -> None:
-        seen.append(service.current_watermark)
+        watermarks.append(service.current_watermark)
         if timestamp == 3:
             service.register_event_time_timer(1, "b", None)
             service.delete_event_time_timer(7, "a", None)
@@ -106,7 +106,7 @@ def test_callbacks_see_the_watermark_and_may_register_and_delete_for_the_same_dr
     setup.target.then = then
     service.advance_watermark(10)
     assert [(call[1], call[2]) for call in setup.target.calls] == [(3, "a"), (1, "b"), (5, "a")]
-    assert seen == [10, 10, 10]
+    assert watermarks == [10, 10, 10]
 
 
 def test_a_timer_at_or_below_the_watermark_waits_for_the_next_one(setup: Setup) -> None:

@@ -82,9 +82,9 @@ def test_rows_of_elements_and_timers_are_stamped_as_in_flink() -> None:
 
 def test_a_failing_element_in_quarantine_mode_leaves_no_trace() -> None:
     operator, rows, _ = operator_of(Sums(), on_error="quarantine")
-    with pytest.raises(UserCodeError, match="ValueError while processing an element: thirteen") as raised:
+    with pytest.raises(UserCodeError, match="ValueError while processing an element: thirteen") as failure:
         operator.process_element("a", 13, 7)
-    assert (raised.value.key, raised.value.timestamp, raised.value.undone) == ("a", 7, True)
+    assert (failure.value.key, failure.value.timestamp, failure.value.undone) == ("a", 7, True)
     snapshot = take_snapshot(operator, KeyGroupRange(0, 127))
     assert (snapshot.entries, snapshot.timers, rows.rows) == ((), (), [])
     operator.process_element("a", 1, 7)
@@ -98,17 +98,17 @@ def test_a_failing_timer_is_not_undone() -> None:
 
     operator, _, _ = operator_of(Fails(), on_error="quarantine")
     operator.process_element("a", 1, 7)
-    with pytest.raises(UserCodeError, match="handling a timer of event time: in the timer") as raised:
+    with pytest.raises(UserCodeError, match="handling a timer of event time: in the timer") as failure:
         operator.process_watermark(10)
-    assert (raised.value.timestamp, raised.value.undone) == (10, False)
+    assert (failure.value.timestamp, failure.value.undone) == (10, False)
 
 
 def test_a_side_output_needs_a_tag() -> None:
-    class Untagged(KeyedProcessFunction):
+    class WritesWithoutTag(KeyedProcessFunction):
         def process_element(self, value: Any, context: KeyedProcessContext) -> Any:
             context.output(None, value)  # type: ignore[arg-type]
 
-    operator, _, _ = operator_of(Untagged())
+    operator, _, _ = operator_of(WritesWithoutTag())
     with pytest.raises(ConfigurationError, match="needs a tag"):
         operator.process_element("a", 1, 7)
 

@@ -16,12 +16,12 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
 
 
-class Told(KeyedProcessFunction):
+class SetsBothTimers(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
-        self.seen = runtime_context.get_reducing_state(ReducingStateDescriptor("seen", max))
+        self.maximum = runtime_context.get_reducing_state(ReducingStateDescriptor("seen", max))
 
     def process_element(self, value: Any, context: Any) -> Any:
-        self.seen.add(value)
+        self.maximum.add(value)
         context.timer_service.register_event_time_timer(context.timestamp + 2)
         context.timer_service.register_processing_time_timer(
             context.timer_service.current_processing_time + 5
@@ -32,14 +32,14 @@ class Told(KeyedProcessFunction):
             raise ValueError("thirteen")
 
     def on_timer(self, timestamp: int, context: Any) -> Any:
-        return [(context.time_domain, self.seen.get())]
+        return [(context.time_domain, self.maximum.get())]
 
 
 def runner(on_error: Any = "fail") -> KeyedProcessRunner:
     """A slice from 100 on, in which the watermark becomes 101 at 110 and 120 at 120."""
     timeline = SimpleNamespace(initial=90, tick_ends=np.array([110, 120]), watermarks=np.array([101, 120]))
     return KeyedProcessRunner(
-        Told(),
+        SetsBothTimers(),
         STRING,
         key_groups=KeyGroupRange(0, 127),
         max_parallelism=128,
@@ -50,16 +50,16 @@ def runner(on_error: Any = "fail") -> KeyedProcessRunner:
     )
 
 
-def test_what_made_a_row() -> None:
+def test_each_row_names_the_element_or_tick_that_caused_it() -> None:
     run = runner()
     run.process_element("a", 1, 98, 101)
     run.process_element("a", 2, 118, 112)
     run.finish(121)
-    told = [
+    rows = [
         (row.value, row.timestamp, row.ordinal, row.watermark, row.tick_end, row.cause_arrival)
         for row in run.rows
     ]
-    assert told == [
+    assert rows == [
         (("element", 1), 98, 0, 90, None, 101),
         (("processing", 1), None, 0, 90, None, None),  # due at 107, before the tick's end
         (("event", 1), 100, 0, 101, 110, None),
@@ -75,7 +75,7 @@ def test_what_made_a_row() -> None:
     run.close()
 
 
-def test_an_element_that_is_taken_back_leaves_its_position_alone() -> None:
+def test_an_undone_element_leaves_no_row_and_is_noted_with_its_position() -> None:
     run = runner("quarantine")
     run.process_element("a", 1, 98, 101)
     run.process_element("a", 13, 99, 101)
@@ -91,9 +91,9 @@ def test_an_element_that_is_taken_back_leaves_its_position_alone() -> None:
     run.close()
 
 
-def test_without_quarantine_it_ends_the_run() -> None:
+def test_without_quarantine_a_failing_element_ends_the_run() -> None:
     run = runner()
-    with pytest.raises(UserCodeError, match="thirteen") as raised:
+    with pytest.raises(UserCodeError, match="thirteen") as failure:
         run.process_element("a", 13, 99, 101)
-    assert not raised.value.undone and run.elements_processed == 0
+    assert not failure.value.undone and run.elements_processed == 0
     run.close()

@@ -54,9 +54,9 @@ class RowsInMemory:
 
     def _between(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         self.begun.append(start)
-        found = [(key, b"") for key in self.keys if start <= key < end][:limit]
-        self.handed_out += len(found)
-        return found
+        rows = [(key, b"") for key in self.keys if start <= key < end][:limit]
+        self.handed_out += len(rows)
+        return rows
 
     def _has(self, key: bytes) -> bool:
         position = bisect.bisect_left(self.keys, key)
@@ -79,10 +79,10 @@ def queue_on(
 
 
 def drain(queue: Any, limit: int = 2**62) -> list[Timer]:
-    polled = []
+    timers = []
     while (timer := queue.poll_due(limit)) is not None:
-        polled.append(timer)
-    return polled
+        timers.append(timer)
+    return timers
 
 
 timers = st.tuples(
@@ -104,31 +104,31 @@ def test_no_size_of_the_cache_shows_in_any_result(
 ) -> None:
     index = KeyGroupIndex(INT, KeyGroupRange(0, groups - 1), groups)
     rows = RowsInMemory()
-    cached, reference = (
+    cached_queue, reference = (
         queue_on(rows, groups, cache_size),
         queue_in_memory("timers", index, OrderMode.ROCKSDB),
     )
     for verb, argument in script:
         match verb:
             case "add":
-                cached.add(*argument)
+                cached_queue.add(*argument)
                 reference.add(*argument)
             case "remove":
-                cached.remove(*argument)
+                cached_queue.remove(*argument)
                 reference.remove(*argument)
             case "poll":
-                assert cached.poll_due(argument) == reference.poll_due(argument)
+                assert cached_queue.poll_due(argument) == reference.poll_due(argument)
             case "restore":
-                taken = [timer for group in range(groups) for timer in cached.snapshot(group)]
-                assert taken == [timer for group in range(groups) for timer in reference.snapshot(group)]
-                cached = queue_on(RowsInMemory(), groups, cache_size)
+                timers = [timer for group in range(groups) for timer in cached_queue.snapshot(group)]
+                assert timers == [timer for group in range(groups) for timer in reference.snapshot(group)]
+                cached_queue = queue_on(RowsInMemory(), groups, cache_size)
                 reference = queue_in_memory("timers", index, OrderMode.ROCKSDB)
-                cached.restore(taken)
-                reference.restore(taken)
-        assert cached.head_timestamp() == reference.head_timestamp()
-        assert (list(cached), len(cached)) == (list(reference), len(reference))
-    assert drain(cached) == drain(reference)
-    assert len(cached) == 0
+                cached_queue.restore(timers)
+                reference.restore(timers)
+        assert cached_queue.head_timestamp() == reference.head_timestamp()
+        assert (list(cached_queue), len(cached_queue)) == (list(reference), len(reference))
+    assert drain(cached_queue) == drain(reference)
+    assert len(cached_queue) == 0
 
 
 def test_every_change_is_written_through() -> None:
@@ -173,12 +173,12 @@ def test_a_timer_below_the_cached_ones_is_next_although_it_lies_below_the_seek_h
 
 def test_flinks_iteration_misses_a_timer_registered_below_the_last_one_that_emptied_the_cache() -> None:
     """Seen in Flink 2.3.0: fire a timer at 9, register one at 7, iterate: nothing."""
-    for is_flink_exact, seen in ((True, []), (False, [(7, 0, None)])):
+    for is_flink_exact, timers in ((True, []), (False, [(7, 0, None)])):
         queue = queue_on(RowsInMemory(), is_flink_exact=is_flink_exact)
         queue.add(9, 0, None)
         assert queue.poll_due(9) == (9, 0, None)
         queue.add(7, 0, None)
-        assert list(queue) == seen
+        assert list(queue) == timers
         assert len(queue) == 1  # all timers are cached, so they are counted there
         assert queue.snapshot(0) == [(7, 0, None)]
         assert drain(queue) == [(7, 0, None)]

@@ -45,7 +45,7 @@ FILLS: dict[str, Callable[[HeapStateBackend, int], None]] = {
 
 
 @pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
-def test_it_is_within_a_factor_of_two(fill: Callable[[HeapStateBackend, int], Any]) -> None:
+def test_the_estimate_is_within_a_factor_of_two(fill: Callable[[HeapStateBackend, int], Any]) -> None:
     backend = HeapStateBackend(lambda key: 0, OrderMode.ROCKSDB)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

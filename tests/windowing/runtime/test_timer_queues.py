@@ -75,17 +75,19 @@ def test_a_queue_holds_each_timer_once_and_gives_the_lowest(
             queue.remove(*timer)
             model.discard(timer)
         else:
-            polled = queue.poll_due(limit)
-            lowest = min((known[0] for known in model), default=EMPTY_PRIORITY)
+            polled_timer = queue.poll_due(limit)
+            lowest = min((time for time, _, _ in model), default=EMPTY_PRIORITY)
             if lowest > limit:
-                assert polled is None
+                assert polled_timer is None
             else:
-                assert polled is not None and polled[0] == lowest
-                model.remove(polled)
+                assert polled_timer is not None and polled_timer[0] == lowest
+                model.remove(polled_timer)
         assert len(queue) == len(model)
         assert set(queue) == model
         assert (timer in queue) == (timer in model)
-        assert queue.head_timestamp() == min((known[0] for known in model), default=EMPTY_PRIORITY)
+        assert queue.head_timestamp() == min(
+            (timer_of_model[0] for timer_of_model in model), default=EMPTY_PRIORITY
+        )
     polled_all = drain(queue)
     assert sorted(polled_all, key=byte_order) == sorted(model, key=byte_order)
     assert [timer[0] for timer in polled_all] == sorted(timer[0] for timer in model)
@@ -102,9 +104,9 @@ def test_one_key_group_fires_in_the_order_of_its_bytes(script: list[tuple[str, T
         elif operation == "remove":
             queue.remove(*timer)
             model.discard(timer)
-        elif (polled := queue.poll_due(limit)) is not None:
-            assert polled == min(model, key=byte_order)
-            model.remove(polled)
+        elif (polled_timer := queue.poll_due(limit)) is not None:
+            assert polled_timer == min(model, key=byte_order)
+            model.remove(polled_timer)
     assert queue.snapshot(0) == sorted(model, key=byte_order)
     assert drain(queue) == sorted(model, key=byte_order)
 
@@ -169,23 +171,23 @@ def test_a_snapshot_restores_into_any_number_of_queues(
         queue = make()
         for _, timer, _ in script:
             queue.add(*timer)
-        kept = {group: queue.snapshot(group) for group in range(7)}
-        assert sum(map(len, kept.values())) == len(queue)
-        restored: list[Timer] = []
-        for owned in KeyGroupRange.ranges(parallelism, 7):
-            index = KeyGroupIndex(STRING, owned, 7)
+        timers_by_key_group = {group: queue.snapshot(group) for group in range(7)}
+        assert sum(map(len, timers_by_key_group.values())) == len(queue)
+        restored_timers: list[Timer] = []
+        for key_groups in KeyGroupRange.ranges(parallelism, 7):
+            index = KeyGroupIndex(STRING, key_groups, 7)
             part: TimerQueue
             if make is heap_queue:
-                part = HeapPriorityQueueSet(owned, index.__getitem__, STRING.hash_code)
+                part = HeapPriorityQueueSet(key_groups, index.__getitem__, STRING.hash_code)
             else:
-                part = KeyGroupPartitionedPriorityQueue(owned, index.__getitem__, STRING.serialize)
-            part.restore([timer for group in owned for timer in kept[group]])
+                part = KeyGroupPartitionedPriorityQueue(key_groups, index.__getitem__, STRING.serialize)
+            part.restore([timer for group in key_groups for timer in timers_by_key_group[group]])
             if make is partitioned_queue:
-                assert {group: part.snapshot(group) for group in owned} == {
-                    group: kept[group] for group in owned
+                assert {group: part.snapshot(group) for group in key_groups} == {
+                    group: timers_by_key_group[group] for group in key_groups
                 }
-            restored += drain(part)
-        assert sorted(restored, key=byte_order) == sorted(drain(queue), key=byte_order)
+            restored_timers += drain(part)
+        assert sorted(restored_timers, key=byte_order) == sorted(drain(queue), key=byte_order)
 
 
 def test_many_removed_timers_take_no_memory() -> None:

@@ -124,7 +124,9 @@ def test_a_firing_without_contents_is_announced_as_such() -> None:
     operator, heard = operator_of(tumbling().trigger(FiresAlways()).reduce(max))
     operator.process_element("a", 1, 0)
     operator.process_watermark(9)
-    assert heard.named("window_fired", "collect") == [("window_fired", "a", W0, FiredBy("event", 9), False)]
+    assert heard.calls_named("window_fired", "collect") == [
+        ("window_fired", "a", W0, FiredBy("event", 9), False)
+    ]
 
 
 class FiresAndPurges(FiresAlways):
@@ -157,7 +159,7 @@ def test_sessions_with_equal_windows_keep_their_contents_unless_exact() -> None:
         for value, timestamp in ((20, 0), (21, 10), (31, 0)):
             operator.process_element("a", value, timestamp)
         operator.process_watermark(30)
-        results.append([call[1] for call in heard.named("collect")])
+        results.append([call[1] for call in heard.calls_named("collect")])
     assert results == [[[20, 21, 31]], [[31]]]
 
 
@@ -188,7 +190,7 @@ def test_windows_over_all_elements_have_one_key() -> None:
     for value, timestamp in enumerate([1, 2, 15]):
         operator.process_record(value, timestamp)
     operator.process_watermark(30)
-    assert heard.named("collect", "side") == [
+    assert heard.calls_named("collect", "side") == [
         ("side", "odd", [1], 9, W0, 0),
         ("collect", ([0, 1], 1), 9, W0, 0),
         ("side", "odd", [], 19, W1, 0),
@@ -202,7 +204,7 @@ def test_operators_of_one_config_share_no_function() -> None:
     for operator, heard in (first, second):
         operator.process_record(7, 1)
         operator.process_watermark(9)
-        assert [call[1] for call in heard.named("collect")] == [([7], 1)]
+        assert [call[1] for call in heard.calls_named("collect")] == [([7], 1)]
 
 
 def test_contents_handed_to_a_function_are_its_own() -> None:
@@ -214,14 +216,14 @@ def test_contents_handed_to_a_function_are_its_own() -> None:
     operator, heard = operator_of(tumbling().trigger(CountTrigger.of(1)).process(Empties()))
     for _ in range(3):
         operator.process_element("a", 1, 0)
-    assert [call[1] for call in heard.named("collect")] == [1, 2, 3]
+    assert [call[1] for call in heard.calls_named("collect")] == [1, 2, 3]
 
 
 def test_a_count_window_slides() -> None:
     operator, heard = operator_of(WindowOperatorBuilder.count_window(LONG, 3, 2).process(Values()))
     for value in range(1, 7):
         operator.process_element(5, value, None)
-    assert [call[1] for call in heard.named("collect")] == [[1, 2], [2, 3, 4], [4, 5, 6]]
+    assert [call[1] for call in heard.calls_named("collect")] == [[1, 2], [2, 3, 4], [4, 5, 6]]
 
 
 class AskedEveryTime(EventTimeTrigger):
@@ -292,4 +294,4 @@ def test_global_windows_are_never_late() -> None:
     operator.process_watermark(2**63 - 1)
     operator.process_element("a", 1, 0)
     operator.process_element("a", 2, 0)
-    assert [call[1:3] for call in heard.named("collect")] == [(2, 2**63 - 1)]
+    assert [call[1:3] for call in heard.calls_named("collect")] == [(2, 2**63 - 1)]

@@ -34,15 +34,15 @@ def test_an_error_of_a_user_function_names_key_window_and_timestamp() -> None:
         UserCodeError,
         match=r"TypeError while processing an element.*key 'a', window TimeWindow\(start=10, end=20\), "
         r"timestamp 13",
-    ) as raised:
+    ) as failure:
         operator.process_element("a", "boom", 13)
-    assert (raised.value.key, raised.value.window, raised.value.timestamp, raised.value.undone) == (
+    assert (failure.value.key, failure.value.window, failure.value.timestamp, failure.value.undone) == (
         "a",
         W1,
         13,
         False,
     )
-    assert isinstance(raised.value.__cause__, TypeError)
+    assert isinstance(failure.value.__cause__, TypeError)
 
 
 def test_an_error_in_a_firing_names_the_timer() -> None:
@@ -50,9 +50,9 @@ def test_an_error_in_a_firing_names_the_timer() -> None:
     operator.process_element("a", 500, 12)
     with pytest.raises(
         UserCodeError, match="OverflowError while handling a timer of event time: too much"
-    ) as raised:
+    ) as failure:
         operator.process_watermark(19)
-    assert (raised.value.key, raised.value.window, raised.value.timestamp, raised.value.undone) == (
+    assert (failure.value.key, failure.value.window, failure.value.timestamp, failure.value.undone) == (
         "a",
         W1,
         19,
@@ -62,9 +62,9 @@ def test_an_error_in_a_firing_names_the_timer() -> None:
 
 def test_an_error_of_our_own_is_located_too() -> None:
     operator, _ = operator_of(tumbling().reduce(max))
-    with pytest.raises(MissingTimestampError, match=r"key 'a', window None, timestamp None") as raised:
+    with pytest.raises(MissingTimestampError, match=r"key 'a', window None, timestamp None") as failure:
         operator.process_element("a", 1, None)
-    assert raised.value.fault == "data"
+    assert failure.value.fault == "data"
 
 
 def test_the_key_selector_is_user_code() -> None:
@@ -73,11 +73,11 @@ def test_the_key_selector_is_user_code() -> None:
     )
     operator, heard = operator_of(config, on_error="quarantine")
     operator.process_record({"key": "a"}, 1)
-    with pytest.raises(UserCodeError, match="KeyError while selecting the key") as raised:
+    with pytest.raises(UserCodeError, match="KeyError while selecting the key") as failure:
         operator.process_record({}, 1)
-    assert raised.value.undone
+    assert failure.value.undone
     operator.process_watermark(9)
-    assert heard.named("collect") == [("collect", [{"key": "a"}], 9, W0, "a")]
+    assert heard.calls_named("collect") == [("collect", [{"key": "a"}], 9, W0, "a")]
     without, _ = operator_of(tumbling().process(Values()))
     with pytest.raises(ConfigurationError, match="no key selector"):
         without.process_record("x", 1)
@@ -118,14 +118,14 @@ def test_a_failing_element_in_quarantine_mode_leaves_no_trace(order_mode: OrderM
     operator, heard = operator_of(builder.aggregate(Total()), on_error="quarantine", order_mode=order_mode)
     operator.process_element("a", 1, 7)
     before, rows = state_of(operator), len(heard.calls)
-    with pytest.raises(UserCodeError, match="thirteen") as raised:
+    with pytest.raises(UserCodeError, match="thirteen") as failure:
         operator.process_element("a", 13, 7)
-    assert raised.value.undone
-    assert raised.value.window == W0
+    assert failure.value.undone
+    assert failure.value.window == W0
     assert state_of(operator) == before
     assert len(heard.calls) == rows  # the first window had fired already
     operator.process_element("a", 2, 7)
-    assert [call[1] for call in heard.named("collect")] == [1, 1, 3, 3]
+    assert [call[1] for call in heard.calls_named("collect")] == [1, 1, 3, 3]
 
 
 def test_in_fail_mode_nothing_is_undone() -> None:
@@ -133,10 +133,10 @@ def test_in_fail_mode_nothing_is_undone() -> None:
         FailsAtSecondWindow()
     )
     operator, heard = operator_of(builder.aggregate(Total()))
-    with pytest.raises(UserCodeError) as raised:
+    with pytest.raises(UserCodeError) as failure:
         operator.process_element("a", 13, 7)
-    assert not raised.value.undone
-    assert len(heard.named("collect")) == 1
+    assert not failure.value.undone
+    assert len(heard.calls_named("collect")) == 1
 
 
 def test_a_failing_merge_is_not_undone() -> None:
@@ -151,9 +151,9 @@ def test_a_failing_merge_is_not_undone() -> None:
     )
     operator.process_element("a", 200, 0)
     operator.process_element("a", 300, 18)
-    with pytest.raises(UserCodeError, match="in the merge") as raised:
+    with pytest.raises(UserCodeError, match="in the merge") as failure:
         operator.process_element("a", 1, 9)
-    assert not raised.value.undone
+    assert not failure.value.undone
 
 
 def test_rows_leave_in_order_in_quarantine_mode_too() -> None:

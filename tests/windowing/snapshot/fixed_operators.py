@@ -147,7 +147,7 @@ def _windows(config: WindowOperatorConfig, watermark: int) -> OperatorSnapshot:
 def _with_lives(snapshot: OperatorSnapshot) -> OperatorSnapshot:
     """As a run keeps account of them; the figures are made up."""
     contents = [entry for entry in snapshot.entries if entry.state_name == "window-contents"]
-    opened = [
+    open_windows = [
         OpenWindow(
             entry.key_group,
             entry.key,
@@ -156,10 +156,12 @@ def _with_lives(snapshot: OperatorSnapshot) -> OperatorSnapshot:
         )
         for number, entry in enumerate(contents)
     ]
-    purged = OpenWindow(
+    purged_window = OpenWindow(
         contents[0].key_group, contents[0].key, TimeWindow(90_000, 91_000), WindowLife(3, 0, 3, None, 5, 6)
     )
-    return OperatorSnapshot(snapshot.entries, snapshot.timers, snapshot.watermark, (*opened, purged))
+    return OperatorSnapshot(
+        snapshot.entries, snapshot.timers, snapshot.watermark, (*open_windows, purged_window)
+    )
 
 
 def _tumbling() -> tuple[SnapshotCodec, OperatorSnapshot]:
@@ -184,10 +186,10 @@ def _remembering() -> tuple[SnapshotCodec, OperatorSnapshot]:
         _Remembering()
     )
     snapshot = _windows(config, 4_000)
-    opened = [entry for entry in snapshot.entries if entry.state_name == "window-contents"]
+    contents = [entry for entry in snapshot.entries if entry.state_name == "window-contents"]
     lives = tuple(
         OpenWindow(entry.key_group, entry.key, entry.namespace, WindowLife(1, 0, 1, None, 1, 2))
-        for entry in opened
+        for entry in contents
     )
     return SnapshotCodec(SnapshotLayout.of_windows(config)), OperatorSnapshot(
         snapshot.entries, snapshot.timers, 4_000, lives
@@ -233,7 +235,7 @@ def content_of(snapshot: OperatorSnapshot) -> list[str]:
     for part in snapshot.timers:
         for domain, timers in (("event", part.event), ("processing", part.processing)):
             lines += [f"{part.service} {domain} {timer!r} in {part.key_group}" for timer in timers]
-    lines += [repr(opened) for opened in snapshot.windows or ()]
+    lines += [repr(open_window) for open_window in snapshot.windows or ()]
     return sorted(lines)
 
 
@@ -247,11 +249,11 @@ def main() -> None:
         )
     for name, make in OPERATORS.items():
         codec, snapshot = make()
-        own = folder / name
-        own.mkdir(parents=True)
+        folder_of_operator = folder / name
+        folder_of_operator.mkdir(parents=True)
         for table, data in zip(SnapshotTables._fields, write_tables(codec.to_tables(snapshot)), strict=True):
-            (own / f"{table}.parquet").write_bytes(data)
-        (own / "content.json").write_text(
+            (folder_of_operator / f"{table}.parquet").write_bytes(data)
+        (folder_of_operator / "content.json").write_text(
             json.dumps(content_of(snapshot), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
 

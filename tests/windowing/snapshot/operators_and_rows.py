@@ -92,9 +92,9 @@ def snapshot_of(config: WindowOperatorConfig, *steps: Any) -> OperatorSnapshot:
             windows.process_watermark(step)
         else:
             windows.process_element(*step)
-    taken = take_snapshot(windows, ALL)
+    snapshot = take_snapshot(windows, ALL)
     windows.close()
-    return taken
+    return snapshot
 
 
 class OneTick(NamedTuple):
@@ -151,9 +151,9 @@ def entries_of(snapshot: OperatorSnapshot) -> list[str]:
 def assert_comes_back(codec: SnapshotCodec, snapshot: OperatorSnapshot) -> None:
     tables = codec.to_tables(snapshot)
     assert [table.schema for table in tables] == [codec.schemas[name] for name in SnapshotTables._fields]
-    restored = codec.from_tables(tables)
-    assert entries_of(restored) == entries_of(snapshot)
-    assert sorted(restored.timers, key=repr) == sorted(snapshot.timers, key=repr)
-    assert sorted(restored.windows or (), key=repr) == sorted(snapshot.windows or (), key=repr)
-    again = codec.to_tables(restored)
-    assert list(again) == list(tables)
+    restored_snapshot = codec.from_tables(tables)
+    assert entries_of(restored_snapshot) == entries_of(snapshot)
+    assert sorted(restored_snapshot.timers, key=repr) == sorted(snapshot.timers, key=repr)
+    assert sorted(restored_snapshot.windows or (), key=repr) == sorted(snapshot.windows or (), key=repr)
+    tables_again = codec.to_tables(restored_snapshot)
+    assert list(tables_again) == list(tables)

@@ -41,22 +41,22 @@ def hash_of(*tables: pa.Table, name: str = "panes") -> str:
 @settings(max_examples=60)
 @given(rows, st.randoms(use_true_random=False), st.integers(0, 8))
 def test_neither_order_nor_files_nor_tasks_show(values: list[tuple[Any, ...]], random: Any, cut: int) -> None:
-    whole = hash_of(table_of(values))
-    shuffled = list(values)
-    random.shuffle(shuffled)
-    assert hash_of(table_of(shuffled[:cut]), table_of(shuffled[cut:])) == whole
+    expected_hash = hash_of(table_of(values))
+    shuffled_rows = list(values)
+    random.shuffle(shuffled_rows)
+    assert hash_of(table_of(shuffled_rows[:cut]), table_of(shuffled_rows[cut:])) == expected_hash
     parts = [ContentHash(), ContentHash()]
-    for part, half in zip(parts, (shuffled[:cut], shuffled[cut:]), strict=True):
+    for part, half in zip(parts, (shuffled_rows[:cut], shuffled_rows[cut:]), strict=True):
         part.add("panes", table_of(half), without=())
     total = ContentHash.parse(str(parts[0]))
     total.merge(ContentHash.parse(str(parts[1])))
-    assert str(total) == whole
+    assert str(total) == expected_hash
 
 
 @settings(max_examples=60)
 @given(rows, rows)
 def test_hashes_are_equal_exactly_when_the_multisets_of_rows_are(
-    some: list[tuple[Any, ...]], others: list[tuple[Any, ...]]
+    ours: list[tuple[Any, ...]], others: list[tuple[Any, ...]]
 ) -> None:
     def multiset(values: list[tuple[Any, ...]]) -> list[str]:
         return sorted(
@@ -64,7 +64,7 @@ def test_hashes_are_equal_exactly_when_the_multisets_of_rows_are(
             for s, i, f in values
         )
 
-    assert (hash_of(table_of(some)) == hash_of(table_of(others))) == (multiset(some) == multiset(others))
+    assert (hash_of(table_of(ours)) == hash_of(table_of(others))) == (multiset(ours) == multiset(others))
 
 
 def test_a_known_row_has_the_hash_made_by_hand() -> None:
@@ -89,18 +89,18 @@ def test_a_known_row_has_the_hash_made_by_hand() -> None:
     text = (
         (3 ^ int.from_bytes(b"EWR\0\0\0\0\0", "big")) * 0x9E3779B97F4A7C15 % 2**64
     )  # one word of a short text, behind its length
-    mixed, total = words(b"s\0\0\0\5panes")
+    word, total = words(b"s\0\0\0\5panes")
     for value, tag, place in (
         (text ^ text >> 32, b"s", 0),
         (3, b"i", 1),
         (0x3FF8000000000000, b"d", 3),
         (1, b"t", 4),
     ):
-        mixed = (mixed ^ value) * (words(tag + bytes([0, 0, 0, place]))[0] | 1) % 2**64
-        mixed ^= mixed >> 32
-        total = (total + mixed) % 2**64
+        word = (word ^ value) * (words(tag + bytes([0, 0, 0, place]))[0] | 1) % 2**64
+        word ^= word >> 32
+        total = (total + word) % 2**64
     halves = []
-    for half in (mixed, total):
+    for half in (word, total):
         for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
             half = (half ^ half >> 33) * multiplier % 2**64
         halves.append(half ^ half >> 33)
@@ -113,9 +113,9 @@ def test_a_known_row_has_the_hash_made_by_hand() -> None:
 
 def test_no_rows_have_the_hash_zero() -> None:
     assert hash_of(table_of([])) == "0:" + "0" * 32
-    nested = pa.table({"x": pa.chunked_array([[], [[1]]], pa.list_(pa.int64()))})
-    assert hash_of(nested.slice(0, 0)) == hash_of(table_of([]))
-    assert hash_of(nested) == hash_of(nested.combine_chunks())
+    lists = pa.table({"x": pa.chunked_array([[], [[1]]], pa.list_(pa.int64()))})
+    assert hash_of(lists.slice(0, 0)) == hash_of(table_of([]))
+    assert hash_of(lists) == hash_of(lists.combine_chunks())
 
 
 def test_values_that_change_places_between_two_rows_change_the_hash() -> None:
@@ -125,13 +125,13 @@ def test_values_that_change_places_between_two_rows_change_the_hash() -> None:
     for one, other in ((1.5, -1.5), (0, -(2**63)), (1, 2), ("a", "b"), (True, False), (None, 0)):
         for extra in ([], [7], ["x", None]):
             rows = [["k", one, *extra], ["l", other, *extra]]
-            swapped = [["k", other, *extra], ["l", one, *extra]]
+            swapped_rows = [["k", other, *extra], ["l", one, *extra]]
             for shift in (0, 64):
-                total, exchanged = (
-                    sum(fingerprint(row, "panes") >> shift for row in some) % 2**64
-                    for some in (rows, swapped)
+                total, swapped_total = (
+                    sum(fingerprint(row, "panes") >> shift for row in both_rows) % 2**64
+                    for both_rows in (rows, swapped_rows)
                 )
-                assert total != exchanged
+                assert total != swapped_total
 
 
 SMALL = st.sampled_from(
@@ -153,7 +153,7 @@ def test_rows_that_differ_have_other_fingerprints(columns: list[tuple[Any, Any]]
 
 
 @pytest.mark.parametrize(
-    ("value", "encoded"),
+    ("value", "encoding"),
     [
         (None, b"n"),
         (True, b"t"),
@@ -183,8 +183,8 @@ def test_rows_that_differ_have_other_fingerprints(columns: list[tuple[Any, Any]]
     ],
     ids=repr,
 )
-def test_known_encodings(value: Any, encoded: bytes) -> None:
-    assert encode_value(value) == encoded
+def test_known_encodings(value: Any, encoding: bytes) -> None:
+    assert encode_value(value) == encoding
 
 
 NUMBERS = [0, 1, -1, 256, 0.0, 1.0, math.nan, math.inf, Decimal(1), Decimal("0.1")]
@@ -238,13 +238,13 @@ def test_a_time_in_a_struct_is_encoded_like_one_in_a_column() -> None:
         (day, pa.date32()),
     ):
         plain = pa.table({"x": pa.array([value], kind)})
-        nested = pa.table({"x": pa.array([[value]], pa.list_(kind))})
+        lists = pa.table({"x": pa.array([[value]], pa.list_(kind))})
         [of_plain] = row_digests(plain, ["x"])
         head = encode_value("")
-        stored = plain.column("x")[0].cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py()
-        assert of_plain == hashlib.sha256(head + encode_value(stored)).digest()
-        [of_nested] = row_digests(nested, ["x"])
-        assert of_nested == hashlib.sha256(head + b"[" + encode_value(stored) + b"]").digest()
+        integer = plain.column("x")[0].cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py()
+        assert of_plain == hashlib.sha256(head + encode_value(integer)).digest()
+        [of_nested] = row_digests(lists, ["x"])
+        assert of_nested == hashlib.sha256(head + b"[" + encode_value(integer) + b"]").digest()
 
 
 COLUMNS = [
@@ -288,13 +288,13 @@ def test_columns_are_encoded_as_their_values_are_one_by_one(data: st.DataObject)
         pa.array(data.draw(st.lists(st.none() | values, min_size=rows, max_size=rows)), kind)
         for kind, values in chosen
     ]
-    sliced = [pa.concat_arrays([column[:1], column]).slice(min(1, rows)) for column in columns]
+    column_slices = [pa.concat_arrays([column[:1], column]).slice(min(1, rows)) for column in columns]
     expected = [
         b"head" + b"".join(map(encode_value, row))
         for row in zip(*(column.to_pylist() for column in columns), strict=True)
     ]
     assert encode_rows(columns, b"head").to_pylist() == expected
-    assert encode_rows(sliced, b"head").to_pylist() == expected
+    assert encode_rows(column_slices, b"head").to_pylist() == expected
 
 
 @settings(max_examples=150)

@@ -64,7 +64,7 @@ def test_rows_and_version_come_back(rows: pa.Table) -> None:
     assert version == FORMAT_VERSION
 
 
-def test_other_readers_read_them(tmp_path: Path) -> None:
+def test_duckdb_and_polars_read_snapshot_files(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     path.write_bytes(write_rows(TEXT_KEYS))
     expected = (ROWS, sum(range(ROWS)), f"key-{ROWS - 1:06}", (ROWS - 1) // 3 * 3)

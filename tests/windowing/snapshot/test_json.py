@@ -150,7 +150,7 @@ def test_what_is_read_is_what_was_written(value: Any) -> None:
     ],
     ids=lambda value: value[:40] if isinstance(value, str) and value.startswith('{"$') else "",
 )
-def test_known_texts(value: Any, text: str) -> None:
+def test_each_type_has_its_documented_text(value: Any, text: str) -> None:
     assert JSON.dumps(value) == text
     assert alike(JSON.loads(text), value)
 
@@ -178,24 +178,24 @@ def test_a_value_without_a_form_is_refused_unless_pickles_are_asked_for(value: A
 
 
 def test_a_pickle_is_read_only_by_those_who_ask_for_it() -> None:
-    asked = JsonValues(pickles=True)
-    text = asked.dumps([1, Opaque({"a": (1, 2)})])
+    with_pickles = JsonValues(pickles=True)
+    text = with_pickles.dumps([1, Opaque({"a": (1, 2)})])
     assert text.startswith('[1,{"$pickle":"')
-    assert asked.loads(text) == [1, Opaque({"a": (1, 2)})]
+    assert with_pickles.loads(text) == [1, Opaque({"a": (1, 2)})]
     with pytest.raises(PickleRefusedError, match="A pickle is code"):
         JSON.loads(text)
 
 
 def test_a_pickle_says_nothing_of_which_parts_are_one_object() -> None:
-    asked, part = JsonValues(pickles=True), [1, 2]
+    with_pickles, part = JsonValues(pickles=True), [1, 2]
     assert pickle.dumps([part, part]) != pickle.dumps([part, [1, 2]])
-    assert asked.dumps(Opaque([part, part])) == asked.dumps(Opaque([part, [1, 2]]))
+    assert with_pickles.dumps(Opaque([part, part])) == with_pickles.dumps(Opaque([part, [1, 2]]))
 
 
 def test_an_object_that_contains_itself_can_be_pickled() -> None:
-    asked, ring = JsonValues(pickles=True), Opaque(None)
+    with_pickles, ring = JsonValues(pickles=True), Opaque(None)
     ring.inner = ring
-    read = asked.loads(asked.dumps(ring))
+    read = with_pickles.loads(with_pickles.dumps(ring))
     assert read.inner is read
 
 
@@ -215,11 +215,11 @@ def test_other_texts_are_refused(text: str) -> None:
 
 
 def test_a_record_may_have_gained_fields_with_defaults_and_nothing_else() -> None:
-    old, gained = namedtuple("Element", ["x"]), namedtuple("Element", ["x", "y"], defaults=(None,))
+    old, longer = namedtuple("Element", ["x"]), namedtuple("Element", ["x", "y"], defaults=(None,))
     text = JsonValues([old]).dumps([old(3)])
-    assert JsonValues([gained]).loads(text) == [gained(3, None)]
-    for changed in (namedtuple("Element", ["x", "y"]), namedtuple("Element", ["y"], defaults=(None,))):
+    assert JsonValues([longer]).loads(text) == [longer(3, None)]
+    for other in (namedtuple("Element", ["x", "y"]), namedtuple("Element", ["y"], defaults=(None,))):
         with pytest.raises(
             SnapshotFormatError, match="State holds a Element of x, but the declared one is of"
         ):
-            JsonValues([changed]).loads(text)
+            JsonValues([other]).loads(text)

@@ -61,9 +61,9 @@ def test_what_has_no_column_is_refused_with_whose_it_is() -> None:
         CODEC.to_tables(with_entry(OddWindow(3), 1))
     with pytest.raises(
         SnapshotValueError, match=r"a builtins.complex.*key 'a', window TimeWindow\(start=0, end=5\)"
-    ) as refused:
+    ) as refusal:
         CODEC.to_tables(with_entry(TimeWindow(0, 5), 1j))
-    assert refused.value.state_name == "window-contents"
+    assert refusal.value.state_name == "window-contents"
     with pytest.raises(SnapshotTimeError, match=f"window_end: {2**62} ms has no timestamp") as beyond:
         CODEC.to_tables(with_entry(TimeWindow(0, 2**62), 1))
     assert beyond.value.time == 2**62
@@ -84,11 +84,11 @@ def test_rows_that_are_no_snapshot_are_refused() -> None:
 def test_more_columns_and_another_order_of_them_do_not_matter() -> None:
     snapshot = snapshot_of(CONFIG, ("a", 1, 0))
     tables = CODEC.to_tables(snapshot)
-    turned = [
+    reversed_tables = [
         table.select(table.column_names[::-1]).append_column("run_id", pa.array(["r"] * table.num_rows))
         for table in tables
     ]
-    assert entries_of(CODEC.from_tables(SnapshotTables(*turned))) == entries_of(snapshot)
+    assert entries_of(CODEC.from_tables(SnapshotTables(*reversed_tables))) == entries_of(snapshot)
 
 
 def test_a_column_that_would_stand_there_twice_is_refused() -> None:

@@ -71,7 +71,7 @@ def test_a_window_with_its_life_is_one_row() -> None:
     )
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     tables = codec.to_tables(snapshot)
-    fired = {
+    fired_row = {
         "key_group": GROUP_A,
         "key": "a",
         "window_start": at(0),
@@ -97,7 +97,7 @@ def test_a_window_with_its_life_is_one_row() -> None:
         "last_arrival": at(61_500),
         "contents": "4",
     }
-    assert rows_of(tables.window_state) == [fired, waiting]
+    assert rows_of(tables.window_state) == [fired_row, waiting]
     assert rows_of(tables.keyed_state) == []
     assert [
         (row["time"], row["purpose"], row["service"], row["domain"]) for row in rows_of(tables.timers)
@@ -140,10 +140,10 @@ def test_sessions_of_an_order_sensitive_function_keep_their_state_windows() -> N
     config = builder(EventTimeSessionWindows.with_gap(MINUTE)).process(Elements())
     snapshot = snapshot_of(config, ("a", "x", 50_000), ("a", "y", 0), ("a", "z", 300_000))
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
-    merged, lone = rows_of(codec.to_tables(snapshot).window_state)
-    assert (merged["window_start"], merged["window_end"]) == (at(0), at(110_000))
-    assert (merged["state_window_start"], merged["state_window_end"]) == (at(50_000), at(110_000))
-    assert merged["contents"] == '["x","y"]'
+    merged_row, lone = rows_of(codec.to_tables(snapshot).window_state)
+    assert (merged_row["window_start"], merged_row["window_end"]) == (at(0), at(110_000))
+    assert (merged_row["state_window_start"], merged_row["state_window_end"]) == (at(50_000), at(110_000))
+    assert merged_row["contents"] == '["x","y"]'
     assert (lone["state_window_start"], lone["state_window_end"]) == (at(300_000), at(360_000))
     assert_comes_back(codec, snapshot)
 
@@ -152,15 +152,17 @@ def test_sessions_come_back_in_the_order_in_which_they_were_persisted() -> None:
     config = builder(EventTimeSessionWindows(gap_ms=10)).process(Elements())
     # Buckets 0, 11 and 0 of a HashMap of 16; windows of one bucket stay as they were inserted.
     elements = [("a", "x", 40), ("a", "y", 0), ("a", "z", 20)]
-    persisted = [TimeWindow(start, start + 10) for start in (40, 20, 0)]
+    persisted_windows = [TimeWindow(start, start + 10) for start in (40, 20, 0)]
     snapshot = snapshot_of(config, *elements, ("b", "x", 20), ("b", "y", 40))
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
-    restored = codec.from_tables(codec.to_tables(snapshot))
-    for taken in (snapshot, restored):
+    restored_snapshot = codec.from_tables(codec.to_tables(snapshot))
+    for either_snapshot in (snapshot, restored_snapshot):
         sessions = {
-            entry.key: entry.value for entry in taken.entries if entry.state_name == MERGING_WINDOW_SET.name
+            entry.key: entry.value
+            for entry in either_snapshot.entries
+            if entry.state_name == MERGING_WINDOW_SET.name
         }
-        assert sessions["a"] == [(window, window) for window in persisted]
+        assert sessions["a"] == [(window, window) for window in persisted_windows]
         assert sessions["b"] == [(window, window) for window in (TimeWindow(20, 30), TimeWindow(40, 50))]
 
 
@@ -173,12 +175,12 @@ def test_sessions_of_a_commutative_aggregate_stand_under_their_own_bounds() -> N
     assert (row["v__sum"], row["v__count"]) == (3, 2)
     assert "state_window_start" not in row
     window = TimeWindow(0, 110_000)
-    restored = codec.from_tables(tables)
-    assert set(map(repr, restored.entries)) == {
+    restored_snapshot = codec.from_tables(tables)
+    assert set(map(repr, restored_snapshot.entries)) == {
         repr(StateEntry("window-contents", "aggregating", GROUP_A, "a", window, (3, 2))),
         repr(StateEntry(MERGING_WINDOW_SET.name, "list", GROUP_A, "a", None, [(window, window)])),
     }
-    assert list(codec.to_tables(restored)) == list(tables)
+    assert list(codec.to_tables(restored_snapshot)) == list(tables)
 
 
 def test_what_the_trigger_remembers_is_told_from_what_the_function_does() -> None:
@@ -280,7 +282,7 @@ def test_a_window_of_processing_time_is_collected_at_its_last_instant() -> None:
     assert (row["next_firing"], row["cleanup_time"]) == (at(59_999), at(59_999))
 
 
-DECLARED = (
+DECLARED_STATES = (
     ValueStateDescriptor("last", sql_type="timestamp"),
     ListStateDescriptor("delays", sql_type="int"),
     MapStateDescriptor("seats", sql_type="double", key_sql_type="string"),
@@ -291,11 +293,11 @@ DECLARED = (
 
 class Everything(KeyedProcessFunction):
     def process_element(self, value: Any, context: Any) -> None:
-        self.runtime.get_state(DECLARED[0]).update(at(value))
-        self.runtime.get_list_state(DECLARED[1]).update([1, None])
-        self.runtime.get_map_state(DECLARED[2]).put("b", 0.5)
-        self.runtime.get_map_state(DECLARED[2]).put("a", None)
-        self.runtime.get_state(DECLARED[4]).update({"n": (1,)})
+        self.runtime.get_state(DECLARED_STATES[0]).update(at(value))
+        self.runtime.get_list_state(DECLARED_STATES[1]).update([1, None])
+        self.runtime.get_map_state(DECLARED_STATES[2]).put("b", 0.5)
+        self.runtime.get_map_state(DECLARED_STATES[2]).put("a", None)
+        self.runtime.get_state(DECLARED_STATES[4]).update({"n": (1,)})
         self.runtime.get_map_state(MapStateDescriptor("undeclared")).put(7, "seven")
         context.timer_service.register_event_time_timer(50)
         context.timer_service.register_processing_time_timer(60)
@@ -315,7 +317,7 @@ def process_snapshot() -> OperatorSnapshot:
 
 def test_state_of_a_process_function_has_a_column_of_its_type_or_is_json() -> None:
     keys = key_type("tuple(string,long)")
-    codec = SnapshotCodec(SnapshotLayout.of_process(keys, states=DECLARED))
+    codec = SnapshotCodec(SnapshotLayout.of_process(keys, states=DECLARED_STATES))
     snapshot = process_snapshot()
     tables = codec.to_tables(snapshot)
     whose = {"key_group": key_group_of(("a", 7), keys, 128), "f0": "a", "f1": 7}
@@ -355,8 +357,8 @@ def test_contents_that_flink_loses_are_kept_all_the_same() -> None:
         (SumAndCountColumns(), '{"parts":[3,2]}'),
     ):
         codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=contents))
-        [lost] = rows_of(codec.to_tables(snapshot).keyed_state)
-        assert (lost["state_name"], lost["namespace_start"], lost["value_json"]) == (
+        [lost_row] = rows_of(codec.to_tables(snapshot).keyed_state)
+        assert (lost_row["state_name"], lost_row["namespace_start"], lost_row["value_json"]) == (
             "window-contents",
             at(50_000),
             text,
@@ -368,8 +370,10 @@ def test_rows_of_several_operators_are_one_snapshot() -> None:
     config = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
     codec = SnapshotCodec(SnapshotLayout.of_windows(config))
     both = snapshot_of(config, ("a", 1, 0), ("b", 2, 0))
-    alone = [codec.to_tables(snapshot_of(config, (key, value, 0))) for key, value in (("b", 2), ("a", 1))]
-    together = SnapshotTables(*map(pa.concat_tables, zip(*alone, strict=True)))
+    tables_of_operators = [
+        codec.to_tables(snapshot_of(config, (key, value, 0))) for key, value in (("b", 2), ("a", 1))
+    ]
+    together = SnapshotTables(*map(pa.concat_tables, zip(*tables_of_operators, strict=True)))
     assert entries_of(codec.from_tables(together)) == entries_of(both)
     assert sorted(codec.from_tables(together).timers, key=repr) == sorted(both.timers, key=repr)
 
@@ -379,7 +383,7 @@ def test_timers_in_a_heaps_order_keep_it() -> None:
     window = TimeWindow(0, 60_000)
     timers = (TimerSnapshot("window-timers", 3, ((7, "z", window), (5, "b", window), (7, "a", window)), ()),)
     snapshot = OperatorSnapshot((), timers, 0)
-    kept = SnapshotCodec(SnapshotLayout.of_windows(config, order_mode=OrderMode.HEAP))
-    assert kept.from_tables(kept.to_tables(snapshot)).timers == timers
+    codec_in_heap_order = SnapshotCodec(SnapshotLayout.of_windows(config, order_mode=OrderMode.HEAP))
+    assert codec_in_heap_order.from_tables(codec_in_heap_order.to_tables(snapshot)).timers == timers
     sorted_rows = SnapshotCodec(SnapshotLayout.of_windows(config))
     assert [row["key"] for row in rows_of(sorted_rows.to_tables(snapshot).timers)] == ["a", "b", "z"]

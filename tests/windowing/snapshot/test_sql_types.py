@@ -100,6 +100,6 @@ def test_not_a_number_is_no_null() -> None:
     ],
 )
 def test_a_value_that_would_change_is_refused(sql_type: str, value: Any) -> None:
-    with pytest.raises(SnapshotValueError, match="State 'total' is declared as") as refused:
+    with pytest.raises(SnapshotValueError, match="State 'total' is declared as") as refusal:
         to_column([None, value], arrow_type(sql_type), "total")
-    assert refused.value.state_name == "total"
+    assert refusal.value.state_name == "total"

@@ -48,8 +48,8 @@ class Counting:
 
 
 def test_every_case_that_restores_is_listed() -> None:
-    found = {path.name.removesuffix(".jsonl.gz") for path in TRACES.glob("*.jsonl.gz")}
-    assert {name: len(cases) for name in sorted(found) if (cases := restoring_cases(name))} == RESTORING
+    names = {path.name.removesuffix(".jsonl.gz") for path in TRACES.glob("*.jsonl.gz")}
+    assert {name: len(cases) for name in sorted(names) if (cases := restoring_cases(name))} == RESTORING
 
 
 # The longest trace and the last back end are played in all pairs by the slow tests; each other has its turn
@@ -88,8 +88,10 @@ def test_a_carrier_that_loses_something_is_noticed() -> None:
             for snapshot in snapshots
         ]
 
-    noticed = [play_case(case, "heap", forgetful) is not None for case in restoring_cases("window_restore")]
-    assert sum(noticed) > len(noticed) / 2
+    are_noticed = [
+        play_case(case, "heap", forgetful) is not None for case in restoring_cases("window_restore")
+    ]
+    assert sum(are_noticed) > len(are_noticed) / 2
 
 
 @pytest.mark.parametrize("snapshots", CARRIERS)

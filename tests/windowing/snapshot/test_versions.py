@@ -39,17 +39,17 @@ def test_a_snapshot_of_any_version_restores_with_equal_content(name: str, versio
     codec, snapshot = OPERATORS[name]()
     tables, stored_version = read_tables(files_of(folder))
     assert stored_version == version
-    restored = content_of(codec.from_tables(tables, version))
-    assert restored == json.loads((folder / "content.json").read_text(encoding="utf-8"))
-    assert restored == content_of(snapshot)
+    restored_content = content_of(codec.from_tables(tables, version))
+    assert restored_content == json.loads((folder / "content.json").read_text(encoding="utf-8"))
+    assert restored_content == content_of(snapshot)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_this_release_still_writes_this_version(name: str) -> None:
     """Whoever changes what is written raises FORMAT_VERSION."""
     codec, snapshot = OPERATORS[name]()
-    stored, _ = read_tables(files_of(FOLDER / f"v{FORMAT_VERSION}" / name))
-    assert list(codec.to_tables(snapshot)) == list(stored)
+    tables_on_file, _ = read_tables(files_of(FOLDER / f"v{FORMAT_VERSION}" / name))
+    assert list(codec.to_tables(snapshot)) == list(tables_on_file)
 
 
 NOTHING = SnapshotTables(*[pa.table({"key_group": pa.array([], pa.int32())})] * 3)
@@ -58,9 +58,9 @@ NOTHING = SnapshotTables(*[pa.table({"key_group": pa.array([], pa.int32())})] * 
 def test_a_newer_version_is_refused() -> None:
     with pytest.raises(
         SnapshotVersionError, match=r"of format 9, this release reads up to 1\. Install the release"
-    ) as refused:
+    ) as refusal:
         migrate(NOTHING, 9)
-    assert (refused.value.version, refused.value.supported) == (9, FORMAT_VERSION)
+    assert (refusal.value.version, refusal.value.supported) == (9, FORMAT_VERSION)
 
 
 def test_steps_are_taken_one_after_the_other() -> None:

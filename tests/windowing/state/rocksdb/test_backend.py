@@ -85,7 +85,7 @@ class Opaque:
 
 
 @contextmanager
-def opened(
+def open_backend(
     journal: UndoJournal | None = None, pickles: bool = False, mode: OrderMode = OrderMode.ROCKSDB
 ) -> Iterator[StateBackend]:
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
@@ -101,8 +101,8 @@ def opened(
 
 @pytest.fixture
 def backend() -> Iterator[StateBackend]:
-    with opened() as made:
-        yield made
+    with open_backend() as backend:
+        yield backend
 
 
 def as_set(entries: Iterator[StateEntry]) -> list[str]:
@@ -131,9 +131,11 @@ def test_adding_to_a_long_list_writes_a_few_kilobytes_at_most(
     state = backend.state(LIST)
     state.update(1, None, list(range(100_000)))
     written: list[int] = []
-    put = state.rows.put
+    put_row = state.rows.put
     monkeypatch.setattr(
-        state.rows, "put", lambda row, stored: (written.append(len(stored)), put(row, stored))
+        state.rows,
+        "put",
+        lambda row, value_bytes: (written.append(len(value_bytes)), put_row(row, value_bytes)),
     )
     for number in range(100_000, 104_000):
         state.add(1, None, number)
@@ -160,7 +162,7 @@ def test_a_long_list_merges_and_is_replaced_whole(backend: StateBackend) -> None
 def test_a_map_iterates_as_a_dictionary_also_after_a_restore_and_an_undo() -> None:
     journal = UndoJournal()
     model: dict[Any, Any] = {}
-    with opened(journal) as source, opened() as target:
+    with open_backend(journal) as source, open_backend() as target:
         state = source.state(MAP)
         for map_key in ("b", 3, True, "a", None, 1.0, (1, 2), TimeWindow(1, 2), 2.5, "b"):
             state.put_entry(1, None, map_key, repr(map_key))
@@ -174,14 +176,14 @@ def test_a_map_iterates_as_a_dictionary_also_after_a_restore_and_an_undo() -> No
         journal.undo()
         assert repr(dict(state.items(1, None))) == repr(model)
         target.restore(source.entries())
-        restored = target.state(MAP)
-        restored.put_entry(1, None, "last", 0)
-        restored.put_entry(1, None, 1, "again")
+        restored_state = target.state(MAP)
+        restored_state.put_entry(1, None, "last", 0)
+        restored_state.put_entry(1, None, 1, "again")
         model["last"], model[1] = 0, "again"
-        assert repr(dict(restored.items(1, None))) == repr(model)
-        assert restored.get_entry(1, None, (1.0, 2)) == repr(TimeWindow(1, 2))
+        assert repr(dict(restored_state.items(1, None))) == repr(model)
+        assert restored_state.get_entry(1, None, (1.0, 2)) == repr(TimeWindow(1, 2))
         with pytest.raises(TypeError, match="unhashable"):
-            restored.put_entry(1, None, [], 1)
+            restored_state.put_entry(1, None, [], 1)
 
 
 values = st.integers(-5, 5)
@@ -229,7 +231,11 @@ def test_both_back_ends_hold_the_same_after_any_steps_undos_restores_and_rescale
     script: list[tuple[str, str, int, Any, int]], mode: OrderMode, data: st.DataObject
 ) -> None:
     journal, heap_journal = UndoJournal(), UndoJournal()
-    with opened(journal, mode=mode) as rocksdb, opened(mode=mode) as low, opened(mode=mode) as high:
+    with (
+        open_backend(journal, mode=mode) as rocksdb,
+        open_backend(mode=mode) as low,
+        open_backend(mode=mode) as high,
+    ):
         heap = HeapStateBackend(INDEX.__getitem__, mode, heap_journal)
         undone = data.draw(st.integers(0, len(script)))
         for number, step in enumerate(script):
@@ -268,7 +274,7 @@ def test_a_value_without_bytes_is_refused_with_its_state_and_type(
 
 
 def test_pickles_are_kept_only_when_asked_for() -> None:
-    with opened(pickles=True) as backend:
+    with open_backend(pickles=True) as backend:
         backend.state(VALUE).update(1, None, [Opaque()])
         assert backend.state(VALUE).value(1, None) == [Opaque()]
 
@@ -302,8 +308,8 @@ def test_entries_may_be_left_half_read_and_read_while_state_changes(backend: Sta
     for entry in islice(entries, 1_000):
         state.clear(entry.key, None)
         state.update(entry.key, TimeWindow(0, 1), -1)
-    seen = [entry.key for entry in entries if entry.namespace is None]
-    assert len(set(seen)) == len(seen)
+    keys = [entry.key for entry in entries if entry.namespace is None]
+    assert len(set(keys)) == len(keys)
     assert len(state) == 10_000
 
 

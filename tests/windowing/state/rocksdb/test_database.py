@@ -182,10 +182,10 @@ print(database.path, flush=True)
 
 
 def test_what_a_killed_process_left_is_deleted_and_disturbs_nobody(tmp_path: Path) -> None:
-    with run(FILL_AND_TELL + "os.kill(os.getpid(), signal.SIGKILL)", tmp_path) as killed:
-        left = Path(killed.stdout.readline().strip())
-    assert killed.returncode == -signal.SIGKILL
-    assert (left / "db" / "CURRENT").exists()
+    with run(FILL_AND_TELL + "os.kill(os.getpid(), signal.SIGKILL)", tmp_path) as process:
+        directory = Path(process.stdout.readline().strip())
+    assert process.returncode == -signal.SIGKILL
+    assert (directory / "db" / "CURRENT").exists()
     with RocksDBDatabase(tmp_path, 8) as database:
         assert database.column_family("rows").get(b"x") is None
         assert list(tmp_path.iterdir()) == [database.path]
@@ -293,6 +293,6 @@ def test_without_rocksdict_the_error_says_what_to_install() -> None:
         "    print(type(error).__name__, error)\n"
     )
     with run(script) as process:
-        told = process.stdout.read()
-    assert told.startswith("ConfigurationError ")
-    assert "install slackwater[spark]" in told
+        message = process.stdout.read()
+    assert message.startswith("ConfigurationError ")
+    assert "install slackwater[spark]" in message

@@ -65,7 +65,7 @@ KEYS: list[tuple[KeyType, st.SearchStrategy[Any]]] = [
 IDS = [kind.name for kind, _ in KEYS]
 
 
-class Named(NamedTuple):
+class NamedWindow(NamedTuple):
     """A window of the user's."""
 
     name: str
@@ -75,7 +75,7 @@ class Named(NamedTuple):
         return self.name.encode()
 
 
-class Unnamed:
+class PickledWindow:
     """A window of the user's that only pickle knows."""
 
     def __init__(self, name: str) -> None:
@@ -85,12 +85,12 @@ class Unnamed:
         return self.name.encode()
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Unnamed and self.name == other.name
+        return type(other) is PickledWindow and self.name == other.name
 
 
 time_windows = st.builds(TimeWindow, longs, longs)
 namespaces = st.one_of(
-    st.none(), time_windows, st.just(GLOBAL_WINDOW), st.builds(Named, text, st.integers(0, 5))
+    st.none(), time_windows, st.just(GLOBAL_WINDOW), st.builds(NamedWindow, text, st.integers(0, 5))
 )
 
 
@@ -102,21 +102,21 @@ def layout(kind: KeyType, pickles: bool = False) -> RowLayout:
 
 def recorded_keys() -> list[tuple[str, Any, str]]:
     """(key type, key, the bytes that Flink's serializer wrote) of the recorded cases."""
-    found = []
+    keys = []
     with gzip.open(KEY_GROUPS, "rt", encoding="utf-8") as lines:
         for case in map(json.loads, lines):
             for step, answer in zip(case["steps"], case["expected"], strict=True):
                 if "key" in step:
-                    found.append(
+                    keys.append(
                         (case["config"]["key_type"], key_from_json(step["key"]), answer["serialized"])
                     )
-    return found
+    return keys
 
 
 def test_the_bytes_that_flink_wrote_are_read_back_as_the_key() -> None:
-    recorded = recorded_keys()
-    assert len({name for name, _, _ in recorded}) > 6
-    for name, key, written in recorded:
+    keys = recorded_keys()
+    assert len({name for name, _, _ in keys}) > 6
+    for name, key, written in keys:
         data = bytes.fromhex(written)
         assert key_reader(key_type(name))(b"__" + data + b"\x00rest", 2) == (key, 2 + len(data))
 
@@ -207,24 +207,24 @@ def test_a_key_groups_rows_lie_between_its_start_and_the_next_ones() -> None:
 def test_windows_of_the_users_need_pickles_unless_they_are_named_tuples(
     write: Callable[[RowLayout, Any], bytes],
 ) -> None:
-    with pytest.raises(StateSerializationError, match=r"'windows'.*Unnamed"):
-        write(layout(STRING), Unnamed("x"))
-    assert write(layout(STRING, pickles=True), Unnamed("x"))
+    with pytest.raises(StateSerializationError, match=r"'windows'.*PickledWindow"):
+        write(layout(STRING), PickledWindow("x"))
+    assert write(layout(STRING, pickles=True), PickledWindow("x"))
 
 
 @pytest.mark.parametrize("name", ["", "x", "y" * 16, "z" * 300])
 def test_pickled_windows_come_back_whatever_their_length(name: str) -> None:
     rows = layout(STRING, pickles=True)
-    assert rows.read_timer_row(rows.timer_row(1, "a", Unnamed(name))) == (1, "a", Unnamed(name))
-    assert rows.read_state_row(rows.state_row("a", Unnamed(name)))[:2] == ("a", Unnamed(name))
+    assert rows.read_timer_row(rows.timer_row(1, "a", PickledWindow(name))) == (1, "a", PickledWindow(name))
+    assert rows.read_state_row(rows.state_row("a", PickledWindow(name)))[:2] == ("a", PickledWindow(name))
 
 
 @given(st.binary(min_size=1).filter(lambda prefix: prefix.strip(b"\xff")), st.binary())
 def test_the_end_of_a_prefix_is_above_all_that_begins_with_it_and_not_above_more(
-    prefix: bytes, rest: bytes
+    prefix: bytes, suffix: bytes
 ) -> None:
-    assert prefix + rest < end_of(prefix)
-    assert end_of(prefix) <= rest or rest.startswith(prefix) or rest < prefix
+    assert prefix + suffix < end_of(prefix)
+    assert end_of(prefix) <= suffix or suffix.startswith(prefix) or suffix < prefix
 
 
 def test_a_key_type_of_somebody_else_is_refused() -> None:

@@ -85,7 +85,7 @@ class Opaque:
         return type(other) is Opaque and self.content == other.content
 
 
-def described(value: Any) -> Any:
+def exact_form(value: Any) -> Any:
     """What equality does not see: types all the way down, the sign of zero, the order of dictionaries, fold
     and zone.
     """
@@ -102,9 +102,9 @@ def described(value: Any) -> Any:
                 None if zone is None else str(zone),
             )
         case dict():
-            return dict, [(described(key), described(item)) for key, item in value.items()]
+            return dict, [(exact_form(key), exact_form(item)) for key, item in value.items()]
         case list() | tuple():
-            return type(value), [described(item) for item in value]
+            return type(value), [exact_form(item) for item in value]
     return type(value), value
 
 
@@ -113,8 +113,8 @@ def described(value: Any) -> Any:
 def test_plain_values_come_back_with_their_types_one_after_the_other(values: list[Any]) -> None:
     serializer = PlainSerializer("s")
     written = [serializer.dumps(value) for value in values]
-    assert [described(serializer.loads(data)) for data in written] == [described(value) for value in values]
-    assert described(serializer.read_all(b"".join(written))) == described(values)
+    assert [exact_form(serializer.loads(data)) for data in written] == [exact_form(value) for value in values]
+    assert exact_form(serializer.read_all(b"".join(written))) == exact_form(values)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_plain_values_come_back_with_their_types_one_after_the_other(values: lis
 @given(plain_values)
 def test_a_declared_type_changes_the_bytes_and_no_value(sql_type: str, value: Any) -> None:
     serializer = value_serializer("s", sql_type)
-    assert described(serializer.loads(serializer.dumps(value))) == described(value)
+    assert exact_form(serializer.loads(serializer.dumps(value))) == exact_form(value)
 
 
 @pytest.mark.parametrize("length", [0, 1, 254, 255, 256, 70_000])
@@ -204,7 +204,7 @@ def test_each_type_of_named_tuple_has_a_number_of_its_own() -> None:
     serializer = PlainSerializer("s")
     values = [Point(1, 2), TimestampedValue("a", None), Point(TimestampedValue(1, 5), [Point(0, 0)])]
     read = serializer.read_all(b"".join(map(serializer.dumps, values)))
-    assert described(read) == described(values)
+    assert exact_form(read) == exact_form(values)
 
 
 class Shouting(tzinfo):

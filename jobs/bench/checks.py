@@ -154,7 +154,7 @@ def _check_flink(case: BenchmarkCase, flink_panes: int, connection: Any) -> str:
     if abs(flink_panes - our_panes) > tolerance:
         raise ResultsDiffer(
             f"{case.label}: Flink emitted {flink_panes:,} panes, we {our_panes:,}, {late_panes:,} of them "
-            "late.",
+            "late. Repeat the run with --keep; if they differ again, compare the panes of both.",
             workload=case.label,
             contender="flink",
             differing=flink_panes,
@@ -176,7 +176,7 @@ def _check_stream(case: BenchmarkCase, connection: Any) -> str:
     if has_more or rows - counted_rows > _STREAM_TOLERANCE * rows:
         raise ResultsDiffer(
             f"{case.label}: transformWithState counted {counted_rows:,} of {rows:,} rows in {windows:,} "
-            "windows.",
+            f"windows. What it wrote stands below {case.folder}.",
             workload=case.label,
             contender="transform_with_state",
             differing=rows - counted_rows,

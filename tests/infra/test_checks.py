@@ -1,5 +1,5 @@
-"""That the two check scripts cannot pass by accident: with stand-ins for every tool, each failure must show
-in the exit code.
+"""The two check scripts fail whenever one of their tools fails: stand-ins for every tool fail in turn, and
+the exit code must show it.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""The compose file as far as it can be checked without Docker: it calls scripts that exist, and opens nothing
-to the network.
+"""The compose file calls scripts that exist and opens no port to the network: what can be checked without
+Docker.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Set-up on machines that lack something: what it says, and that it works from nothing.
+"""Set-up works from nothing, and on machines that lack something it says what.
 
 Each test runs the real script in a copy of the repository, with an environment of its own.
 """

@@ -1,8 +1,8 @@
-"""A store that makes commits and loses the answers to them. Knows nothing of what is committed.
+"""A store that makes commits and loses the answers to them. Knows nothing of the contents of commits.
 
-Two ways in which that looks: the request ends in an error of the network; or the client repeats its
-conditional put, finds the file of its own first try and calls it a conflict, which delta-rs, if it may retry,
-resolves by committing once more behind it.
+There are two ways in which a client sees that. The request ends in a network error; or the client repeats its
+conditional put, finds the file of its own first try and takes it for a conflict, which delta-rs, if it may
+retry, resolves by a second commit after the first.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""The border between DAGs and jobs: every argument list, and manifests that are whole, missing, foreign or
-half.
+"""The border between DAGs and jobs: every argument list, and manifests that are complete, missing, foreign or
+incomplete.
 """
 
 import json

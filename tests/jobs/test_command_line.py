@@ -1,5 +1,5 @@
-"""The command line as a whole: its verbs and their help, how errors become exit codes, and what happens when
-our packages are not ours.
+"""The command line: its verbs and their help, exit codes of errors, and packages of the user that have our
+names.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""What spark-submit is told on our behalf, on one machine and on a cluster, and that it is told in this
-process's place.
+"""The command line and the variables of spark-submit, on one machine and on a cluster; and spark-submit takes
+the place of this process.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Warehouses for the verbs' tests, made once: the flights of a few days, and those days replayed.
+"""Warehouses for the tests of the verbs, made once: the flights of a few days, and those days replayed.
 
-No assertions on what verbs say live here.
+Fixtures assert nothing about the output of verbs.
 """
 
 import hashlib

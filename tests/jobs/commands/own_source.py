@@ -1,5 +1,5 @@
-"""A source and a pipeline of a test's own, driven by the command line in this process. No assertions on what
-verbs say.
+"""A pipeline over a source of the test's own, driven by the command line in this process. Asserts nothing
+about the output of verbs.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Columns of the source may be called anything, also as ours are; key and result columns anything that is
-none of ours.
+"""A source may have columns of any name, also the names of our own columns; key and result columns may have
+any name but ours.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Every table whose log has lost a commit is named by whatever verb comes next, with the file; nothing is
-read or written past it.
+"""When a table's log has lost a commit, the next verb names the table and the file, and neither reads nor
+writes past the gap.
 """
 
 import shutil

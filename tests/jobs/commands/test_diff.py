@@ -1,5 +1,5 @@
-"""What two pipelines have published differently: the flights as they arrived against the flights as they took
-off.
+"""`slackwater diff` lists what two pipelines have published differently: the flights in order of arrival
+against the flights in order of departure.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`slackwater doctor`: names what is there, and what is missing with the next step."""
+"""`slackwater doctor` names what a run needs and finds, and for what is missing the next step."""
 
 import json
 from pathlib import Path

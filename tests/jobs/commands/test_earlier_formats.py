@@ -1,7 +1,7 @@
 """A warehouse that an earlier state of the product wrote is read, continued, restated and verified by this
 one.
 
-What it must come to is what today's code comes to over the same commands from the start.
+The expected tables are those of today's code after the same commands from the start.
 """
 
 import json

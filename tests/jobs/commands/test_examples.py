@@ -1,4 +1,4 @@
-"""`slackwater examples`: what is loaded is there once, however often it is asked for."""
+"""`slackwater examples load` writes each row once, however often the load is repeated."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""A user's file runs once in a command, whatever the command asks of the pipeline
-(`OpenedPipeline.registry`).
-"""
+"""A command runs the user's file once, however often it uses the pipeline (`OpenedPipeline.registry`)."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Each exit code by a real command line, in a process of its own, and no JVM before it is needed."""
+"""Each exit code, by a real command line in a process of its own; and no verb starts a JVM before it needs
+one.
+"""
 
 import re
 from pathlib import Path

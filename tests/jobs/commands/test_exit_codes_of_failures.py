@@ -1,5 +1,5 @@
-"""What keeps a command from doing its work has the exit code of its cause, is told in one piece, and shows no
-traceback.
+"""A failure of storage, of the disk or of user code ends a command with the exit code of its cause and one
+message, without a traceback.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
-"""One flipped bit in any file of a warehouse: the next run says so or gives what it gives without, and so
-does whoever verifies.
+"""After one flipped bit in any file of a warehouse, the next run either names the damage or has the same
+result as without it; so has `verify`.
 
-Runs go on in this process. What a command may not do is end well with another result.
+Runs go on in this process. No command may succeed with another result.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The guide's function of the user's own runs as it stands there, and tells what it says it tells."""
+"""The guide's own function runs as it is printed there, and emits what the guide says."""
 
 import re
 from collections import Counter

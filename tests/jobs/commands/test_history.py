@@ -1,5 +1,5 @@
-"""`keep_history`: what is final goes after a while, `published` stays what it would have been, and nobody
-goes back behind what is gone.
+"""`keep_history` drops rows that are final after a while. `published` stays the same, and no verb goes back
+before the rows that were dropped.
 
 Six runs of twelve hours, of which a day is kept: history goes up to run 4. Its watermark was
 2013-01-02T20:26:59.999 and the lateness is four hours, so windows that end by 16:00 had been collected then.

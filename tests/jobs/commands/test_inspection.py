@@ -1,5 +1,5 @@
-"""The verbs that only look: they load neither Spark nor pandas, answer at once, and their JSON has the
-documented columns.
+"""The inspection verbs import neither Spark nor pandas, answer at once, and print JSON with the documented
+columns.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A month that an earlier state of the product wrote (`tests.warehouses.january`) is read, continued,
-verified and restated by today's code, with the hashes and counts that the earlier state came to.
+verified and restated by today's code, with the hashes and counts that the earlier state had.
 
-The user's file is given with the import lines of today: that change alone is no change of code.
+The user's file has the import lines of today: that change alone is no change of code.
 """
 
 import json

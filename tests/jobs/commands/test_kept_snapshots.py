@@ -1,5 +1,5 @@
-"""A snapshot that something rests on stands in the log, whatever upkeep or somebody else does with its files
-at whatever moment.
+"""A snapshot that a branch or main continues is in the log, whatever upkeep or another process does with its
+files, and whenever.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""`slackwater late`: the rows that came too late, what would have saved them, and how they are taken in after
-all.
+"""`slackwater late` lists the rows that were too late, reports the lateness that would have saved them, and
+moves their arrivals.
 """
 
 import json

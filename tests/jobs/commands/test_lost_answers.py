@@ -1,5 +1,5 @@
-"""Storage makes every commit and loses the answers: each verb does what it does otherwise, once, and
-says so.
+"""When storage makes every commit and loses its answers, each verb does the same as otherwise, once, and says
+so.
 """
 
 from collections import Counter

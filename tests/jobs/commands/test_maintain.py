@@ -1,5 +1,5 @@
-"""`slackwater maintain`: what nothing needs is dropped, all else goes on as before, and what is gone is said
-where somebody asks for it.
+"""`slackwater maintain` drops what no run, branch or reader needs and leaves everything else; a verb that
+asks for a dropped snapshot is told that it is gone.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""`state fork`, `state restore`, `state close`, `state diff`, `branches`: a lineage is moved, loses nothing,
-and says what it is.
+"""`state fork`, `state restore`, `state close`, `state diff` and `branches` move a lineage without losing a
+run, and say where it stands afterwards.
 """
 
 import json

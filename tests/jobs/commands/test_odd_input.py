@@ -1,6 +1,4 @@
-"""Input that looks as if a whole column were read wrongly is warned of: the run has the verdict `warned`, and
-says what it looks like.
-"""
+"""A column that looks as if it were read wrongly gives the run the verdict `warned` and the likely mistake."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

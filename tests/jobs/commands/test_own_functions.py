@@ -1,4 +1,4 @@
-"""A user's trigger, evictor and process function through the whole of a run: expectations, publishing, side
+"""A user's trigger, evictor and process function go through a whole run: expectations, publishing, side
 outputs, snapshots.
 """
 

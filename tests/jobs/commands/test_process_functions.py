@@ -1,5 +1,5 @@
-"""A KeyedProcessFunction through the whole protocol: staged, validated, published, parked, and inspected as
-any other pipeline.
+"""The rows of a KeyedProcessFunction are staged, validated, published, parked and inspected as those of any
+other pipeline.
 """
 
 import json

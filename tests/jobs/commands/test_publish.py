@@ -1,5 +1,5 @@
-"""`slackwater publish`: staged runs become live whole and once, without Spark; what does not continue main
-stays where it is.
+"""`slackwater publish` makes staged runs live completely and once, without Spark; runs that do not continue
+main stay staged.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a run would refuse a plan refuses in the same words, and a refused command leaves nothing behind."""
+"""A plan refuses what a run would refuse, in the same words, and a refused command leaves nothing behind."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""`slackwater run`: what it does with a range, and what it says to a range, a source or a warehouse that
-won't do.
+"""`slackwater run` replays a range, and refuses ranges, sources and warehouses that it can not use.
 
 Refusals are command lines in this process, which end before any Spark; replays are drivers without Spark, in
 processes of their own.

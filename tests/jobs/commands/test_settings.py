@@ -1,5 +1,5 @@
-"""Settings that change between two runs: what parked state can follow is converted and noted, all else is
-refused before the run.
+"""When settings change between two runs, parked state is converted where it can follow, which the run notes;
+every other change is refused before the run.
 """
 
 import json

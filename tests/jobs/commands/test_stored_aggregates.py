@@ -1,5 +1,5 @@
-"""Every aggregate through real tables: both engines leave the same rows and hashes, and readers without our
-packages see the parts.
+"""For every aggregate both engines leave the same rows and hashes in real tables, and readers without our
+packages see its parts.
 """
 
 from pathlib import Path

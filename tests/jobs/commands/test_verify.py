@@ -1,5 +1,5 @@
-"""`slackwater verify`: a run repeats to the same hashes, what was tampered with is found, what is gone is
-named; nothing is written.
+"""`slackwater verify SEQ` repeats a run to the same hashes, finds rows that were tampered with, names inputs
+that are gone, and writes nothing.
 """
 
 import json

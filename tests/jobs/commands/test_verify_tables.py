@@ -1,5 +1,5 @@
-"""`slackwater verify PIPELINE --tables`: what others have done to the tables is found, and nothing else
-is.
+"""`slackwater verify PIPELINE --tables` finds every change that somebody else made to the tables, and reports
+no other.
 """
 
 import json

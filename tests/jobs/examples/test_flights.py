@@ -1,7 +1,7 @@
-"""The flights are loaded as the file says, whatever the ranges, repetitions and races: the same rows as
-loading once.
+"""The flights that are loaded are those of the file, each once, whatever the ranges, repetitions and races of
+loads.
 
-The second source is the model's own reading of the file with the csv module.
+The expected rows come from a second reading of the file, with the csv module.
 """
 
 import json

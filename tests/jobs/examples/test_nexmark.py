@@ -1,5 +1,5 @@
-"""The Nexmark source is a function of the events' numbers, has the model's proportions, and its four queries
-say what the model says.
+"""The Nexmark source is a function of the events' numbers and has the model's proportions, and the four
+queries publish what a direct computation gives.
 """
 
 import json

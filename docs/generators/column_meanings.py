@@ -87,8 +87,8 @@ COLUMNS = {
         "phase_seconds": "phase → its seconds",
         "version": "version of Slackwater that wrote the row",
         "table_versions": "table → its Delta version when the row was committed",
-        "erased": "of an `erase` row: for each table and run the rows that were taken out, their hash, and the "
-        "files before and after",
+        "erased": "of an `erase` row: for each table and run the rows that were taken out, their hash, and "
+        "the files before and after",
     },
     "attempts": {
         "owner": "the process that holds the claim",

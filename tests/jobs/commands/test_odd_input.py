@@ -1,4 +1,5 @@
-"""A column that looks as if it were read wrongly gives the run the verdict `warned` and the likely mistake."""
+"""A column that looks as if it were read wrongly gives its run the verdict `warned` and a likely
+mistake."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

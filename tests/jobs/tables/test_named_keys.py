@@ -14,7 +14,9 @@ THREE = pa.table(
 
 
 def rows_of(rows: pa.Table, text: str) -> list[int]:
-    return [number for number, found in enumerate(is_key(rows, rows.column_names, text).to_pylist()) if found]
+    return [
+        number for number, has_key in enumerate(is_key(rows, rows.column_names, text).to_pylist()) if has_key
+    ]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ SHAPE = Shape(
 
 # The design of the tables. K are the key columns, R the results, P the accumulators' parts, S the source's
 # other columns, V typed state.
-DOCUMENTED = {
+DOCUMENTED_COLUMNS = {
     "runs": """
         seq run_id kind branch parent_seq live slice_start slice_end attempt engine watermark_in
         watermark_out inputs config_hash code_hash
@@ -69,7 +69,7 @@ DOCUMENTED = {
     "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json",
     "overrides": "row_hash arrival_time reason at true_arrival",
 }
-MEANT = {
+COLUMNS_MEANT = {
     "K": "origin day",
     "R": "n mean",
     "P": "n__count mean__sum mean__sum_exact",
@@ -78,18 +78,20 @@ MEANT = {
 }
 
 
-@pytest.mark.parametrize("table", DOCUMENTED)
+@pytest.mark.parametrize("table", DOCUMENTED_COLUMNS)
 def test_columns_are_the_documented_ones_in_the_documented_order(table: str) -> None:
-    documented = " ".join(MEANT.get(name, name) for name in DOCUMENTED[table].split()).split()
-    assert [name for name, _ in table_columns(SHAPE)[table]] == documented
+    documented_names = " ".join(
+        COLUMNS_MEANT.get(name, name) for name in DOCUMENTED_COLUMNS[table].split()
+    ).split()
+    assert [name for name, _ in table_columns(SHAPE)[table]] == documented_names
 
 
 def test_no_table_is_undocumented() -> None:
-    assert list(table_columns(SHAPE)) == list(DOCUMENTED)
+    assert list(table_columns(SHAPE)) == list(DOCUMENTED_COLUMNS)
 
 
 def test_the_lists_of_tables_name_tables_that_exist() -> None:
-    assert set(SNAPSHOT_TABLES) < set(STAGED_TABLES) < set(DOCUMENTED)
+    assert set(SNAPSHOT_TABLES) < set(STAGED_TABLES) < set(DOCUMENTED_COLUMNS)
     for table, columns in PARTITIONED_BY.items():
         assert set(columns) <= set(table_schemas(SHAPE)[table].names)
     assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(
@@ -98,14 +100,14 @@ def test_the_lists_of_tables_name_tables_that_exist() -> None:
 
 
 def test_added_columns_stand_at_the_end_of_their_tables() -> None:
-    for table, added in ADDED_COLUMNS.items():
-        assert tuple(table_schemas(SHAPE)[table].names[-len(added) :]) == added
+    for table, added_columns in ADDED_COLUMNS.items():
+        assert tuple(table_schemas(SHAPE)[table].names[-len(added_columns) :]) == added_columns
 
 
 def test_column_names_differ_also_in_lower_case() -> None:
     for table, columns in table_columns(SHAPE).items():
-        lowered = [name.lower() for name, _ in columns]
-        assert len(lowered) == len(set(lowered)), table
+        lower_names = [name.lower() for name, _ in columns]
+        assert len(lower_names) == len(set(lower_names)), table
 
 
 def test_corrections_hold_whole_results_before_and_after() -> None:
@@ -116,11 +118,11 @@ def test_corrections_hold_whole_results_before_and_after() -> None:
 
 def test_a_key_or_result_can_have_no_name_that_a_table_gives_to_a_column_of_its_own() -> None:
     """But for the ledger and the other tables that have no column of a pipeline."""
-    own = {"runs", "attempts", "validations", "quarantine", "source_progress", "overrides"}
+    tables_with_docs = {"runs", "attempts", "validations", "quarantine", "source_progress", "overrides"}
     mine = {
         name
         for table, columns in table_columns(Shape((), (), (), ())).items()
-        if table not in own
+        if table not in tables_with_docs
         for name, _ in columns
     }
     assert mine <= TABLE_COLUMNS

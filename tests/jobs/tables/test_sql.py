@@ -13,27 +13,27 @@ import pytest
 from slackwater.jobs.tables.sql import query
 
 
-def doubled(n: int) -> int:
+def query_double(n: int) -> int:
     [row] = query("SELECT sum(n) * ? AS total FROM numbers", [2], numbers=pa.table({"n": [n]})).to_pylist()
     return int(row["total"])
 
 
 def test_a_query_sees_its_own_tables_alone() -> None:
-    assert doubled(1) == 2
+    assert query_double(1) == 2
     with pytest.raises(duckdb.CatalogException, match="numbers"):
         query("SELECT * FROM numbers")
 
 
 def test_queries_at_once_don_t_meet() -> None:
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(doubled, range(40))) == [2 * n for n in range(40)]
+        assert list(threads.map(query_double, range(40))) == [2 * n for n in range(40)]
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_process_has_a_database_of_its_own() -> None:
-    assert doubled(1) == 2
+    assert query_double(1) == 2
     with get_context("fork").Pool(1) as pool:
-        assert pool.apply_async(doubled, [5]).get(60) == 10
+        assert pool.apply_async(query_double, [5]).get(60) == 10
 
 
 def day_of_new_year_s_eve() -> int:

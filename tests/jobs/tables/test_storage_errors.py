@@ -54,14 +54,16 @@ CUT = (
     "Generic S3 error: Error performing PUT http://host/b in 60s, after 10 retries - HTTP error: error "
     "sending request: {}"
 )
-EXPIRED = (
+EXPIRED_TOKEN = (
     "400 Bad Request: <Error><Code>ExpiredToken</Code><Message>The provided token has "
     "expired.</Message></Error>"
 )
 
 FULL = OSError(errno.ENOSPC, "No space left on device", "/w/p/panes/x.parquet")
 OPEN_FILES = OSError(errno.EMFILE, "Too many open files", "/w/p/runs")
-DENIED = OSError("Generic LocalFileSystem error: Unable to open file /w/x: Permission denied (os error 13)")
+DENIED_ACCESS = OSError(
+    "Generic LocalFileSystem error: Unable to open file /w/x: Permission denied (os error 13)"
+)
 
 CAUSES: list[tuple[Exception, Cause]] = [
     (FULL, Cause.FULL),
@@ -75,7 +77,7 @@ CAUSES: list[tuple[Exception, Cause]] = [
     (DeltaError("Generic error: Disk quota exceeded"), Cause.FULL),
     (OPEN_FILES, Cause.OPEN_FILES),
     (DeltaError("Kernel error: IO error: Too many open files (os error 24)"), Cause.OPEN_FILES),
-    (OSError(STATUS.format(EXPIRED)), Cause.EXPIRED_CREDENTIALS),
+    (OSError(STATUS.format(EXPIRED_TOKEN)), Cause.EXPIRED_CREDENTIALS),
     (
         OSError(
             "Generic MicrosoftAzure error: 401 Unauthorized: Lifetime validation failed. The token is "
@@ -84,12 +86,12 @@ CAUSES: list[tuple[Exception, Cause]] = [
         Cause.EXPIRED_CREDENTIALS,
     ),
     *(
-        (OSError(STATUS.format(told)), Cause.TRANSIENT)
-        for told in ("503 Service Unavailable", "500 Internal Server Error", "429 Too Many")
+        (OSError(STATUS.format(words)), Cause.TRANSIENT)
+        for words in ("503 Service Unavailable", "500 Internal Server Error", "429 Too Many")
     ),
     *(
-        (OSError(CUT.format(told)), Cause.TRANSIENT)
-        for told in ("operation timed out", "connection reset by peer", "dns error")
+        (OSError(CUT.format(words)), Cause.TRANSIENT)
+        for words in ("operation timed out", "connection reset by peer", "dns error")
     ),
     (OSError(CUT.format("tcp connect error: Connection refused (os error 111)")), Cause.TRANSIENT),
     (
@@ -101,7 +103,7 @@ CAUSES: list[tuple[Exception, Cause]] = [
     ),
     (TimeoutError(), Cause.TRANSIENT),
     (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), Cause.TRANSIENT),
-    (DENIED, Cause.NO_PERMISSION),
+    (DENIED_ACCESS, Cause.NO_PERMISSION),
     (OSError(STATUS.format("403 Forbidden: <Error><Code>AccessDenied</Code></Error>")), Cause.NO_PERMISSION),
     (OSError(errno.EROFS, "Read-only file system"), Cause.NO_PERMISSION),
     (FileNotFoundError("x"), Cause.MISSING),
@@ -114,10 +116,10 @@ CAUSES: list[tuple[Exception, Cause]] = [
         Cause.UNKNOWN,
     ),
 ]
-RETRIED: list[tuple[Exception, type[SlackwaterError], str]] = [
+RETRYABLE_ERRORS: list[tuple[Exception, type[SlackwaterError], str]] = [
     (FULL, StorageFull, "the disk is full .*Make room"),
     (OPEN_FILES, TooManyOpenFiles, "too many files are open .*`ulimit -n 4096`"),
-    (OSError(STATUS.format(EXPIRED)), CredentialsExpired, "the credentials have expired .*Renew them"),
+    (OSError(STATUS.format(EXPIRED_TOKEN)), CredentialsExpired, "the credentials have expired .*Renew them"),
     (
         OSError(STATUS.format("503 Slow Down")),
         StorageFailed,
@@ -149,77 +151,77 @@ def failing(owner: Any, name: str, error: Exception) -> Iterator[None]:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(owner, name, fail)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, fail)
         yield
 
 
-@pytest.mark.parametrize(("error", "kind", "told"), RETRIED)
+@pytest.mark.parametrize(("error", "kind", "words"), RETRYABLE_ERRORS)
 class TestWhatMayPassIsTriedAgain:
     def test_when_a_table_is_opened(
-        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
         with (
             failing(table_handles, "DeltaTable", error),
-            pytest.raises(kind, match=rf"{folder.uri}: can't be read: .*{told}.*repeat") as raised,
+            pytest.raises(kind, match=rf"{folder.uri}: can't be read: .*{words}.*repeat") as raised_error,
         ):
             Folder(folder.uri, SCHEMA).read()
-        assert raised.value.exit_code == 3 and "\n" not in str(raised.value)
+        assert raised_error.value.exit_code == 3 and "\n" not in str(raised_error.value)
 
     def test_when_a_commit_is_made(
-        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
         with (
             failing(DeltaTable, "create_write_transaction", error),
-            pytest.raises(kind, match=rf"{folder.uri}: can't be written: .*{told}.*repeat"),
+            pytest.raises(kind, match=rf"{folder.uri}: can't be written: .*{words}.*repeat"),
         ):
             folder.append(pa.table({"n": [2]}))
         assert folder.read().num_rows == 1
 
     def test_when_a_file_is_written(
-        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
-        with failing(written_files, "write_sealed", error), pytest.raises(kind, match=told):
+        with failing(written_files, "write_sealed", error), pytest.raises(kind, match=words):
             folder.append(pa.table({"n": [2]}))
 
     def test_when_a_source_is_pinned(
-        self, folder: Folder, error: Exception, kind: type[SlackwaterError], told: str
+        self, folder: Folder, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
         source = DeltaSource("t", event_time="e", arrival_time="a")
-        with failing(pinning, "DeltaTable", error), pytest.raises(kind, match=told):
+        with failing(pinning, "DeltaTable", error), pytest.raises(kind, match=words):
             pin(source, folder.uri)
-        with failing(DeltaTable, "load_as_version", error), pytest.raises(kind, match=told):
+        with failing(DeltaTable, "load_as_version", error), pytest.raises(kind, match=words):
             pin(source, folder.uri, 0)
 
     def test_when_a_task_of_this_process_meets_it(
-        self, error: Exception, kind: type[SlackwaterError], told: str
+        self, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
         assert isinstance(of_error(error, "trace"), TaskWithoutStorage)
         assert of_error(error, "trace").exit_code == 3
 
     def test_when_a_task_on_spark_has_told_it(
-        self, error: Exception, kind: type[SlackwaterError], told: str
+        self, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
-        raised = kind(f"/w/panes: can't be written: {error}")
+        raised_error = kind(f"/w/panes: can't be written: {error}")
         trace = (
             f"Traceback (most recent call last):\n  File x\n{kind.__module__}.{kind.__name__}: "
-            f"{raised.message.splitlines()[0]}\n"
+            f"{raised_error.message.splitlines()[0]}\n"
         )
-        found = of_trace(trace)
-        assert isinstance(found, TaskWithoutStorage) and found.message.startswith(
+        error_found = of_trace(trace)
+        assert isinstance(error_found, TaskWithoutStorage) and error_found.message.startswith(
             "a task failed: /w/panes: can't be written"
         )
-        assert found.facts == {"trace": trace}
+        assert error_found.facts == {"trace": trace}
 
 
 def test_what_is_refused_or_no_table_is_not_tried_again(folder: Folder) -> None:
     with (
-        failing(table_handles, "DeltaTable", DENIED),
+        failing(table_handles, "DeltaTable", DENIED_ACCESS),
         pytest.raises(WarehouseNotReadable, match=r"can't be read .*Permission denied.*permissions"),
     ):
         Folder(folder.uri, SCHEMA).read()
     with (
-        failing(DeltaTable, "create_write_transaction", DENIED),
+        failing(DeltaTable, "create_write_transaction", DENIED_ACCESS),
         pytest.raises(WarehouseNotWritable, match="Permission denied"),
     ):
         folder.append(pa.table({"n": [2]}))
@@ -236,8 +238,10 @@ class TestTasks:
             "Traceback (most recent call last):\n  File x\nOSError: [Errno 28] Failed to write: No space "
             "left on device\n"
         )
-        found = of_trace(trace)
-        assert isinstance(found, TaskWithoutStorage) and "No space left on device" in found.message
+        error_found = of_trace(trace)
+        assert (
+            isinstance(error_found, TaskWithoutStorage) and "No space left on device" in error_found.message
+        )
 
     @pytest.mark.parametrize(
         "error",
@@ -248,8 +252,8 @@ class TestTasks:
         ],
     )
     def test_words_of_a_user_s_error_are_not_taken_for_storage_s(self, error: Exception) -> None:
-        found = of_error(error, "trace")
-        assert isinstance(found, TaskFailed) and found.exit_code == 1
+        error_found = of_error(error, "trace")
+        assert isinstance(error_found, TaskFailed) and error_found.exit_code == 1
         assert isinstance(
             of_trace(f"Traceback:\n{type(error).__module__}.{type(error).__name__}: {error}"), TaskFailed
         )
@@ -260,11 +264,11 @@ class TestTasks:
             "x.TimeoutException(A.scala)\n"
         )
         assert of_java(text) is None
-        found = of_java(
+        error_found = of_java(
             f"{text}Caused by: java.io.IOException: No space left on device\n\tat java.base/x(Y.java)\n"
         )
-        assert found is not None and found.exit_code == 3
-        assert "java.io.IOException: No space left on device" in found.message
+        assert error_found is not None and error_found.exit_code == 3
+        assert "java.io.IOException: No space left on device" in error_found.message
 
 
 @pytest.mark.parametrize(
@@ -345,6 +349,6 @@ def test_a_store_s_own_answers_are_understood(
     monkeypatch.setattr(
         table_handles, "DeltaTable", partial(DeltaTable, storage_options={"max_retries": "1"})
     )
-    with pytest.raises(kind) as raised:
+    with pytest.raises(kind) as raised_error:
         Folder("s3://bucket/warehouse/p/runs", SCHEMA).read()
-    assert isinstance(raised.value, RetryableError) == (kind is not WarehouseNotReadable)
+    assert isinstance(raised_error.value, RetryableError) == (kind is not WarehouseNotReadable)

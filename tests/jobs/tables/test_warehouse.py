@@ -56,7 +56,7 @@ def test_the_variable_stands_in_for_a_location(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("table", "found"),
+    ("table", "expected_location"),
     [
         ("sources/departures", "/w/sources/departures"),
         ("/other/t", "/other/t"),
@@ -64,8 +64,10 @@ def test_the_variable_stands_in_for_a_location(monkeypatch: pytest.MonkeyPatch) 
         ("file:///x/t", "file:///x/t"),
     ],
 )
-def test_a_source_is_relative_to_the_warehouse_unless_it_is_absolute(table: str, found: str) -> None:
-    assert Warehouse("/w").source(table) == found
+def test_a_source_is_relative_to_the_warehouse_unless_it_is_absolute(
+    table: str, expected_location: str
+) -> None:
+    assert Warehouse("/w").source(table) == expected_location
 
 
 def test_tables_stand_below_the_pipelines_name(tmp_path: Path) -> None:
@@ -80,11 +82,11 @@ def test_tables_stand_below_the_pipelines_name(tmp_path: Path) -> None:
 
 def test_stored_tables_are_found_without_the_declaration(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path))
-    declared = warehouse.tables("p", SHAPE)
-    declared.ensure()
-    stored = warehouse.stored_tables("p")
-    assert stored.folders == declared.folders
-    assert stored.ledger.head() is None and stored.attempts.standing() == []
+    declared_tables = warehouse.tables("p", SHAPE)
+    declared_tables.ensure()
+    stored_schema = warehouse.stored_tables("p")
+    assert stored_schema.folders == declared_tables.folders
+    assert stored_schema.ledger.head() is None and stored_schema.attempts.standing() == []
 
 
 def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "table", "differing", "told"),
+    ("changed_shape", "table", "differing", "message"),
     [
         (
             replace(SHAPE, keys=(("dest", pa.string()),)),
@@ -121,15 +123,15 @@ def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
     ],
 )
 def test_other_columns_than_the_stored_ones_are_refused(
-    tmp_path: Path, changed: Shape, table: str, differing: list[str], told: str
+    tmp_path: Path, changed_shape: Shape, table: str, differing: list[str], message: str
 ) -> None:
     warehouse = Warehouse(str(tmp_path))
     warehouse.tables("p", SHAPE).ensure()
     with pytest.raises(
-        ShapeChanged, match=rf"/p/{table}: .*{told}.*give the pipeline another name"
-    ) as refused:
-        warehouse.tables("p", changed).ensure()
-    assert (refused.value.table, refused.value.differing) == (table, differing)  # type: ignore[attr-defined]
+        ShapeChanged, match=rf"/p/{table}: .*{message}.*give the pipeline another name"
+    ) as raised_error:
+        warehouse.tables("p", changed_shape).ensure()
+    assert (raised_error.value.table, raised_error.value.differing) == (table, differing)  # type: ignore[attr-defined]
 
 
 def test_a_column_that_the_source_gains_or_loses_stops_no_pipeline(tmp_path: Path) -> None:
@@ -142,11 +144,11 @@ def test_a_column_that_the_source_gains_or_loses_stops_no_pipeline(tmp_path: Pat
         names = [name for name, _ in source if name != "origin"]
         files = stage_late_event(tables, {name: 1 if name == "delay" else "x" for name in names})
         assert read_staged(tables, "late_events", files).select(names).num_rows == 1
-        assert tables["late_events"].read(names).num_rows == len(seen) + 1
-        seen.append(names)
+        assert tables["late_events"].read(names).num_rows == len(columns_read) + 1
+        columns_read.append(names)
         return list(tables["late_events"].open().to_pyarrow_table().column_names)
 
-    seen: list[list[str]] = []
+    columns_read: list[list[str]] = []
     assert late_events(origin, delay)[-2:] == ["late_by_ms", "watermark"]
     assert late_events(origin, gate, delay)[-2:] == ["watermark", "gate"]
     assert late_events(origin, delay)[-1] == "gate"
@@ -168,10 +170,10 @@ def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_ro
     tmp_path: Path, table: str
 ) -> None:
     tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
-    folder, added = tables[table], ADDED_COLUMNS[table]
+    folder, added_columns = tables[table], ADDED_COLUMNS[table]
     earlier = Folder(
         folder.uri,
-        pa.schema([field for field in folder.schema if field.name not in added]),
+        pa.schema([field for field in folder.schema if field.name not in added_columns]),
         folder.partition_by,
     )
     row = {**dict.fromkeys(earlier.schema.names), "run_id": "r1"}
@@ -183,7 +185,9 @@ def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_ro
     tables.ensure()
     folder.commit_files(files[1:])
     assert folder.stored_layout().schema.equals(folder.schema)
-    assert folder.read(["run_id", *added]).to_pylist() == 2 * [{"run_id": "r1", **dict.fromkeys(added)}]
+    assert folder.read(["run_id", *added_columns]).to_pylist() == 2 * [
+        {"run_id": "r1", **dict.fromkeys(added_columns)}
+    ]
     rows = read_staged(tables, table, tuple(file.path for file in files))
     assert (rows.num_rows, rows.schema.names) == (2, folder.schema.names[1:])
 
@@ -191,8 +195,8 @@ def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_ro
 def test_a_table_of_an_earlier_format_with_other_columns_is_refused(tmp_path: Path) -> None:
     tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
     folder = tables["source_progress"]
-    stored = pa.schema([field for field in folder.schema if field.name not in ("clock", "collected")])
-    Folder(folder.uri, stored, folder.partition_by).ensure()
+    stored_schema = pa.schema([field for field in folder.schema if field.name not in ("clock", "collected")])
+    Folder(folder.uri, stored_schema, folder.partition_by).ensure()
     with pytest.raises(ShapeChanged, match=r"clock \(stored not, declared timestamp"):
         tables.ensure()
 
@@ -261,13 +265,13 @@ def test_tables_of_an_earlier_layout_are_not_written_anew_under_a_run_at_work(tm
     tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
     panes = tables["panes"]
     replace(panes, partition_by=("run_id",)).ensure()
-    wanted = Attempt(run_id="a", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
+    attempt = Attempt(run_id="a", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
     attempts = AttemptsWriter(tables["attempts"])
-    claimed = attempts.claim(wanted, lambda: datetime.now(UTC))
-    assert claimed is not None
+    claimed_attempt = attempts.claim(attempt, lambda: datetime.now(UTC))
+    assert claimed_attempt is not None
     with pytest.raises(RunAtWork, match="run the same command again"):
         tables.ensure()
     assert panes.open().metadata().partition_columns == ["run_id"]
-    attempts.record(claimed, datetime.now(UTC), outcome="staged")
+    attempts.record(claimed_attempt, datetime.now(UTC), outcome="staged")
     tables.ensure()
     assert panes.open().metadata().partition_columns == []

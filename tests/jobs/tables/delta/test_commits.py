@@ -41,16 +41,16 @@ def values(folder: Folder) -> list[int]:
 class TestACommitThatStandsAndWhoseAnswerIsLost:
     def test_is_made_once_when_rows_are_appended(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
-        with lost_answers(way, "t") as lost:
+        with lost_answers(way, "t") as lost_commits:
             folder.append(rows(1), expected_table=table if is_expected else None)
-        assert lost == ["t"]
+        assert lost_commits == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
     def test_is_made_once_when_files_are_committed(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
-        with lost_answers(way, "t") as lost:
+        with lost_answers(way, "t") as lost_commits:
             folder.commit_files([file_of(folder, 1)], expected_table=table if is_expected else None)
-        assert lost == ["t"]
+        assert lost_commits == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
     def test_is_followed_by_the_next_one(self, folder: Folder, way: str, is_expected: bool) -> None:

@@ -97,8 +97,8 @@ def test_columns_are_stored_in_the_declared_order_and_types(folder: Folder) -> N
 def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
     folder.append(rows((1, MONDAY)))
     folder.append(rows((2, TUESDAY)))
-    [gone] = [path for path in folder.open().file_uris() if str(MONDAY) in path]
-    Path(gone).unlink()
+    [deleted_path] = [path for path in folder.open().file_uris() if str(MONDAY) in path]
+    Path(deleted_path).unlink()
     assert folder.read(["n"], pc.field("day") == TUESDAY).to_pylist() == [{"n": 2}]
     assert folder.read(["n"], pc.field("n") > 1).to_pylist() == [{"n": 2}]
 
@@ -153,7 +153,7 @@ class TestFilesThatWereWrittenBeforehand:
         assert folder.read(["n"], pc.field("n") == 2).to_pylist() == [{"n": 2}]
 
     @pytest.mark.parametrize(
-        ("kind", "stored", "least", "greatest"),
+        ("kind", "stored_values", "least", "greatest"),
         [
             (pa.int32(), [3, None, -4], -4, 3),
             (pa.string(), ["b", "a"], "a", "b"),
@@ -182,21 +182,24 @@ class TestFilesThatWereWrittenBeforehand:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         kind: pa.DataType,
-        stored: list[Any],
+        stored_values: list[Any],
         least: Any,
         greatest: Any,
     ) -> None:
         monkeypatch.setenv("TZ", "America/New_York")
         column = (
-            pa.array(stored)
-            if pa.types.is_string(kind) or isinstance(stored[0], date)
-            else pa.array(stored, storage(kind))
+            pa.array(stored_values)
+            if pa.types.is_string(kind) or isinstance(stored_values[0], date)
+            else pa.array(stored_values, storage(kind))
         )
         written = write_file(str(tmp_path), "x.parquet", pa.table({"x": column.cast(kind)}), {})
-        found = json.loads(written.statistics)
-        assert found["numRecords"] == len(stored)
-        assert found["nullCount"] == {"x": stored.count(None)}
-        assert (found["minValues"].get("x"), found["maxValues"].get("x")) == (least, greatest)
+        log_statistics = json.loads(written.statistics)
+        assert log_statistics["numRecords"] == len(stored_values)
+        assert log_statistics["nullCount"] == {"x": stored_values.count(None)}
+        assert (log_statistics["minValues"].get("x"), log_statistics["maxValues"].get("x")) == (
+            least,
+            greatest,
+        )
 
     def test_columns_that_no_reader_prunes_by_have_none(self, tmp_path: Path) -> None:
         table = pa.table({"f": [1.5], "b": [b"x"], "l": [[1]], "t": [True]})
@@ -274,7 +277,7 @@ def test_a_table_that_several_make_at_once_is_made_once(tmp_path: Path) -> None:
             return folder.ensure().version()
 
         with ThreadPoolExecutor(4) as pool:
-            assert [done.result() for done in [pool.submit(make) for _ in range(4)]] == [0] * 4
+            assert [future.result() for future in [pool.submit(make) for _ in range(4)]] == [0] * 4
         assert folder.open().version() == 0
 
 

@@ -13,7 +13,7 @@ from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import LogDamaged
 
 SCHEMA = pa.schema([("n", pa.int64())])
-EMPTIED = Path.touch
+EMPTY_IT = Path.touch
 HINT = "_last_checkpoint"
 
 Damage = Callable[[Path], object]
@@ -54,7 +54,7 @@ WITHOUT_CHECKPOINTS = lose(HINT, checkpoint(9), checkpoint(19))
 
 
 @pytest.mark.parametrize(
-    ("damages", "named", "told"),
+    ("damages", "named_file", "message"),
     [
         ([empty(commit(21))], commit(21), "is empty"),
         ([empty(commit(22))], commit(22), "is empty"),
@@ -87,13 +87,17 @@ WITHOUT_CHECKPOINTS = lose(HINT, checkpoint(9), checkpoint(19))
         ),
     ],
 )
-def test_a_file_that_is_lost_is_named(folder: Folder, damages: list[Damage], named: str, told: str) -> None:
+def test_a_file_that_is_lost_is_named(
+    folder: Folder, damages: list[Damage], named_file: str, message: str
+) -> None:
     for damage in damages:
         damage(log_of(folder))
-    with pytest.raises(LogDamaged, match=rf"^{re.escape(folder.uri)}: _delta_log/{named} {told}") as refused:
+    with pytest.raises(
+        LogDamaged, match=rf"^{re.escape(folder.uri)}: _delta_log/{named_file} {message}"
+    ) as raised_error:
         Folder(folder.uri, SCHEMA).read()
-    assert refused.value.facts == {"uri": folder.uri, "path": f"_delta_log/{named}"}
-    assert refused.value.exit_code == 1
+    assert raised_error.value.facts == {"uri": folder.uri, "path": f"_delta_log/{named_file}"}
+    assert raised_error.value.exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -42,19 +42,19 @@ def test_its_rows_stay_as_they_are_for_every_reader_and_one_commit_does_it(peaks
     assert DeltaTable(str(table)).metadata().partition_columns == ["run_id"] and before
     for _ in range(2):
         repartition(folder_of(table))
-        migrated = DeltaTable(str(table))
-        assert (migrated.version(), migrated.metadata().partition_columns) == (version + 1, [])
-        assert migrated.metadata().configuration == {"delta.checkpointInterval": "10"}
+        migrated_table = DeltaTable(str(table))
+        assert (migrated_table.version(), migrated_table.metadata().partition_columns) == (version + 1, [])
+        assert migrated_table.metadata().configuration == {"delta.checkpointInterval": "10"}
     assert rows_of(table) == before
     assert (
         sorted(map(repr, pl.read_delta(str(table)).to_arrow().cast(folder_of(table).schema).to_pylist()))
         == before
     )
     with duckdb.connect() as connection:
-        found = connection.sql(
-            f"SELECT * FROM read_parquet({migrated.file_uris()!r}, hive_partitioning=false)"
+        rows_of_duckdb = connection.sql(
+            f"SELECT * FROM read_parquet({migrated_table.file_uris()!r}, hive_partitioning=false)"
         ).to_arrow_table()
-    assert sorted(map(repr, found.cast(folder_of(table).schema).to_pylist())) == before, (
+    assert sorted(map(repr, rows_of_duckdb.cast(folder_of(table).schema).to_pylist())) == before, (
         "the files have the column themselves"
     )
 

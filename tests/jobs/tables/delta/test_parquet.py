@@ -53,25 +53,25 @@ def read(folder: pafs.FileSystem, path: str) -> pa.Table:
         return file.read(use_threads=False).replace_schema_metadata(None)
 
 
-def flipped(content: bytes, bit: int) -> bytes:
-    changed = bytearray(content)
-    changed[bit // 8] ^= 1 << bit % 8
-    return bytes(changed)
+def flip_bit(content: bytes, bit: int) -> bytes:
+    changed_content = bytearray(content)
+    changed_content[bit // 8] ^= 1 << bit % 8
+    return bytes(changed_content)
 
 
 def test_no_flipped_bit_of_a_file_gives_other_rows(folder: pafs.FileSystem, tmp_path: Path) -> None:
     path, size = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     content = (tmp_path / path).read_bytes()
     assert len(content) == size and read(folder, path) == ROWS
-    noticed = 0
+    notice_count = 0
     for bit in random.Random(7).sample(range(8 * size), 3000):
-        (tmp_path / path).write_bytes(flipped(content, bit))
+        (tmp_path / path).write_bytes(flip_bit(content, bit))
         try:
             assert read(folder, path) == ROWS, bit
         except DamagedFile as error:
-            noticed += 1
+            notice_count += 1
             assert error.facts["path"] == path and path in error.message
-    assert noticed > 2000  # headers of pages hold bounds that nobody reads
+    assert notice_count > 2000  # headers of pages hold bounds that nobody reads
 
 
 def test_every_flipped_bit_is_noticed_where_a_whole_file_is_read(
@@ -82,7 +82,7 @@ def test_every_flipped_bit_is_noticed_where_a_whole_file_is_read(
     assert checked_bytes(folder, path).to_pybytes() == content
     assert damage(folder, path) is None
     for bit in random.Random(11).sample(range(8 * size), 3000):
-        (tmp_path / path).write_bytes(flipped(content, bit))
+        (tmp_path / path).write_bytes(flip_bit(content, bit))
         with pytest.raises(Damage):
             checked_bytes(folder, path)
 
@@ -94,7 +94,7 @@ def test_every_flipped_bit_of_a_footer_is_noticed_before_anything_else_is_read(
     content = (tmp_path / path).read_bytes()
     footer = size - 8 - int.from_bytes(content[-8:-4], "little")
     for bit in random.Random(13).sample(range(8 * footer, 8 * size), 3000):
-        (tmp_path / path).write_bytes(flipped(content, bit))
+        (tmp_path / path).write_bytes(flip_bit(content, bit))
         with pytest.raises(Damage):
             check_footer(folder, path)
 
@@ -113,13 +113,13 @@ def test_a_file_under_the_name_of_another_is_noticed(folder: pafs.FileSystem, tm
 
 def test_a_file_of_another_writer_is_read_as_it_is(folder: pafs.FileSystem, tmp_path: Path) -> None:
     path, _ = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
-    copied = pq.read_table(tmp_path / path)  # with what its footer said of itself
-    pq.write_table(copied, tmp_path / "copy.parquet")
+    copied_rows = pq.read_table(tmp_path / path)  # with what its footer said of itself
+    pq.write_table(copied_rows, tmp_path / "copy.parquet")
     assert read(folder, "copy.parquet") == ROWS
     pq.write_table(ROWS, tmp_path / "plain.parquet", write_page_checksum=True)
     assert read(folder, "plain.parquet") == ROWS
     content = (tmp_path / "plain.parquet").read_bytes()
-    (tmp_path / "plain.parquet").write_bytes(flipped(content, 8 * (content.index(b"JFK") + 1)))
+    (tmp_path / "plain.parquet").write_bytes(flip_bit(content, 8 * (content.index(b"JFK") + 1)))
     with pytest.raises(DamagedFile, match=r"plain\.parquet is damaged"):
         read(folder, "plain.parquet")
 
@@ -127,8 +127,8 @@ def test_a_file_of_another_writer_is_read_as_it_is(folder: pafs.FileSystem, tmp_
 def test_half_a_file_is_damage_and_no_file_is_none(folder: pafs.FileSystem, tmp_path: Path) -> None:
     path, size = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     content = (tmp_path / path).read_bytes()
-    for kept in (0, 3, size // 2, size - 1):
-        (tmp_path / path).write_bytes(content[:kept])
+    for bytes_kept in (0, 3, size // 2, size - 1):
+        (tmp_path / path).write_bytes(content[:bytes_kept])
         with pytest.raises(DamagedFile, match="does not end as a Parquet file does"):
             read(folder, path)
     (tmp_path / path).unlink()
@@ -150,7 +150,7 @@ def test_files_written_piece_by_piece_have_a_seal_of_all_pieces(
     assert writer.size == (tmp_path / "x.parquet").stat().st_size > 1 << 21
     assert read(folder, "x.parquet") == large and damage(folder, "x.parquet") is None
     content = (tmp_path / "x.parquet").read_bytes()
-    (tmp_path / "x.parquet").write_bytes(flipped(content, 8 * (1 << 21)))
+    (tmp_path / "x.parquet").write_bytes(flip_bit(content, 8 * (1 << 21)))
     assert "checksum" in (damage(folder, "x.parquet") or "")
 
 
@@ -158,9 +158,9 @@ def test_other_readers_read_what_is_sealed(folder: pafs.FileSystem, tmp_path: Pa
     path, _ = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     file, total = str(tmp_path / path), sum(number * 7 % 11 for number in range(COUNT))
     with duckdb.connect() as connection:
-        counted = connection.execute(
+        counted_rows = connection.execute(
             "SELECT count(*), sum(elements), count(firings) FROM read_parquet(?)", [file]
         ).fetchone()
-    assert counted == (60, total, 20)
+    assert counted_rows == (60, total, 20)
     assert polars.read_parquet(file)["elements"].sum() == total
     assert pq.read_table(file)["elements"].to_pylist() == ROWS["elements"].to_pylist()

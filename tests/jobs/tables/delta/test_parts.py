@@ -36,15 +36,15 @@ def table_of(rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
 
 
-def encoded(rows: list[tuple[object, ...]]) -> pa.Table:
+def dictionary_table_of(rows: list[tuple[object, ...]]) -> pa.Table:
     """Texts as dictionaries, one a chunk."""
-    whole = table_of(rows)
+    whole_table = table_of(rows)
     chunks = [table_of([row]).column("name").combine_chunks().dictionary_encode() for row in rows]
     names = pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))
-    return whole.set_column(1, "name", names)
+    return whole_table.set_column(1, "name", names)
 
 
-FORMS = st.sampled_from([table_of, encoded])
+FORMS = st.sampled_from([table_of, dictionary_table_of])
 
 
 @settings(max_examples=30)
@@ -78,8 +78,8 @@ def test_statistics_are_those_of_the_rows_written_at_once(
             for piece in pieces:
                 parts.add(form(piece))
             [written] = parts.close()
-        whole = write_file(root, "x.parquet", table_of([row for piece in pieces for row in piece]), {})
-        assert json.loads(written.statistics) == json.loads(whole.statistics)
+        whole_table = write_file(root, "x.parquet", table_of([row for piece in pieces for row in piece]), {})
+        assert json.loads(written.statistics) == json.loads(whole_table.statistics)
         assert written.bytes == (Path(root) / "t" / written.path).stat().st_size
 
 

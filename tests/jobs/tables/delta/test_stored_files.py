@@ -88,9 +88,9 @@ def test_bounds_leave_out_no_row_that_is_wanted(written: Any, column: str, data:
         if greatest is not None:
             where = where & (pc.field(column) <= pa.scalar(greatest, SCHEMA.field(column).type))
         every = DeltaTable(folder.uri).to_pyarrow_dataset().to_table(filter=where).select(SCHEMA.names)
-        found = folder.read(where=where, within=Within(column, least, greatest))
-        assert found.schema.equals(SCHEMA)
-        assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, every.to_pylist()))
+        rows_read = folder.read(where=where, within=Within(column, least, greatest))
+        assert rows_read.schema.equals(SCHEMA)
+        assert sorted(map(repr, rows_read.to_pylist())) == sorted(map(repr, every.to_pylist()))
         assert sorted(map(repr, folder.read(where=where).to_pylist())) == sorted(map(repr, every.to_pylist()))
 
 
@@ -109,10 +109,11 @@ def test_files_out_of_bounds_are_not_opened(tmp_path: Path, is_partition: bool) 
 
 
 @pytest.mark.parametrize(
-    ("least", "name", "wanted"), [(0, "a", [0, 2]), (1, "a", [2]), (2, "b", []), (7, "a", []), (0, "c", [])]
+    ("least", "name", "wanted_numbers"),
+    [(0, "a", [0, 2]), (1, "a", [2]), (2, "b", []), (7, "a", []), (0, "c", [])],
 )
 def test_bounds_of_several_columns_hold_together_also_where_one_leaves_nothing(
-    tmp_path: Path, least: int, name: str, wanted: list[int]
+    tmp_path: Path, least: int, name: str, wanted_numbers: list[int]
 ) -> None:
     folder = Folder(str(tmp_path / "t"), SCHEMA)
     for number, text in enumerate("aba"):
@@ -120,7 +121,7 @@ def test_bounds_of_several_columns_hold_together_also_where_one_leaves_nothing(
     files = folder.files(
         Within("number", least, None), Within.only("name", name), Within("at", MOMENT, MOMENT)
     )
-    assert sorted(files.read(["number"])["number"].to_pylist()) == wanted
+    assert sorted(files.read(["number"])["number"].to_pylist()) == wanted_numbers
 
 
 def test_a_table_that_is_opened_often_has_few_commits_to_read(tmp_path: Path) -> None:
@@ -143,8 +144,8 @@ def test_a_scan_gives_the_rows_of_a_reading_a_few_at_a_time(written: Any, most: 
         where = pc.field("number") > 0
         parts = list(folder.files().scan(["part", "number"], where, most))
         assert all(1 <= part.num_rows < 2 * most for part in parts)
-        found = pa.concat_tables(parts).to_pylist() if parts else []
-        assert sorted(map(repr, found)) == sorted(
+        rows_read = pa.concat_tables(parts).to_pylist() if parts else []
+        assert sorted(map(repr, rows_read)) == sorted(
             map(repr, folder.read(["part", "number"], where).to_pylist())
         )
         assert folder.files().rows == sum(len(values) for _, values, _ in written)

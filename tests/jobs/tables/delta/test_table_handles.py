@@ -43,13 +43,13 @@ def opened_uris(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The URI of each table that is opened, one entry each time. The folder's table exists before."""
     uris: list[str] = []
 
-    class Opened(DeltaTable):
+    class RecordingTable(DeltaTable):
         def __init__(self, uri: str, **options: Any) -> None:
             uris.append(uri)
             super().__init__(uri, **options)
 
     folder.ensure()
-    monkeypatch.setattr(table_handles, "DeltaTable", Opened)
+    monkeypatch.setattr(table_handles, "DeltaTable", RecordingTable)
     return uris
 
 

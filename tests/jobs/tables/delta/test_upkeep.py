@@ -129,24 +129,30 @@ class TestCompaction:
         late.add_columns([late.schema.field("gained")])
         late.append(pa.table({"run_id": ["b"], "gained": ["value"]}))
         assert TableUpkeep(folder, "run_id").compact() == 1
-        expected = [{"run_id": "a", "gained": None}, {"run_id": "b", "gained": "value"}]
-        assert DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist() == expected
+        expected_rows = [{"run_id": "a", "gained": None}, {"run_id": "b", "gained": "value"}]
+        assert DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist() == expected_rows
 
     def test_what_another_has_rewritten_is_left_and_the_rest_compacted(self, folder: Folder) -> None:
         before, second = rows(folder), older(folder)
         table = folder.open()
-        stored = folder.files(table=table)
-        [removed] = [
-            path for path in stored.actions.column("path").to_pylist() if rows_in(folder, path) == [20, 21]
+        stored_files = folder.files(table=table)
+        [removed_path] = [
+            path
+            for path in stored_files.actions.column("path").to_pylist()
+            if rows_in(folder, path) == [20, 21]
         ]
-        moved = write_file(
+        moved_file = write_file(
             folder.uri,
             "day=2013-01-07/other.parquet",
             pa.table({"n": [20, 21], "text": ["t", "t"]}),
             {"day": "2013-01-07"},
         )
-        is_removed = pa.array([path == removed for path in stored.actions.column("path").to_pylist()])
-        folder.commit_files([moved], replace(stored, actions=stored.actions.filter(is_removed)), table)
+        is_removed = pa.array(
+            [path == removed_path for path in stored_files.actions.column("path").to_pylist()]
+        )
+        folder.commit_files(
+            [moved_file], replace(stored_files, actions=stored_files.actions.filter(is_removed)), table
+        )
         assert TableUpkeep(second).compact() == 1, "the two files of no day"
         assert rows(folder) == before
 
@@ -162,11 +168,11 @@ class TestCompaction:
     ) -> None:
         before, commit = rows(folder), Folder.commit_files
 
-        def meddled(self: Folder, *arguments: Any, **named: Any) -> None:
+        def meddling_commit(self: Folder, *arguments: Any, **keywords: Any) -> None:
             write_deltalake(self.uri, SCHEMA.empty_table(), mode="append")
-            commit(self, *arguments, **named)
+            commit(self, *arguments, **keywords)
 
-        monkeypatch.setattr(Folder, "commit_files", meddled)
+        monkeypatch.setattr(Folder, "commit_files", meddling_commit)
         with pytest.raises(CommitConflict, match="has moved"):
             TableUpkeep(folder).compact()
         assert rows(folder) == before
@@ -185,10 +191,14 @@ class TestCompaction:
         ledger.commit(long, None, [run_row("redrive-" + long, kind="fork", branch=long)], clock)
         before = ledger.rows()
         assert TableUpkeep(ledger.folder).compact() == 3
-        again = LedgerWriter(Folder(ledger.folder.uri, ledger.folder.schema))
-        assert again.rows() == before
-        assert again.head() == before[2] and again.head(long) == before[3] and again.row(2) == before[1]
-        assert again.by_run_id("redrive-" + long) == before[3]
+        reopened_ledger = LedgerWriter(Folder(ledger.folder.uri, ledger.folder.schema))
+        assert reopened_ledger.rows() == before
+        assert (
+            reopened_ledger.head() == before[2]
+            and reopened_ledger.head(long) == before[3]
+            and reopened_ledger.row(2) == before[1]
+        )
+        assert reopened_ledger.by_run_id("redrive-" + long) == before[3]
 
 
 def rows_in(folder: Folder, path: str) -> list[int]:

@@ -26,9 +26,10 @@ def row(key: str, start: int | None, n: int | None, x: float | None = None, **mo
 
 def differences(left: list[dict[str, Any]], right: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     tables = [pa.Table.from_pylist(rows, schema=SCHEMA) for rows in (left, right)]
-    found = PublishedComparison(tables[0], tables[1], ("k",), ("n", "x")).differences()
+    rows_that_differ = PublishedComparison(tables[0], tables[1], ("k",), ("n", "x")).differences()
     return [
-        (item["key"]["k"], item["window_start"], item["there"], item["left"], item["right"]) for item in found
+        (item["key"]["k"], item["window_start"], item["there"], item["left"], item["right"])
+        for item in rows_that_differ
     ]
 
 

@@ -63,14 +63,14 @@ def commit(
     return ledger.commit(branch, None if head is None else head.seq, [row], clock)[0]
 
 
-def correct(tables: Tables, seq: int, *starts: Any, published: bool = True) -> None:
+def correct(tables: Tables, seq: int, *starts: Any, is_published: bool = True) -> None:
     """What the roll-forward of a ledger row leaves, as far as inspection looks at it."""
     rows = [
         {**dict.fromkeys(tables["corrections"].schema.names), "seq": seq, "window_start": start}
         for start in starts
     ]
     tables["corrections"].append(pa.Table.from_pylist(rows, schema=tables["corrections"].schema))
-    if published:
+    if is_published:
         empty = tables["published"].schema.empty_table()
         tables["published"].append(empty, tables["published"].open(), Transaction(APPLICATION, seq))
 
@@ -139,10 +139,10 @@ def test_live_rows_are_those_of_mains_runs_each_with_its_seq(tables: Tables, ins
     commit(tables, "f1", 0, branch="fix", late_events=[{"origin": "XXX"}])
     commit(tables, "r2", 1, late_events=[{"origin": "JFK"}, {"origin": "LGA"}])
     rows, seqs = inspection.live("late_events")
-    found = zip(
+    pairs = zip(
         seqs.to_pylist(), rows.column("run_id").to_pylist(), rows.column("origin").to_pylist(), strict=True
     )
-    assert list(found) == [(1, "r1", "EWR"), (3, "r2", "JFK"), (3, "r2", "LGA")]
+    assert list(pairs) == [(1, "r1", "EWR"), (3, "r2", "JFK"), (3, "r2", "LGA")]
     assert inspection.live("quarantine").rows.num_rows == 0
 
 
@@ -154,8 +154,8 @@ class TestTheLog:
             commit(tables, f"r{number}", number)
         correct(tables, 1, day(0), day(1), day(0), None)
         correct(tables, 2)
-        correct(tables, 3, day(2), published=False)
-        assert [(row.seq, touched) for row, touched in inspection.runs(0)] == [
+        correct(tables, 3, day(2), is_published=False)
+        assert [(row.seq, dates) for row, dates in inspection.runs(0)] == [
             (1, ["", str(date(2013, 1, 1)), str(date(2013, 1, 2))]), (2, []), (3, []),
         ]  # fmt: skip
         assert [row.seq for row, _ in inspection.runs(2)] == [3]

@@ -34,7 +34,7 @@ def late(*rows: tuple[timedelta, list[timedelta]]) -> pa.Table:
 
 def report(rows: pa.Table) -> list[tuple[timedelta, int, float]]:
     """Lateness, rows and share; a window is open again a day before its last instant."""
-    return [(saved.lateness, saved.rows, saved.share) for saved in report_of(rows, lambda last: last - DAY)]
+    return [(row.lateness, row.rows, row.share) for row in report_of(rows, lambda last: last - DAY)]
 
 
 def test_a_window_takes_rows_as_long_as_its_last_millisecond_and_the_lateness_lie_behind_the_watermark() -> (
@@ -67,10 +67,12 @@ def test_one_of_several_windows_is_enough() -> None:
 
 
 def test_each_lateness_is_told_with_the_arrivals_to_restate_for_what_it_saves() -> None:
-    found = report_of(late((HOUR, [timedelta(0)]), (5 * HOUR, [-HOUR, 2 * HOUR])), lambda last: last - DAY)
-    first, last = found[0], found[-1]
+    saved_rows = report_of(
+        late((HOUR, [timedelta(0)]), (5 * HOUR, [-HOUR, 2 * HOUR])), lambda last: last - DAY
+    )
+    first, last = saved_rows[0], saved_rows[-1]
     assert first == SavedRows(HOUR, 0, 0.0, None, None)
-    assert [(saved.rows, saved.restate_from, saved.restate_to) for saved in found[1:]] == [
+    assert [(row.rows, row.restate_from, row.restate_to) for row in saved_rows[1:]] == [
         (1, NOON - MS - DAY, NOON + 2 * HOUR + MS),
         (1, NOON - MS - DAY, NOON + 2 * HOUR + MS),
         (2, NOON - MS - DAY, NOON + 10 * HOUR + MS),

@@ -29,14 +29,14 @@ def attempts(tmp_path: Path) -> AttemptsWriter:
     return attempts_in(tmp_path)
 
 
-def wanted(run_id: str, day_number: int = 0) -> Attempt:
+def attempt_of(run_id: str, day_number: int = 0) -> Attempt:
     return Attempt(
         run_id=run_id, parent_seq=None, slice_start=day(day_number), slice_end=day(day_number + 1), at=NOW
     )
 
 
 def claim(attempts: AttemptsWriter, run_id: str, now: datetime = NOW) -> Attempt | None:
-    return attempts.claim(wanted(run_id), lambda: now)
+    return attempts.claim(attempt_of(run_id), lambda: now)
 
 
 def test_columns_are_fields_in_the_documented_order() -> None:
@@ -45,13 +45,15 @@ def test_columns_are_fields_in_the_documented_order() -> None:
 
 def test_the_newest_row_says_how_an_attempt_stands(attempts: AttemptsWriter) -> None:
     assert attempts.find("a") is None
-    claimed = claim(attempts, "a")
-    assert claimed is not None
-    staged = attempts.record(claimed, NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
+    claimed_row = claim(attempts, "a")
+    assert claimed_row is not None
+    staged_row = attempts.record(
+        claimed_row, NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}"
+    )
     assert (
         attempts.find("a")
-        == staged
-        == replace(claimed, at=NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
+        == staged_row
+        == replace(claimed_row, at=NOW + SECOND, outcome="staged", verdict="passed", ledger_row="{}")
     )
     assert attempts.folder.read().num_rows == 2
 
@@ -64,7 +66,7 @@ def test_rows_of_one_moment_are_in_the_order_of_a_runs_life(attempts: AttemptsWr
         "c": ["staged", "claimed"],
     }.items():
         for outcome in outcomes:
-            attempts.record(wanted(run_id), NOW, outcome=outcome)
+            attempts.record(attempt_of(run_id), NOW, outcome=outcome)
     assert {row.run_id: row.outcome for row in attempts.standing()} == {
         "a": "committed",
         "b": "committed",
@@ -73,45 +75,45 @@ def test_rows_of_one_moment_are_in_the_order_of_a_runs_life(attempts: AttemptsWr
 
 
 def test_a_clock_that_went_back_takes_no_outcome_back(attempts: AttemptsWriter) -> None:
-    claimed = claim(attempts, "a")
-    assert claimed is not None
-    staged = attempts.record(claimed, NOW - timedelta(hours=1), outcome="staged", ledger_row="{}")
-    assert attempts.find("a") == staged and attempts.holders(NOW) == []
+    claimed_row = claim(attempts, "a")
+    assert claimed_row is not None
+    staged_row = attempts.record(claimed_row, NOW - timedelta(hours=1), outcome="staged", ledger_row="{}")
+    assert attempts.find("a") == staged_row and attempts.holders(NOW) == []
 
 
 def test_upkeep_is_no_attempt_at_a_slice(attempts: AttemptsWriter) -> None:
-    attempts.record(replace(wanted("u"), slice_end=day(0), step=UPKEEP), NOW, expires_at=NOW + LEASE)
+    attempts.record(replace(attempt_of("u"), slice_end=day(0), step=UPKEEP), NOW, expires_at=NOW + LEASE)
     assert attempts.standing() == [] and attempts.tries(day(0), day(1)) == 0
     assert [holder.is_upkeep for holder in attempts.holders(NOW)] == [True]
 
 
 def test_attempts_stand_in_the_order_in_which_they_changed(attempts: AttemptsWriter) -> None:
     for run_id in ("a", "b", "c"):
-        attempts.record(wanted(run_id), NOW, outcome="staged")
-    attempts.record(wanted("b"), NOW + 2 * SECOND, outcome="committed")
-    attempts.record(wanted("a"), NOW + SECOND, outcome="staged")
+        attempts.record(attempt_of(run_id), NOW, outcome="staged")
+    attempts.record(attempt_of("b"), NOW + 2 * SECOND, outcome="committed")
+    attempts.record(attempt_of("a"), NOW + SECOND, outcome="staged")
     assert [row.run_id for row in attempts.standing()] == ["c", "a", "b"]
 
 
 def test_tries_are_counted_per_slice(attempts: AttemptsWriter) -> None:
     for run_id in ("a", "b"):
-        attempts.record(wanted(run_id), NOW)
-    attempts.record(wanted("a"), NOW + SECOND, outcome="failed")
-    attempts.record(wanted("c", day_number=1), NOW)
+        attempts.record(attempt_of(run_id), NOW)
+    attempts.record(attempt_of("a"), NOW + SECOND, outcome="failed")
+    attempts.record(attempt_of("c", day_number=1), NOW)
     assert [attempts.tries(day(n), day(n + 1)) for n in range(3)] == [2, 1, 0]
 
 
 class TestTheLease:
     def test_a_claim_says_who_holds_it_and_until_when(self, attempts: AttemptsWriter) -> None:
-        claimed = claim(attempts, "a")
-        assert claimed is not None
-        assert (claimed.outcome, claimed.owner, claimed.claimed_at, claimed.expires_at) == (
+        claimed_row = claim(attempts, "a")
+        assert claimed_row is not None
+        assert (claimed_row.outcome, claimed_row.owner, claimed_row.claimed_at, claimed_row.expires_at) == (
             "claimed",
             this_process(),
             NOW,
             NOW + LEASE,
         )
-        assert attempts.holders(NOW) == [claimed]
+        assert attempts.holders(NOW) == [claimed_row]
 
     def test_while_its_holder_lives_nobody_else_gets_it(self, attempts: AttemptsWriter) -> None:
         assert claim(attempts, "a") is not None
@@ -121,9 +123,9 @@ class TestTheLease:
     def test_it_ends_when_the_attempt_does(self, attempts: AttemptsWriter) -> None:
         for number, outcome in enumerate(("staged", "rejected", "failed", "lost", "committed")):
             now = NOW + number * SECOND
-            held = claim(attempts, outcome, now)
-            assert held is not None
-            attempts.record(held, now, outcome=outcome)
+            held_claim = claim(attempts, outcome, now)
+            assert held_claim is not None
+            attempts.record(held_claim, now, outcome=outcome)
             assert attempts.holders(now) == []
 
     def test_it_expires(self, attempts: AttemptsWriter) -> None:
@@ -132,25 +134,25 @@ class TestTheLease:
         assert claim(attempts, "b", NOW + LEASE) is not None
 
     def test_renewed_it_lasts_longer(self, attempts: AttemptsWriter) -> None:
-        held = claim(attempts, "a")
-        assert held is not None
-        attempts.record(held, NOW + 60 * SECOND, expires_at=NOW + 60 * SECOND + LEASE)
+        held_claim = claim(attempts, "a")
+        assert held_claim is not None
+        attempts.record(held_claim, NOW + 60 * SECOND, expires_at=NOW + 60 * SECOND + LEASE)
         assert claim(attempts, "b", NOW + LEASE) is None
         assert claim(attempts, "b", NOW + LEASE + 60 * SECOND) is not None
 
     def test_the_end_of_an_attempt_ends_its_renewals_too(self, attempts: AttemptsWriter) -> None:
-        held = claim(attempts, "a")
-        assert held is not None
-        attempts.record(held, NOW + 60 * SECOND, expires_at=NOW + 60 * SECOND + LEASE)
-        attempts.record(held, NOW + 61 * SECOND, outcome="committed")  # with the expiry of the claim
+        held_claim = claim(attempts, "a")
+        assert held_claim is not None
+        attempts.record(held_claim, NOW + 60 * SECOND, expires_at=NOW + 60 * SECOND + LEASE)
+        attempts.record(held_claim, NOW + 61 * SECOND, outcome="committed")  # with the expiry of the claim
         assert attempts.holders(NOW + LEASE + SECOND) == [] and attempts.holders(NOW + 62 * SECOND) == []
         assert claim(attempts, "b", NOW + LEASE + SECOND) is not None
 
     def test_a_renewal_that_comes_after_the_end_revives_nothing(self, attempts: AttemptsWriter) -> None:
-        held = claim(attempts, "a")
-        assert held is not None
-        attempts.record(held, NOW + SECOND, outcome="failed")
-        attempts.record(held, NOW + SECOND, expires_at=NOW + SECOND + LEASE)
+        held_claim = claim(attempts, "a")
+        assert held_claim is not None
+        attempts.record(held_claim, NOW + SECOND, outcome="failed")
+        attempts.record(held_claim, NOW + SECOND, expires_at=NOW + SECOND + LEASE)
         assert claim(attempts, "b", NOW + SECOND) is not None
 
     def test_what_has_ended_lately_is_not_read_again(
@@ -161,31 +163,31 @@ class TestTheLease:
         """
         ends = ["staged", "rejected", "failed", "lost", "committed"]
         for number, outcome in enumerate(ends):
-            held = claim(attempts, f"{outcome} {number}")
-            assert held is not None
-            attempts.record(held, NOW, outcome=outcome)
+            held_claim = claim(attempts, f"{outcome} {number}")
+            assert held_claim is not None
+            attempts.record(held_claim, NOW, outcome=outcome)
         attempts.record(
-            replace(wanted("elsewhere"), owner="elsewhere.example/1/1"), NOW, expires_at=NOW + LEASE
+            replace(attempt_of("elsewhere"), owner="elsewhere.example/1/1"), NOW, expires_at=NOW + LEASE
         )
         looked_at: list[int] = []
         read = StoredFiles.read
 
-        def counted(files: StoredFiles, *question: Any) -> pa.Table:
+        def counting_read(files: StoredFiles, *question: Any) -> pa.Table:
             looked_at.append(files.actions.num_rows)
             return read(files, *question)
 
-        monkeypatch.setattr(StoredFiles, "read", counted)
+        monkeypatch.setattr(StoredFiles, "read", counting_read)
         assert [holder.run_id for holder in attempts.holders(NOW)] == ["elsewhere"]
         assert looked_at == [1, 1], "what may be held, and how that stands"
 
     def test_a_file_of_many_attempts_is_looked_into(self, attempts: AttemptsWriter) -> None:
         """Upkeep leaves such files. Here one attempt has ended, as another file says; one has not."""
         rows = [
-            asdict(replace(wanted(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE))
+            asdict(replace(attempt_of(run_id), owner="elsewhere.example/1/1", expires_at=NOW + LEASE))
             for run_id in ("a", "b")
         ]
         attempts.folder.append(pa.Table.from_pylist(rows, schema=attempts.folder.schema))
-        attempts.record(wanted("a"), NOW + SECOND, outcome="failed")
+        attempts.record(attempt_of("a"), NOW + SECOND, outcome="failed")
         assert [holder.run_id for holder in attempts.holders(NOW + SECOND)] == ["b"]
 
     def test_of_a_dead_process_it_is_taken_over_at_once(
@@ -207,16 +209,16 @@ class TestTheLease:
         assert sorted(race(tmp_path, claim_in_a_process, str(tmp_path))) == ["claimed", "held by another"]
 
     def test_another_row_in_between_only_makes_the_claim_try_again(self, attempts: AttemptsWriter) -> None:
-        meddled = iter([None])
+        meddling_steps = iter([None])
 
         def meddling_clock() -> datetime:
-            for _ in meddled:
+            for _ in meddling_steps:
                 attempts_in(Path(attempts.folder.uri).parent).record(
-                    wanted("other", 1), NOW, outcome="failed"
+                    attempt_of("other", 1), NOW, outcome="failed"
                 )
             return NOW
 
-        assert attempts.claim(wanted("a"), meddling_clock) is not None
+        assert attempts.claim(attempt_of("a"), meddling_clock) is not None
 
 
 def claim_in_a_process(root: str) -> str:

@@ -105,13 +105,15 @@ def test_live_spans_are_exactly_the_rows_of_the_branch(commits: list[tuple[str, 
         heads[branch] = bound[-1]
     assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
     for branch, head in heads.items():
-        own = [row for row in rows if row.branch == branch]
-        assert [row.parent_seq for row in own] == [None, *(row.seq for row in own)][: len(own)]
+        rows_of_branch = [row for row in rows if row.branch == branch]
+        assert [row.parent_seq for row in rows_of_branch] == [None, *(row.seq for row in rows_of_branch)][
+            : len(rows_of_branch)
+        ]
         if head is not None:
             assert [seq for span in head.live for seq in range(span.first_seq, span.last_seq + 1)] == [
-                row.seq for row in own
+                row.seq for row in rows_of_branch
             ]
-            assert [row for row in rows if row.is_live_in(head)] == own
+            assert [row for row in rows if row.is_live_in(head)] == rows_of_branch
             assert all(
                 before.last_seq + 1 < after.first_seq
                 for before, after in zip(head.live, head.live[1:], strict=False)
@@ -148,9 +150,9 @@ class TestWhoCommitsFirst:
             with pytest.raises(
                 LostRaceError,
                 match=f"the head of main is 2, this run started from {parent}.*run the same command again",
-            ) as lost:
+            ) as raised_error:
                 ledger.commit("main", parent, [run_row("late")], clock)
-            assert (lost.value.head, lost.value.parent) == (2, parent)  # type: ignore[attr-defined]
+            assert (raised_error.value.head, raised_error.value.parent) == (2, parent)  # type: ignore[attr-defined]
         assert [row.run_id for row in ledger.rows()] == ["a", "b"]
 
     def test_a_commit_to_another_branch_in_between_is_not_a_lost_race(
@@ -158,10 +160,10 @@ class TestWhoCommitsFirst:
     ) -> None:
         """The other commit lands after the head was looked up and before the append."""
         [first] = commit(ledger, "main", "a")
-        meddled: Iterator[None] = iter([None])
+        meddling_steps: Iterator[None] = iter([None])
 
         def meddling_clock() -> datetime:
-            for _ in meddled:
+            for _ in meddling_steps:
                 commit(LedgerWriter(ledger.folder), "fix", "f")
             return clock()
 
@@ -170,10 +172,10 @@ class TestWhoCommitsFirst:
         assert [row.run_id for row in ledger.rows()] == ["a", "f", "b"]
 
     def test_a_commit_to_the_same_branch_in_between_is(self, ledger: LedgerWriter) -> None:
-        meddled: Iterator[None] = iter([None])
+        meddling_steps: Iterator[None] = iter([None])
 
         def meddling_clock() -> datetime:
-            for _ in meddled:
+            for _ in meddling_steps:
                 commit(LedgerWriter(ledger.folder), "main", "first")
             return clock()
 

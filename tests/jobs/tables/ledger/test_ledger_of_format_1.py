@@ -42,7 +42,9 @@ FULL = run_row(
 def written_in_format_1(folder: Folder, rows: list[LedgerRow]) -> None:
     """A ledger as format 1 had it: inputs without the id of their table."""
     fields = [field for field in INPUT.fields if field.name != "table_id"]
-    earlier = [replaced for column in folder.schema if (replaced := _earlier(column, fields)) is not None]
+    earlier = [
+        earlier_field for column in folder.schema if (earlier_field := _earlier(column, fields)) is not None
+    ]
     values = [json.loads(row.to_json()) for row in rows]
     for row in values:
         row["inputs"] = [

@@ -94,15 +94,15 @@ class TestByHand:
         assert (forked.slice_start, forked.slice_end, forked.state_hash) == (START, day(1), "state-0")
         [rerun] = run(ledger, "fix")
         assert (rerun.seq, rerun.parent_seq, rerun.live) == (6, 5, (Span(1, 1), Span(6, 6)))
-        published = publish(ledger, "fix", resume_from=3)
-        assert (published.seq, published.parent_seq, published.live) == (
+        row_of_publish = publish(ledger, "fix", resume_from=3)
+        assert (row_of_publish.seq, row_of_publish.parent_seq, row_of_publish.live) == (
             7,
             4,
             (Span(1, 1), Span(6, 6), Span(3, 4)),
         )
-        assert published.state_hash == "state-3" and published.rows_read == 0
+        assert row_of_publish.state_hash == "state-3" and row_of_publish.rows_read == 0
         assert [row.seq for row in ledger.live_runs(head_of(ledger))] == [1, 6, 3, 4]
-        assert ledger.snapshot_owner(published) == ledger.row(4)
+        assert ledger.snapshot_owner(row_of_publish) == ledger.row(4)
         [later] = run(ledger)
         assert later.live == (Span(1, 1), Span(6, 6), Span(3, 4), Span(8, 8))
         assert [ledger.row(seq).is_live_in(later) for seq in (1, 2, 3, 4, 5, 6, 7, 8)] == [
@@ -122,9 +122,9 @@ class TestByHand:
         run(ledger, days=3)
         fork(ledger, "fix", 1)
         run(ledger, "fix", days=2)
-        published = publish(ledger, "fix")
-        assert published.live == (Span(1, 1), Span(5, 6))
-        assert ledger.snapshot_owner(published) == ledger.row(6)
+        row_of_publish = publish(ledger, "fix")
+        assert row_of_publish.live == (Span(1, 1), Span(5, 6))
+        assert ledger.snapshot_owner(row_of_publish) == ledger.row(6)
 
     def test_a_branch_may_begin_where_the_lineage_does(self, ledger: LedgerWriter) -> None:
         run(ledger, days=2)
@@ -140,8 +140,13 @@ class TestByHand:
         fork(ledger, "fix", 1)
         run(ledger, "fix", days=2)
         publish(ledger, "fix")
-        restored = restore(ledger, 2)
-        assert (restored.seq, restored.parent_seq, restored.live, restored.slice_end) == (
+        row_of_restore = restore(ledger, 2)
+        assert (
+            row_of_restore.seq,
+            row_of_restore.parent_seq,
+            row_of_restore.live,
+            row_of_restore.slice_end,
+        ) == (
             8,
             7,
             (Span(1, 2),),
@@ -153,9 +158,9 @@ class TestByHand:
 
     def test_a_close_is_live_as_a_run_is(self, ledger: LedgerWriter) -> None:
         run(ledger, days=2)
-        [closed] = ledger.commit(MAIN, 2, [run_row("close", kind="close")], clock)
-        assert closed.live == (Span(1, 3),)
-        assert [row.kind for row in ledger.live_runs(closed)] == ["run", "run", "close"]
+        [row_of_close] = ledger.commit(MAIN, 2, [run_row("close", kind="close")], clock)
+        assert row_of_close.live == (Span(1, 3),)
+        assert [row.kind for row in ledger.live_runs(row_of_close)] == ["run", "run", "close"]
         assert restore(ledger, 2).live == (Span(1, 2),)
 
     def test_a_dropped_branch_is_gone_and_its_name_is_free(self, ledger: LedgerWriter) -> None:
@@ -167,12 +172,12 @@ class TestByHand:
             ("one", (5,)),
             ("two", ()),
         ]
-        dropped = drop(ledger, "one")
-        assert (dropped.live, dropped.parent_seq) == ((), 5)
+        row_of_drop = drop(ledger, "one")
+        assert (row_of_drop.live, row_of_drop.parent_seq) == ((), 5)
         assert ledger.branch("one") is None and [branch.name for branch in ledger.branches()] == ["two"]
-        again = fork(ledger, "one", 2)
-        found = ledger.branch("one")
-        assert found is not None and (found.fork, found.own_seqs) == (again, ())
+        second_fork = fork(ledger, "one", 2)
+        result = ledger.branch("one")
+        assert result is not None and (result.fork, result.own_seqs) == (second_fork, ())
         assert [branch.name for branch in ledger.branches()] == ["two", "one"]
 
     def test_there_is_no_branch_before_its_fork_and_main_is_none(self, ledger: LedgerWriter) -> None:
@@ -335,11 +340,11 @@ def test_a_row_that_runs_nothing_says_why_it_changes_what_is_published(ledger: L
     [tip] = run(ledger, "redrive-by-name-alone")
     head, branch = head_of(ledger), ledger.branch("redrive-by-name-alone")
     assert branch is not None
-    published = [
+    publish_rows = [
         publish_row(head, branch, tip, (day(1), day(2)), redrives=redrives) for redrives in (False, True)
     ]
-    found = [cause_of(row) for row in (*published, restore(ledger, 1), branch.fork, tip)]
-    assert found == ["restatement", "redrive", "restore", None, None]
+    result = [cause_of(row) for row in (*publish_rows, restore(ledger, 1), branch.fork, tip)]
+    assert result == ["restatement", "redrive", "restore", None, None]
 
 
 def test_sums_over_the_ledger_count_no_run_twice(ledger: LedgerWriter) -> None:
@@ -347,6 +352,6 @@ def test_sums_over_the_ledger_count_no_run_twice(ledger: LedgerWriter) -> None:
     for number in range(2):
         row = replace(run_row(f"r{number}", day_number=number), rows_read=10, windows_open=3)
         [head] = ledger.commit(MAIN, None if head is None else head.seq, [row], clock)
-    restored = restore(ledger, 1)
-    assert (restored.rows_read, restored.windows_open) == (0, 3)
+    row_of_restore = restore(ledger, 1)
+    assert (row_of_restore.rows_read, row_of_restore.windows_open) == (0, 3)
     assert sum(row.rows_read for row in ledger.rows()) == 20

@@ -39,17 +39,21 @@ def attempt(run_id: str, outcome: str, **changes: object) -> Attempt:
     )
 
 
-def left(
+def run_ids_left(
     rows: list[LedgerRow],
     rule: Rule,
     attempts: list[Attempt] | None = None,
     branches: list[Branch] | None = None,
 ) -> set[str]:
     """Run ids that stay, of all that there are."""
-    stored = {row.run_id for row in rows} | {one.run_id for one in attempts or []} | {"a stranger"}
+    stored_run_ids = {row.run_id for row in rows} | {one.run_id for one in attempts or []} | {"a stranger"}
     return (
-        stored
-        - set(droppable_run_ids(stored, RetentionFacts(attempts or [], rows, branches or []), rule, clock()))
+        stored_run_ids
+        - set(
+            droppable_run_ids(
+                stored_run_ids, RetentionFacts(attempts or [], rows, branches or []), rule, clock()
+            )
+        )
         - {"a stranger"}
     )
 
@@ -57,9 +61,9 @@ def left(
 def test_the_newest_stay_and_the_last_of_each_period() -> None:
     # Periods of five days from 1970 on: 2013-01-01 is day 15706, the second of its period, so periods end
     # behind the runs 4, 9 and 14.
-    assert left(chain(12), Rule(3, 5 * DAYS)) == {"r4", "r9", "r10", "r11", "r12"}
-    assert left(chain(12), Rule(1, 1000 * DAYS)) == {"r12"}
-    assert left(chain(3), Rule(30, DAYS)) == {"r1", "r2", "r3"}
+    assert run_ids_left(chain(12), Rule(3, 5 * DAYS)) == {"r4", "r9", "r10", "r11", "r12"}
+    assert run_ids_left(chain(12), Rule(1, 1000 * DAYS)) == {"r12"}
+    assert run_ids_left(chain(3), Rule(30, DAYS)) == {"r1", "r2", "r3"}
 
 
 def test_what_nobody_knows_is_left_alone() -> None:
@@ -70,53 +74,63 @@ def test_what_nobody_knows_is_left_alone() -> None:
 
 def test_what_the_newest_rows_of_main_continued_can_be_taken_back() -> None:
     rows = chain(6)
-    restored = run_row(
+    restore_row = run_row(
         "back", seq=7, kind="restore", live=(Span(1, 2),), slice_start=day(0), slice_end=day(2)
     )
-    assert left([*rows, restored], Rule(2, 1000 * DAYS)) == {"r1", "r2", "r6", "back"}, (
+    assert run_ids_left([*rows, restore_row], Rule(2, 1000 * DAYS)) == {"r1", "r2", "r6", "back"}, (
         "r6 is what main was before the restore"
     )
-    assert left([*rows, restored], Rule(1, 1000 * DAYS)) == {"r2", "back"}
+    assert run_ids_left([*rows, restore_row], Rule(1, 1000 * DAYS)) == {"r2", "back"}
 
 
 def test_a_branch_keeps_its_own_runs_and_what_it_forks_from() -> None:
     fork = run_row("fork", seq=7, kind="fork", branch="side", live=(Span(1, 2),), parent_seq=2)
-    own = run_row(
+    run_on_branch = run_row(
         "own", seq=8, branch="side", live=(Span(1, 2), Span(8, 8)), slice_start=day(2), slice_end=day(3)
     )
-    rows = [*chain(6), fork, own]
-    assert left(rows, Rule(1, 1000 * DAYS), branches=[Branch(fork, own)]) == {"r2", "r6", "own", "fork"}
-    assert left(rows, Rule(1, 1000 * DAYS)) == {"r6", "fork"}, "the branch was dropped"
+    rows = [*chain(6), fork, run_on_branch]
+    assert run_ids_left(rows, Rule(1, 1000 * DAYS), branches=[Branch(fork, run_on_branch)]) == {
+        "r2",
+        "r6",
+        "own",
+        "fork",
+    }
+    assert run_ids_left(rows, Rule(1, 1000 * DAYS)) == {"r6", "fork"}, "the branch was dropped"
 
 
 def test_attempts_that_can_still_be_published_stay() -> None:
     rows = chain(3)
-    staged = attempt("s4", "staged", ledger_row=pack(run_row("s4"), rows[2], {}))
+    staged_attempt = attempt("s4", "staged", ledger_row=pack(run_row("s4"), rows[2], {}))
     after = attempt("s5", "rejected", ledger_row=pack(run_row("s5"), run_row("s4"), {}))
-    outdated = attempt("old", "staged", ledger_row=pack(run_row("old"), rows[1], {}))
-    assert left(rows, Rule(1, 1000 * DAYS), [staged, after, outdated, attempt("f", "failed")]) == {
+    outdated_attempt = attempt("old", "staged", ledger_row=pack(run_row("old"), rows[1], {}))
+    assert run_ids_left(
+        rows, Rule(1, 1000 * DAYS), [staged_attempt, after, outdated_attempt, attempt("f", "failed")]
+    ) == {
         "r3",
         "s4",
         "s5",
     }
     begins = attempt("s1", "staged", ledger_row=pack(run_row("s1"), None, {}))
-    assert left([], Rule(1, DAYS), [begins]) == {"s1"} and left(rows, Rule(1, 1000 * DAYS), [begins]) == {
-        "r3"
-    }
+    assert run_ids_left([], Rule(1, DAYS), [begins]) == {"s1"} and run_ids_left(
+        rows, Rule(1, 1000 * DAYS), [begins]
+    ) == {"r3"}
 
 
 def test_attempts_at_work_stay_and_dead_ones_do_not() -> None:
     later, earlier = clock() + DAYS, clock() - 8 * DAYS
     alive = attempt("alive", "claimed", owner=this_process(), expires_at=later)
-    expired = attempt("expired", "claimed", owner="elsewhere/boot.1/1/1", expires_at=earlier)
+    expired_claim = attempt("expired", "claimed", owner="elsewhere/boot.1/1/1", expires_at=earlier)
     dead = attempt("dead", "claimed", owner=this_process().rsplit("/", 1)[0] + "/1", expires_at=later)
-    unleased = attempt("unleased", "claimed")
-    assert left([], Rule(1, DAYS), [alive, expired, dead, unleased]) == {"alive", "unleased"}
+    claim_without_lease = attempt("unleased", "claimed")
+    assert run_ids_left([], Rule(1, DAYS), [alive, expired_claim, dead, claim_without_lease]) == {
+        "alive",
+        "unleased",
+    }
 
 
 def test_a_claim_that_has_just_expired_may_be_of_a_process_that_lives() -> None:
     """Its clock went back, ours is wrong, or its renewals fail; what it stages is published all the same."""
-    behind = attempt(
+    attempt_behind = attempt(
         "behind", "claimed", owner="elsewhere/boot.1/1/1", expires_at=clock() - timedelta(hours=1)
     )
-    assert left([], Rule(1, DAYS), [behind]) == {"behind"}
+    assert run_ids_left([], Rule(1, DAYS), [attempt_behind]) == {"behind"}

@@ -29,7 +29,7 @@ def tables(tmp_path: Path) -> Tables:
     return Tables({name: Folder(f"{tmp_path}/{name}", SCHEMA, ("run_id",)) for name in SNAPSHOT_TABLES})
 
 
-def staged(tables: Tables, run_id: str) -> LedgerRow:
+def stage_snapshot(tables: Tables, run_id: str) -> LedgerRow:
     """A run that has left two rows of window state in two files, and nothing else."""
     folder, rows = tables["window_state"], pa.table({"key_group": pa.array([1], pa.int32()), "n": [7]})
     files = [write_staged(folder.uri, run_id, part, rows) for part in ("a", "b")]
@@ -59,7 +59,7 @@ def rows_of(tables: Tables, run_id: str) -> int:
 
 
 def test_what_is_in_the_log_stays_as_it_is(tables: Tables) -> None:
-    row = staged(tables, "r1")
+    row = stage_snapshot(tables, "r1")
     version = DeltaTable(tables["window_state"].uri).version()
     assert put_back(tables, row)["window_state"] == row.files["window_state"]
     assert DeltaTable(tables["window_state"].uri).version() == version
@@ -67,7 +67,7 @@ def test_what_is_in_the_log_stays_as_it_is(tables: Tables) -> None:
 
 
 def test_what_was_dropped_can_be_read_and_put_back_for_six_days(tables: Tables) -> None:
-    row, other = staged(tables, "r1"), staged(tables, "r2")
+    row, other = stage_snapshot(tables, "r1"), stage_snapshot(tables, "r2")
     drop(tables, row, days_ago=5.9)
     fresh = Tables({name: Folder(folder.uri, SCHEMA, ("run_id",)) for name, folder in tables.folders.items()})
     assert in_log(fresh) == set(other.files["window_state"])
@@ -80,7 +80,7 @@ def test_what_was_dropped_can_be_read_and_put_back_for_six_days(tables: Tables) 
 
 
 def test_what_a_vacuum_may_delete_within_a_day_counts_as_gone(tables: Tables) -> None:
-    row = staged(tables, "r1")
+    row = stage_snapshot(tables, "r1")
     drop(tables, row, days_ago=6.1)
     fresh = Tables({name: Folder(folder.uri, SCHEMA, ("run_id",)) for name, folder in tables.folders.items()})
     assert not is_kept(fresh, row)
@@ -90,21 +90,21 @@ def test_what_a_vacuum_may_delete_within_a_day_counts_as_gone(tables: Tables) ->
 
 
 def test_what_is_dropped_while_it_becomes_current_is_put_back_afterwards(tables: Tables) -> None:
-    row = staged(tables, "r1")
+    row = stage_snapshot(tables, "r1")
     with put_back_around(tables, row):
         drop(tables, row)
     assert in_log(tables) == set(row.files["window_state"])
 
 
 def test_a_run_is_found_by_its_rows_where_somebody_has_rewritten_them(tables: Tables) -> None:
-    row = staged(tables, "r1")
+    row = stage_snapshot(tables, "r1")
     DeltaTable(tables["window_state"].uri).optimize.compact()
     [path] = snapshot_files(tables, "window_state", row)
     assert path not in row.files["window_state"] and rows_of(tables, "r1") == 2
 
 
 def test_a_folder_knows_what_it_has_added_until_somebody_commits(tables: Tables) -> None:
-    row, folder = staged(tables, "r1"), tables["window_state"]
+    row, folder = stage_snapshot(tables, "r1"), tables["window_state"]
     assert folder.has_not_moved_since_adding(row.files["window_state"])
     assert not folder.has_not_moved_since_adding(["run_id=r1/other.parquet"])
     assert not Folder(folder.uri, SCHEMA, ("run_id",)).has_not_moved_since_adding(row.files["window_state"])

@@ -98,8 +98,8 @@ def test_a_staged_file_is_read_by_path_before_it_is_committed_and_by_run_after(t
     ]
     assert all(file.path.startswith("run_id=r1/") and file.partition == {"run_id": "r1"} for file in files)
 
-    staged = read_staged(tables, "timers", tuple(file.path for file in files))
-    assert staged.equals(rows.drop_columns(["run_id"]))
+    staged_rows = read_staged(tables, "timers", tuple(file.path for file in files))
+    assert staged_rows.equals(rows.drop_columns(["run_id"]))
     assert folder.read().num_rows == 0
     folder.commit_files(files)
     assert folder.read().sort_by("origin").equals(rows)
@@ -144,15 +144,15 @@ def test_how_staged_rows_are_encoded_is_no_readers_business(tables: Tables) -> N
     def texts(value: str, count: int) -> pa.Array:
         return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int8()), pa.array([value]))
 
-    staged = pa.table(
+    staged_rows = pa.table(
         {
             "key_group": pa.array([i // 100 for i in range(rows)], pa.int32()),
             "origin": pa.chunked_array([texts("EWR", 4_000), texts("LGA", rows - 4_000)]),
             "time": moments,
         }
     )
-    plain = staged.set_column(1, "origin", pa.array(["EWR"] * 4_000 + ["LGA"] * (rows - 4_000)))
-    written = write_staged(folder.uri, "r1", "range-0", staged)
+    plain = staged_rows.set_column(1, "origin", pa.array(["EWR"] * 4_000 + ["LGA"] * (rows - 4_000)))
+    written = write_staged(folder.uri, "r1", "range-0", staged_rows)
     path = f"{folder.uri}/{written.path}"
     group = pq.ParquetFile(path).metadata.row_group(0)
     encodings = "DELTA_BINARY_PACKED", "RLE_DICTIONARY", "DELTA_BINARY_PACKED"

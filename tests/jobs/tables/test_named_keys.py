@@ -1,4 +1,4 @@
-"""A person names any key of any type, also one whose text holds a comma; what names none is told how to."""
+"""Any key of any type can be named, also one with a comma; other texts are refused with an example."""
 
 from datetime import date
 

@@ -24,7 +24,7 @@ def test_a_query_sees_its_own_tables_alone() -> None:
         query("SELECT * FROM numbers")
 
 
-def test_queries_at_once_don_t_meet() -> None:
+def test_queries_at_once_see_no_tables_of_each_other() -> None:
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(query_double, range(40))) == [2 * n for n in range(40)]
 

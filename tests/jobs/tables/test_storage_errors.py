@@ -1,5 +1,5 @@
-"""Each cause of a failure of storage is told as what it is, wherever it is met, and whether to try again
-follows from it.
+"""Each failure of storage is reported with its cause wherever it happens, and the cause decides whether the
+error is retryable.
 """
 
 import errno

@@ -39,21 +39,21 @@ def values(folder: Folder) -> list[int]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("is_expected", [True, False])
 class TestACommitThatStandsAndWhoseAnswerIsLost:
-    def test_is_made_once_when_rows_are_appended(self, folder: Folder, way: str, is_expected: bool) -> None:
+    def test_rows_are_appended_once(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
         with lost_answers(way, "t") as lost_commits:
             folder.append(rows(1), expected_table=table if is_expected else None)
         assert lost_commits == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
-    def test_is_made_once_when_files_are_committed(self, folder: Folder, way: str, is_expected: bool) -> None:
+    def test_files_are_committed_once(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
         with lost_answers(way, "t") as lost_commits:
             folder.commit_files([file_of(folder, 1)], expected_table=table if is_expected else None)
         assert lost_commits == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
-    def test_is_followed_by_the_next_one(self, folder: Folder, way: str, is_expected: bool) -> None:
+    def test_the_next_commit_follows_it(self, folder: Folder, way: str, is_expected: bool) -> None:
         for n in range(3):
             table = folder.ensure()
             with lost_answers(way, "t"):
@@ -116,7 +116,7 @@ def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known
     assert values(folder) == [1], "it stood"
 
 
-def test_of_a_version_it_is_known_whose_it_is(folder: Folder) -> None:
+def test_the_owner_of_a_version_is_known_by_its_token(folder: Folder) -> None:
     table = folder.ensure()
     pending = PendingCommit(filesystem(folder.uri), 1)
     assert pending.owner() is Owner.NOBODY

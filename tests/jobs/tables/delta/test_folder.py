@@ -138,7 +138,7 @@ class TestFilesThatWereWrittenBeforehand:
             folder.commit_files([file_of(folder, 9)], monday, stale)
         assert values(folder) == [(1, MONDAY)]
 
-    def test_none_make_no_commit(self, folder: Folder) -> None:
+    def test_no_files_make_no_commit(self, folder: Folder) -> None:
         folder.commit_files([])
         assert folder.find() is None
 
@@ -290,7 +290,7 @@ def damaged_pages(path: Path) -> Path:
     return path
 
 
-def test_what_is_appended_has_page_checksums(folder: Folder) -> None:
+def test_appended_files_have_page_checksums(folder: Folder) -> None:
     folder.append(rows(*((n * n, MONDAY) for n in range(100))))
     [path] = folder.open().file_uris()
     with pytest.raises(OSError, match="checksum"):

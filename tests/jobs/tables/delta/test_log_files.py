@@ -103,12 +103,12 @@ def test_a_file_that_is_lost_is_named(
 @pytest.mark.parametrize(
     "damage", [empty(HINT), lose(HINT), empty(commit(19)), lose(*map(commit, range(19))), lose(checkpoint(9))]
 )
-def test_what_nobody_needs_may_be_lost(folder: Folder, damage: Damage) -> None:
+def test_files_that_no_reader_needs_may_be_lost(folder: Folder, damage: Damage) -> None:
     damage(log_of(folder))
     assert sorted(Folder(folder.uri, SCHEMA).read().column("n").to_pylist()) == list(range(1, 23))
 
 
-def test_without_the_hint_that_is_told_to_be_deleted_the_table_is_whole_again(folder: Folder) -> None:
+def test_the_table_can_be_read_again_without_the_hint_that_the_error_says_to_delete(folder: Folder) -> None:
     lose(checkpoint(19), checkpoint(9))(log_of(folder))
     with pytest.raises(LogDamaged, match=rf"`rm _delta_log/{HINT}`"):
         Folder(folder.uri, SCHEMA).read()
@@ -116,7 +116,7 @@ def test_without_the_hint_that_is_told_to_be_deleted_the_table_is_whole_again(fo
     assert sorted(Folder(folder.uri, SCHEMA).read().column("n").to_pylist()) == list(range(1, 23))
 
 
-def test_an_empty_commit_is_seen_by_who_has_the_table_open(folder: Folder) -> None:
+def test_an_empty_commit_is_noticed_also_by_a_handle_that_is_open(folder: Folder) -> None:
     """Another process' commits after it make it one in the middle."""
     another = Folder(folder.uri, SCHEMA)
     another.append(pa.table({"n": [23]}))

@@ -67,7 +67,7 @@ def test_an_empty_table_loses_its_partitions_too(tmp_path: Path) -> None:
     assert Folder(str(tmp_path), schema).read().num_rows == 0
 
 
-def test_two_at_once_leave_each_row_once(peaks: Path) -> None:
+def test_two_migrations_at_once_leave_each_row_once(peaks: Path) -> None:
     table = peaks / "panes"
     before, version = rows_of(table), DeltaTable(str(table)).version()
     with ThreadPoolExecutor(4) as threads:
@@ -76,7 +76,7 @@ def test_two_at_once_leave_each_row_once(peaks: Path) -> None:
     assert DeltaTable(str(table)).version() == version + 1
 
 
-def test_one_that_dies_in_the_middle_changes_nothing_and_is_done_again(
+def test_a_migration_that_dies_in_the_middle_changes_nothing_and_is_done_again(
     peaks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = peaks / "panes"

@@ -154,7 +154,7 @@ def test_files_written_piece_by_piece_have_a_seal_of_all_pieces(
     assert "checksum" in (damage(folder, "x.parquet") or "")
 
 
-def test_other_readers_read_what_is_sealed(folder: pafs.FileSystem, tmp_path: Path) -> None:
+def test_other_readers_read_sealed_files(folder: pafs.FileSystem, tmp_path: Path) -> None:
     path, _ = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
     file, total = str(tmp_path / path), sum(number * 7 % 11 for number in range(COUNT))
     with duckdb.connect() as connection:

@@ -1,4 +1,4 @@
-"""What the log says of a file is what its rows are, however they come."""
+"""The statistics of a file are those of its rows, whether columns come plain or as dictionaries."""
 
 import json
 

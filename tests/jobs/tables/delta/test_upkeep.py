@@ -70,7 +70,7 @@ def newest_commit(folder: Folder) -> list[dict[str, Any]]:
 
 
 class TestCompaction:
-    def test_it_makes_the_small_files_of_each_partition_one_and_changes_no_row(self, folder: Folder) -> None:
+    def test_small_files_of_each_partition_become_one_and_no_row_changes(self, folder: Folder) -> None:
         before = rows(folder)
         assert TableUpkeep(folder).compactable() == 3
         assert TableUpkeep(folder).compact() == 3
@@ -132,7 +132,9 @@ class TestCompaction:
         expected_rows = [{"run_id": "a", "gained": None}, {"run_id": "b", "gained": "value"}]
         assert DeltaTable(str(tmp_path)).to_pyarrow_table().to_pylist() == expected_rows
 
-    def test_what_another_has_rewritten_is_left_and_the_rest_compacted(self, folder: Folder) -> None:
+    def test_files_that_somebody_else_has_rewritten_are_left_and_others_compacted(
+        self, folder: Folder
+    ) -> None:
         before, second = rows(folder), older(folder)
         table = folder.open()
         stored_files = folder.files(table=table)

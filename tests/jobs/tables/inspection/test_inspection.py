@@ -1,5 +1,5 @@
-"""Inspection answers from the stored tables alone: the head's snapshot, what the live runs made, and what is
-not finished yet.
+"""Inspection answers from the stored tables alone: the head's snapshot, the rows of live runs, attempts and
+roll-forwards that are not finished. Differences of snapshots (`snapshot_diff`) are tested with the verb.
 """
 
 from datetime import date

@@ -1,5 +1,5 @@
-"""How many late rows another lateness would have saved. By hand, from the windows that they missed and the
-watermark then.
+"""The late rows that another lateness would have saved, calculated by hand from the windows that they missed
+and the watermark at their arrival.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -66,7 +66,7 @@ def test_one_of_several_windows_is_enough() -> None:
     assert report(late((HOUR, [timedelta(0), HOUR / 2])))[-1] == (HOUR / 2 + 2 * MS, 1, 1.0)
 
 
-def test_each_lateness_is_told_with_the_arrivals_to_restate_for_what_it_saves() -> None:
+def test_each_lateness_comes_with_the_arrivals_to_restate_for_the_rows_that_it_saves() -> None:
     saved_rows = report_of(
         late((HOUR, [timedelta(0)]), (5 * HOUR, [-HOUR, 2 * HOUR])), lambda last: last - DAY
     )

@@ -155,7 +155,7 @@ class TestTheLease:
         attempts.record(held_claim, NOW + SECOND, expires_at=NOW + SECOND + LEASE)
         assert claim(attempts, "b", NOW + SECOND) is not None
 
-    def test_what_has_ended_lately_is_not_read_again(
+    def test_files_of_attempts_that_have_ended_are_not_read(
         self, attempts: AttemptsWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A chain of short slices ends many attempts within a lease's time, and each claim looks at the

@@ -1,4 +1,6 @@
-"""The ledger: seqs without gaps over all branches, live spans, and one winner whenever two commit at once."""
+"""The ledger has seqs without gaps over all branches, the right live spans, and one winner whenever two
+commit at once. Covers `reader`, `writer` and `rows`.
+"""
 
 import json
 from collections.abc import Iterator

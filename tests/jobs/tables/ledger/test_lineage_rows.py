@@ -282,7 +282,7 @@ class Model:
 
 @settings(max_examples=20)
 @given(st.data())
-def test_what_is_live_is_what_lists_say(data: st.DataObject) -> None:
+def test_live_runs_are_those_of_a_model_of_lists(data: st.DataObject) -> None:
     with TemporaryDirectory() as root:
         ledger, model = LedgerWriter(ledger_folder(Path(root))), Model()
         run(ledger)
@@ -334,7 +334,7 @@ def do_something(ledger: LedgerWriter, model: Model, data: st.DataObject) -> Non
             model.note(MAIN, model.live[name] + ([] if resume is None else main[main.index(resume) :]))
 
 
-def test_a_row_that_runs_nothing_says_why_it_changes_what_is_published(ledger: LedgerWriter) -> None:
+def test_a_row_that_is_no_run_has_the_cause_of_its_corrections(ledger: LedgerWriter) -> None:
     run(ledger, days=2)
     fork(ledger, "redrive-by-name-alone", 1)
     [tip] = run(ledger, "redrive-by-name-alone")

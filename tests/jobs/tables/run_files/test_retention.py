@@ -1,5 +1,5 @@
-"""Which snapshots are kept: main's newest, the last of each period, what could still be published or taken
-back. By hand.
+"""Kept snapshots are main's newest, the last of each period, and those that can still be published or
+restored; expected run ids are chosen by hand.
 """
 
 from dataclasses import replace
@@ -66,13 +66,13 @@ def test_the_newest_stay_and_the_last_of_each_period() -> None:
     assert run_ids_left(chain(3), Rule(30, DAYS)) == {"r1", "r2", "r3"}
 
 
-def test_what_nobody_knows_is_left_alone() -> None:
+def test_run_ids_that_no_row_has_are_kept() -> None:
     assert "a stranger" not in droppable_run_ids(
         {"a stranger", "r1"}, RetentionFacts([], chain(5), []), Rule(1, 1000 * DAYS), clock()
     )
 
 
-def test_what_the_newest_rows_of_main_continued_can_be_taken_back() -> None:
+def test_snapshots_that_mains_newest_rows_continue_are_kept() -> None:
     rows = chain(6)
     restore_row = run_row(
         "back", seq=7, kind="restore", live=(Span(1, 2),), slice_start=day(0), slice_end=day(2)

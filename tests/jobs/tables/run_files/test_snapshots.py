@@ -58,7 +58,7 @@ def rows_of(tables: Tables, run_id: str) -> int:
     return DeltaTable(tables["window_state"].uri).to_pyarrow_table(filters=[("run_id", "=", run_id)]).num_rows
 
 
-def test_what_is_in_the_log_stays_as_it_is(tables: Tables) -> None:
+def test_a_snapshot_that_the_log_has_is_not_committed_again(tables: Tables) -> None:
     row = stage_snapshot(tables, "r1")
     version = DeltaTable(tables["window_state"].uri).version()
     assert put_back(tables, row)["window_state"] == row.files["window_state"]
@@ -66,7 +66,7 @@ def test_what_is_in_the_log_stays_as_it_is(tables: Tables) -> None:
     assert put_back(tables, None) == dict.fromkeys(SNAPSHOT_TABLES, ())
 
 
-def test_what_was_dropped_can_be_read_and_put_back_for_six_days(tables: Tables) -> None:
+def test_dropped_files_can_be_read_and_put_back_for_six_days(tables: Tables) -> None:
     row, other = stage_snapshot(tables, "r1"), stage_snapshot(tables, "r2")
     drop(tables, row, days_ago=5.9)
     fresh = Tables({name: Folder(folder.uri, SCHEMA, ("run_id",)) for name, folder in tables.folders.items()})
@@ -79,7 +79,7 @@ def test_what_was_dropped_can_be_read_and_put_back_for_six_days(tables: Tables) 
     assert rows_of(fresh, "r1") == 2, "once"
 
 
-def test_what_a_vacuum_may_delete_within_a_day_counts_as_gone(tables: Tables) -> None:
+def test_files_that_a_vacuum_may_delete_within_a_day_count_as_gone(tables: Tables) -> None:
     row = stage_snapshot(tables, "r1")
     drop(tables, row, days_ago=6.1)
     fresh = Tables({name: Folder(folder.uri, SCHEMA, ("run_id",)) for name, folder in tables.folders.items()})
@@ -89,7 +89,7 @@ def test_what_a_vacuum_may_delete_within_a_day_counts_as_gone(tables: Tables) ->
     assert in_log(fresh) == set()
 
 
-def test_what_is_dropped_while_it_becomes_current_is_put_back_afterwards(tables: Tables) -> None:
+def test_a_snapshot_that_is_dropped_while_it_becomes_current_is_put_back_afterwards(tables: Tables) -> None:
     row = stage_snapshot(tables, "r1")
     with put_back_around(tables, row):
         drop(tables, row)

@@ -277,7 +277,7 @@ class Erasure:
             removed_files.setdefault(item.table, []).extend(item.removed)
         runs_at_work = [
             item.run_id
-            for item in attempts.standing()
+            for item in attempts.newest_rows()
             if item.outcome == OPEN and not is_dead(item.owner or "")
         ]
         for name, folder in self.tables.folders.items():

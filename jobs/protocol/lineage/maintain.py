@@ -148,7 +148,7 @@ class Maintenance:
 
     def _lineage(self) -> RetentionFacts:
         ledger = self.tables.ledger
-        return RetentionFacts(self.tables.attempts.standing(), ledger.rows(), ledger.branches())
+        return RetentionFacts(self.tables.attempts.newest_rows(), ledger.rows(), ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
         """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of

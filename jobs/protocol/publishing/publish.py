@@ -170,7 +170,7 @@ class Publisher:
     def _newest_chain(self) -> Chain:
         """The chain of the newest staged run that continues main; empty when none does."""
         head = self.tables.ledger.head()
-        for attempt in reversed(self.tables.attempts.standing()):
+        for attempt in reversed(self.tables.attempts.newest_rows()):
             if attempt.outcome == "staged":
                 chain = self._chain_to(attempt)
                 parent = self._continued(chain[0][0]) if chain else None

@@ -177,7 +177,9 @@ class Inspection:
         them, also if its process died before it could record that.
         """
         committed_run_ids = {row.run_id for row in self.tables.ledger.rows()}
-        return [asdict(row) for row in self.tables.attempts.standing() if row.run_id not in committed_run_ids]
+        return [
+            asdict(row) for row in self.tables.attempts.newest_rows() if row.run_id not in committed_run_ids
+        ]
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""

@@ -69,7 +69,7 @@ class AttemptsReader:
         """The newest row of the attempt `run_id`; None where there is no such attempt."""
         return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
-    def standing(self) -> list[Attempt]:
+    def newest_rows(self) -> list[Attempt]:
         """The newest row of every attempt at a slice, in the order of their times."""
         return sorted(
             (row for row in self._newest().values() if not row.is_upkeep),

@@ -86,7 +86,7 @@ def test_stored_tables_are_found_without_the_declaration(tmp_path: Path) -> None
     declared_tables.ensure()
     stored_schema = warehouse.stored_tables("p")
     assert stored_schema.folders == declared_tables.folders
-    assert stored_schema.ledger.head() is None and stored_schema.attempts.standing() == []
+    assert stored_schema.ledger.head() is None and stored_schema.attempts.newest_rows() == []
 
 
 def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_one_that_loses_to_a_publisher_of_the_first_slices_leaves_the_others_sta
     assert [row.run_id for row in publisher(tables).publish("b")] == ["a", "b"]
     with pytest.raises(LostRaceError):
         late.commit([attempt for attempt, _ in chain], [row for _, row in chain], None)
-    assert {attempt.run_id: attempt.outcome for attempt in tables.attempts.standing()} == {
+    assert {attempt.run_id: attempt.outcome for attempt in tables.attempts.newest_rows()} == {
         "a": "committed",
         "b": "committed",
         "c": "staged",

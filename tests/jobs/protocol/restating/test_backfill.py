@@ -298,7 +298,7 @@ def test_a_killed_restatement_goes_on_behind_its_last_finished_slice(
         patched.setattr(Publisher, "commit", dying)
         with pytest.raises(KeyboardInterrupt):
             world.backfill(24, 48)
-    staged = [row.run_id for row in world.tables.attempts.standing() if row.outcome == "staged"]
+    staged = [row.run_id for row in world.tables.attempts.newest_rows() if row.outcome == "staged"]
     assert len(staged) == 1 and world.main.seq == DAYS
     world.backfill(24, 48)
     assert replayed(world) == [(24, 48), (48, 72)] and any(
@@ -463,7 +463,7 @@ def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatemen
     with pytest.raises(SliceRejected) as error:
         world.backfill(24, 48)
     assert replayed(world) == [] and world.main.seq == DAYS
-    rejected = world.tables.attempts.standing()[-1]
+    rejected = world.tables.attempts.newest_rows()[-1]
     assert f"slackwater publish daily {rejected.run_id} --accept REASON" in str(error.value)
     prepared = world.runner().prepare()
     accepting = Publisher(

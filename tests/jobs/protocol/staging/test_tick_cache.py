@@ -182,7 +182,7 @@ def test_a_rejected_slice_that_is_accepted_needs_it_no_more(strict: Trying) -> N
     with pytest.raises(SliceRejected):
         world.run(24)
     assert world.kept.is_file()
-    [rejected] = world.tables.attempts.standing()
+    [rejected] = world.tables.attempts.newest_rows()
     Publisher(
         "daily", world.tables, RollForward.of(DAILY, world.tables, world.runner().prepare().shape)
     ).publish(rejected.run_id, "it is so")
@@ -289,7 +289,7 @@ def test_a_file_that_cannot_be_written_changes_nothing(
     assert [record.message[:20] for record in caplog.records if record.levelno == logging.WARNING] == [
         "ticks are not kept: "
     ]
-    assert [row.outcome for row in world.tables.attempts.standing()] == ["failed"]
+    assert [row.outcome for row in world.tables.attempts.newest_rows()] == ["failed"]
     assert world.passes_of(lambda: world.run(24)) == 1
 
 

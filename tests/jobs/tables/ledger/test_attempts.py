@@ -67,7 +67,7 @@ def test_rows_of_one_moment_are_in_the_order_of_a_runs_life(attempts: AttemptsWr
     }.items():
         for outcome in outcomes:
             attempts.record(attempt_of(run_id), NOW, outcome=outcome)
-    assert {row.run_id: row.outcome for row in attempts.standing()} == {
+    assert {row.run_id: row.outcome for row in attempts.newest_rows()} == {
         "a": "committed",
         "b": "committed",
         "c": "staged",
@@ -83,7 +83,7 @@ def test_a_clock_that_went_back_takes_no_outcome_back(attempts: AttemptsWriter) 
 
 def test_upkeep_is_no_attempt_at_a_slice(attempts: AttemptsWriter) -> None:
     attempts.record(replace(attempt_of("u"), slice_end=day(0), step=UPKEEP), NOW, expires_at=NOW + LEASE)
-    assert attempts.standing() == [] and attempts.tries(day(0), day(1)) == 0
+    assert attempts.newest_rows() == [] and attempts.tries(day(0), day(1)) == 0
     assert [holder.is_upkeep for holder in attempts.holders(NOW)] == [True]
 
 
@@ -92,7 +92,7 @@ def test_attempts_stand_in_the_order_in_which_they_changed(attempts: AttemptsWri
         attempts.record(attempt_of(run_id), NOW, outcome="staged")
     attempts.record(attempt_of("b"), NOW + 2 * SECOND, outcome="committed")
     attempts.record(attempt_of("a"), NOW + SECOND, outcome="staged")
-    assert [row.run_id for row in attempts.standing()] == ["c", "a", "b"]
+    assert [row.run_id for row in attempts.newest_rows()] == ["c", "a", "b"]
 
 
 def test_tries_are_counted_per_slice(attempts: AttemptsWriter) -> None:

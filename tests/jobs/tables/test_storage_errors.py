@@ -202,10 +202,10 @@ class TestWhatMayPassIsTriedAgain:
     def test_when_a_task_on_spark_has_told_it(
         self, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
-        raised_error = kind(f"/w/panes: can't be written: {error}")
+        error_of_task = kind(f"/w/panes: can't be written: {error}")
         trace = (
             f"Traceback (most recent call last):\n  File x\n{kind.__module__}.{kind.__name__}: "
-            f"{raised_error.message.splitlines()[0]}\n"
+            f"{error_of_task.message.splitlines()[0]}\n"
         )
         error_found = of_trace(trace)
         assert isinstance(error_found, TaskWithoutStorage) and error_found.message.startswith(

@@ -84,9 +84,9 @@ def test_stored_tables_are_found_without_the_declaration(tmp_path: Path) -> None
     warehouse = Warehouse(str(tmp_path))
     declared_tables = warehouse.tables("p", SHAPE)
     declared_tables.ensure()
-    stored_schema = warehouse.stored_tables("p")
-    assert stored_schema.folders == declared_tables.folders
-    assert stored_schema.ledger.head() is None and stored_schema.attempts.newest_rows() == []
+    stored_tables = warehouse.stored_tables("p")
+    assert stored_tables.folders == declared_tables.folders
+    assert stored_tables.ledger.head() is None and stored_tables.attempts.newest_rows() == []
 
 
 def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ def test_a_column_that_the_source_gains_or_loses_stops_no_pipeline(tmp_path: Pat
         names = [name for name, _ in source if name != "origin"]
         files = stage_late_event(tables, {name: 1 if name == "delay" else "x" for name in names})
         assert read_staged(tables, "late_events", files).select(names).num_rows == 1
-        assert tables["late_events"].read(names).num_rows == len(columns_read) + 1
-        columns_read.append(names)
+        assert tables["late_events"].read(names).num_rows == len(names_of_events) + 1
+        names_of_events.append(names)
         return list(tables["late_events"].open().to_pyarrow_table().column_names)
 
-    columns_read: list[list[str]] = []
+    names_of_events: list[list[str]] = []
     assert late_events(origin, delay)[-2:] == ["late_by_ms", "watermark"]
     assert late_events(origin, gate, delay)[-2:] == ["watermark", "gate"]
     assert late_events(origin, delay)[-1] == "gate"

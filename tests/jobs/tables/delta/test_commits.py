@@ -41,16 +41,16 @@ def values(folder: Folder) -> list[int]:
 class TestACommitThatStandsAndWhoseAnswerIsLost:
     def test_rows_are_appended_once(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
-        with lost_answers(way, "t") as lost_commits:
+        with lost_answers(way, "t") as tables_committed_to:
             folder.append(rows(1), expected_table=table if is_expected else None)
-        assert lost_commits == ["t"]
+        assert tables_committed_to == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
     def test_files_are_committed_once(self, folder: Folder, way: str, is_expected: bool) -> None:
         table = folder.ensure()
-        with lost_answers(way, "t") as lost_commits:
+        with lost_answers(way, "t") as tables_committed_to:
             folder.commit_files([file_of(folder, 1)], expected_table=table if is_expected else None)
-        assert lost_commits == ["t"]
+        assert tables_committed_to == ["t"]
         assert (values(folder), folder.open().version()) == ([1], 1)
 
     def test_the_next_commit_follows_it(self, folder: Folder, way: str, is_expected: bool) -> None:

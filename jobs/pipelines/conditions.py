@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn, TypeAlias
 
 from slackwater.jobs.pipelines.errors import PipelineError
 
-Literal: TypeAlias = int | Decimal | str | bool
+LiteralValue: TypeAlias = int | Decimal | str | bool
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 
 
@@ -30,7 +30,7 @@ class Comparison:
 
     column: ColumnReference
     operator: str
-    operand: ColumnReference | Literal
+    operand: ColumnReference | LiteralValue
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class _Parser:
         quoted_name = self._take("quoted")
         return None if quoted_name is None else ColumnReference(quoted_name[1:-1].replace('""', '"'))
 
-    def _list(self) -> list[Literal]:
+    def _list(self) -> list[LiteralValue]:
         self._expect("sign", "(")
         values = [self._literal()]
         while self._take("sign", ","):
@@ -238,7 +238,7 @@ class _Parser:
         self._expect("sign", ")")
         return values
 
-    def _literal(self) -> Literal:
+    def _literal(self) -> LiteralValue:
         if (number := self._take("number")) is not None:
             return int(number) if re.fullmatch(r"[+-]?\d+", number) else Decimal(number)
         if (text := self._take("text")) is not None:

@@ -139,7 +139,7 @@ class Pipeline:
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
     condition: Term | None = field(init=False, repr=False, compare=False)
     output_columns: tuple[TypedColumn, ...] = field(init=False, repr=False, compare=False)
-    sides: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
+    side_columns: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checks.check_name(self.name)
@@ -166,11 +166,11 @@ class Pipeline:
         self._check_windows()
         output = () if self.output is None else parse_columns(self._subject, "output", self.output)
         set_(self, "output_columns", output)
-        sides = {
+        side_columns = {
             tag: parse_columns(self._subject, f"side output {tag!r}", text)
             for tag, text in self.side_outputs.items()
         }
-        set_(self, "sides", sides)
+        set_(self, "side_columns", side_columns)
         self._check_columns()
         try:
             self.describe()
@@ -332,7 +332,7 @@ class Pipeline:
                 self._subject, f"output {self.output!r} has keys alone; name at least one result"
             )
         checks.check_column_names(self._subject, [*self.keys, *self.results])
-        for columns in self.sides.values():
+        for columns in self.side_columns.values():
             names = [name for name, _ in columns if name not in self.keys]
             checks.check_column_names(self._subject, [*self.keys, *names])
         pane_columns = {*self.keys, *self.results}

@@ -91,7 +91,7 @@ class OpenedPipeline:
             NoRuns: nothing has run yet.
         """
         pipeline = self.pipeline
-        return self.warehouse.stored_tables(self.name, pipeline.sides)
+        return self.warehouse.stored_tables(self.name, pipeline.side_columns)
 
     @cached_property
     def roll_forward(self) -> RollForward:
@@ -209,7 +209,7 @@ class OpenedPipeline:
 
     def table_checks(self) -> TableChecks:
         """Compares the tables with what the ledger says of them."""
-        return TableChecks(self.name, self.tables, self.roll_forward, tuple(self.pipeline.sides))
+        return TableChecks(self.name, self.tables, self.roll_forward, tuple(self.pipeline.side_columns))
 
     def verifier(self) -> Verifier:
         """Repeats recorded runs."""

@@ -249,10 +249,10 @@ class Watching(Evictor):
     """Writes down what it is given, and drops the first element each time."""
 
     def __init__(self) -> None:
-        self.seen: list[Any] = []
+        self.calls: list[Any] = []
 
     def _evict(self, when: str, elements: list[Any], size: int, window: Any, context: Any) -> None:
-        self.seen.append(
+        self.calls.append(
             (when, tuple(elements), size, window, context.current_watermark, context.current_processing_time)
         )
         del elements[:1]
@@ -276,7 +276,7 @@ def test_a_users_evictor_sees_timestamps_window_times_and_the_size_left_by_the_f
     trigger.answers["element"] = FIRE
     windows.element("z", 3, out=[fired_row(W(0, 20), "y", "z")], contents=1, sessions=1, event=1)
     x, y, z = TimestampedValue("x", 1), TimestampedValue("y", None), TimestampedValue("z", 3)
-    assert evictor.seen == [("before", (x, y, z), 3, W(0, 20), 2, 4), ("after", (y, z), 2, W(0, 20), 2, 4)]
+    assert evictor.calls == [("before", (x, y, z), 3, W(0, 20), 2, 4), ("after", (y, z), 2, W(0, 20), 2, 4)]
     trigger.answers["element"] = FIRE_AND_PURGE
     windows.element("w", 4, out=[fired_row(W(0, 20), "w")], sessions=1, event=1)
 

@@ -234,10 +234,10 @@ def test_a_watermark_may_go_back_and_nothing_fires_twice(timers: Timers) -> None
 
 def test_callbacks_see_the_watermark_that_was_jumped_to(timers: Timers) -> None:
     timers.register("event", 5, "a", event=1)
-    seen: list[int] = []
-    timers.target.on_call = lambda call: seen.append(timers.service.current_watermark)
+    watermarks: list[int] = []
+    timers.target.on_call = lambda call: watermarks.append(timers.service.current_watermark)
     timers.advance("event", 100, gives=[("event", 5, "a", None)])
-    assert seen == [100]
+    assert watermarks == [100]
 
 
 def test_for_each_shows_every_timer_with_its_key_set(timers: Timers, domain: Domain) -> None:
@@ -248,13 +248,13 @@ def test_for_each_shows_every_timer_with_its_key_set(timers: Timers, domain: Dom
         if domain.is_event_time
         else timers.service.for_each_processing_time_timer
     )
-    seen = []
+    timers_shown = []
     for timer in ask():
         assert timers.target.current_key == timer[1]
-        seen.append(timer)
+        timers_shown.append(timer)
         timers.service.delete_event_time_timer(*timer)
         timers.service.delete_processing_time_timer(*timer)
-    assert sorted(seen) == [(7, "a", None), (7, "b", None), (7, "c", None)]
+    assert sorted(timers_shown) == [(7, "a", None), (7, "b", None), (7, "c", None)]
     timers.check(physical=0 if domain.is_event_time else 1)
 
 
@@ -279,17 +279,17 @@ def test_timers_survive_a_snapshot_and_the_earliest_clock_timer_is_scheduled_aga
 
 
 def test_timers_are_divided_among_operators_by_key_group(order_mode: OrderMode) -> None:
-    whole = Timers(order_mode)
+    undivided = Timers(order_mode)
     keys = [f"key{number}" for number in range(20)]
     for key in keys:
-        whole.service.register_event_time_timer(5, key, None)
-        whole.service.register_processing_time_timer(5, key, None)
+        undivided.service.register_event_time_timer(5, key, None)
+        undivided.service.register_processing_time_timer(5, key, None)
     calls_of_parts: list[Call] = []
     for key_groups in KeyGroupRange.ranges(3, 128):
         part = Timers(order_mode, key_groups)
         part.service.restore(
-            [timer for group in key_groups for timer in whole.service.event_timers.snapshot(group)],
-            [timer for group in key_groups for timer in whole.service.processing_timers.snapshot(group)],
+            [timer for group in key_groups for timer in undivided.service.event_timers.snapshot(group)],
+            [timer for group in key_groups for timer in undivided.service.processing_timers.snapshot(group)],
         )
         part.service.advance_watermark(5)
         part.clock.advance_to(5)
@@ -313,13 +313,13 @@ def test_in_a_replay_a_timer_is_due_one_millisecond_after_its_time_and_sees_that
     order_mode: OrderMode,
 ) -> None:
     timers = Timers(order_mode, clock=ReplayProcessingTimeService(0))
-    seen: list[int] = []
-    timers.target.on_call = lambda call: seen.append(timers.service.current_processing_time)
+    clock_readings: list[int] = []
+    timers.target.on_call = lambda call: clock_readings.append(timers.service.current_processing_time)
     timers.register("processing", 10, "a", processing=1)
     timers.register("processing", 20, "b", processing=2)
     timers.advance("processing", 10, processing=2)
     timers.advance("processing", 100, gives=[("processing", 10, "a", None), ("processing", 20, "b", None)])
-    assert seen == [11, 21]
+    assert clock_readings == [11, 21]
     timers.register("processing", 5, "a", processing=1)
     timers.advance("processing", 100, processing=1)
     timers.advance("processing", 101, gives=[("processing", 5, "a", None)])
@@ -339,8 +339,8 @@ def test_services_of_one_operator_have_timers_of_their_own_and_advance_one_after
     one.register_event_time_timer(5, "a", None)
     other.register_event_time_timer(5, "a", None)
     other.register_event_time_timer(4, "a", None)
-    seen: list[tuple[int, int]] = []
-    first.on_call = second.on_call = lambda call: seen.append(
+    watermarks: list[tuple[int, int]] = []
+    first.on_call = second.on_call = lambda call: watermarks.append(
         (one.current_watermark, other.current_watermark)
     )
     manager.advance_watermark(9)
@@ -348,7 +348,7 @@ def test_services_of_one_operator_have_timers_of_their_own_and_advance_one_after
     assert second.take() == [("event", 4, "a", None), ("event", 5, "a", None)]
     names = [name for name, _ in manager.services()]
     assert names == ["other", "one"], "in the order of a HashMap: buckets 2 and 7 of 16"
-    assert seen == [(LONG_MIN, 9), (LONG_MIN, 9), (9, 9)]
+    assert watermarks == [(LONG_MIN, 9), (LONG_MIN, 9), (9, 9)]
     manager.initialize_watermark(3)
     assert (one.current_watermark, other.current_watermark) == (3, 3)
 

@@ -76,11 +76,11 @@ def test_a_timer_for_the_past_is_never_called_inside_its_registration(make: Make
 def test_a_callback_may_register_again_on_the_way(clock: Clock) -> None:
     moments: list[int] = []
 
-    def again(time: int) -> None:
+    def register_again(time: int) -> None:
         moments.append(time)
-        clock.service.register_timer(time + 10, again)
+        clock.service.register_timer(time + 10, register_again)
 
-    clock.service.register_timer(10, again)
+    clock.service.register_timer(10, register_again)
     clock.advance_to(31)
     assert (moments, clock.service.pending()) == ([10, 20, 30], 1)
 
@@ -134,16 +134,16 @@ def test_a_period_below_one_millisecond_is_refused(clock: Clock, schedule: str, 
 
 def test_a_cancelled_timer_is_not_called_and_may_be_cancelled_again(clock: Clock) -> None:
     calls: list[int] = []
-    cancelled, kept = (
+    first, second = (
         clock.service.register_timer(10, calls.append),
         clock.service.register_timer(11, calls.append),
     )
-    cancelled.cancel()
-    cancelled.cancel()
+    first.cancel()
+    first.cancel()
     assert clock.service.pending() == 1
     clock.advance_to(20)
     assert calls == [11]
-    kept.cancel()
+    second.cancel()
     assert clock.service.pending() == 0
 
 
@@ -166,16 +166,16 @@ def test_cancelled_timers_do_not_pile_up(clock: Clock) -> None:
 def test_the_timers_among_many_cancelled_ones_keep_their_order(clock: Clock) -> None:
     calls: list[int] = []
     times = [37 * number % 1_009 for number in range(1_000)]
-    kept = []
+    live_times = []
     for time in times:
         timer = clock.service.register_timer(time, calls.append)
         if time % 3:
             timer.cancel()
         else:
-            kept.append(time)
-    assert clock.service.pending() == len(kept)
+            live_times.append(time)
+    assert clock.service.pending() == len(live_times)
     clock.advance_to(2_000)
-    assert calls == sorted(kept)
+    assert calls == sorted(live_times)
 
 
 def test_after_quiescing_nothing_is_called_and_what_is_pending_stays_so(clock: Clock) -> None:
@@ -217,7 +217,7 @@ def test_a_callback_that_quiesces_comes_to_its_end_and_is_the_last(clock: Clock)
 
 def test_shutdown_drops_what_is_pending_and_refuses_what_comes(clock: Clock) -> None:
     calls: list[int] = []
-    kept = clock.service.register_timer(10, calls.append)
+    timer = clock.service.register_timer(10, calls.append)
     clock.service.schedule_at_fixed_rate(calls.append, 5, 5)
     clock.service.shutdown()
     clock.service.shutdown()
@@ -228,7 +228,7 @@ def test_shutdown_drops_what_is_pending_and_refuses_what_comes(clock: Clock) -> 
         with pytest.raises(ClockStoppedError):
             getattr(clock.service, schedule)(calls.append, 5, 5)
     clock.advance_to(100)
-    kept.cancel()
+    timer.cancel()
     assert calls == []
 
 
@@ -287,16 +287,16 @@ def calls_by_brute_force(
         waiting.append(
             (number, time, time + lateness_ms, 1) if verb == "register_timer" else (number, time, time, calls)
         )
-    called = []
+    calls = []
     for now in range(end + 1):
         for entry in [entry for entry in waiting if entry[2] == now]:
-            number, timestamp, _, left = entry
-            called.append((number, timestamp))
+            number, timestamp, _, calls_left = entry
+            calls.append((number, timestamp))
             waiting.remove(entry)
-            if left > 1:
-                again = timestamp + registrations[number].period
-                waiting.append((number, again, again, left - 1))
-    return called
+            if calls_left > 1:
+                next_timestamp = timestamp + registrations[number].period
+                waiting.append((number, next_timestamp, next_timestamp, calls_left - 1))
+    return calls
 
 
 @pytest.mark.parametrize("make_clock", CLOCKS)
@@ -304,11 +304,11 @@ def calls_by_brute_force(
 def test_any_registrations_are_called_as_by_brute_force_however_the_clock_is_moved(
     make_clock: Make, registrations: list[Registration], moves: list[int]
 ) -> None:
-    clock, timers, called = make_clock(0), list[ScheduledTimer](), list[tuple[int, int]]()
+    clock, timers, calls_made = make_clock(0), list[ScheduledTimer](), list[tuple[int, int]]()
 
     def call(number: int, timestamp: int) -> None:
-        called.append((number, timestamp))
-        if [each for each, _ in called].count(number) == registrations[number].calls:
+        calls_made.append((number, timestamp))
+        if [each for each, _ in calls_made].count(number) == registrations[number].calls:
             timers[number].cancel()
 
     for number, (verb, time, period, _) in enumerate(registrations):
@@ -321,4 +321,4 @@ def test_any_registrations_are_called_as_by_brute_force_however_the_clock_is_mov
     for move in moves:
         now += move
         clock.advance_to(now)
-        assert called == calls_by_brute_force(registrations, now, clock.lateness_ms)
+        assert calls_made == calls_by_brute_force(registrations, now, clock.lateness_ms)

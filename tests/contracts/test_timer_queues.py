@@ -119,7 +119,7 @@ def test_the_order_stays_when_removals_and_insertions_mix(make: MakeQueue) -> No
             queue.add(*timer)
             present.add(timer)
         assert len(queue) == len(present)
-        assert queue.head_timestamp() == min((left[0] for left in present), default=EMPTY_PRIORITY)
+        assert queue.head_timestamp() == min((timer[0] for timer in present), default=EMPTY_PRIORITY)
     polled_timers = drain(queue)
     assert sorted(polled_timers) == sorted(present)
     assert [timer[0] for timer in polled_timers] == sorted(timer[0] for timer in present)
@@ -190,11 +190,11 @@ def test_iteration_shows_every_timer_and_allows_changes_meanwhile(make: MakeQueu
     queue, timers = make(), random_timers(5)
     for timer in timers:
         queue.add(*timer)
-    seen = []
+    timers_shown = []
     for timer in queue:
-        seen.append(timer)
+        timers_shown.append(timer)
         queue.remove(*timer)
-    assert sorted(seen) == timers
+    assert sorted(timers_shown) == timers
     assert len(queue) == 0
 
 

@@ -200,20 +200,20 @@ def test_purging_turns_fire_into_fire_and_purge_and_leaves_other_answers() -> No
             FIRE_AND_PURGE: FIRE_AND_PURGE,
         }.items():
             purging = PurgingTrigger.of(ScriptedTrigger(**{question: answer}))
-            given = {
+            answers = {
                 "element": purging.on_element("x", 1, A, None),
                 "event": purging.on_event_time(1, A, None),
                 "processing": purging.on_processing_time(1, A, None),
             }
-            assert given == {"element": CONTINUE, "event": CONTINUE, "processing": CONTINUE} | {
+            assert answers == {"element": CONTINUE, "event": CONTINUE, "processing": CONTINUE} | {
                 question: expected
             }
 
 
 def test_purging_forwards_every_question_with_its_window_and_context() -> None:
-    seen = []
+    questions = []
     inner = ScriptedTrigger(
-        **{question: lambda window, context: seen.append((window, context)) for question in QUESTIONS}
+        **{question: lambda window, context: questions.append((window, context)) for question in QUESTIONS}
     )
     purging = PurgingTrigger.of(inner)
     context = object()
@@ -223,7 +223,7 @@ def test_purging_forwards_every_question_with_its_window_and_context() -> None:
     purging.on_merge(A, context)
     purging.clear(A, context)
     assert [question[0] for question in inner.take()] == QUESTIONS
-    assert seen == [(A, context)] * 5
+    assert questions == [(A, context)] * 5
 
 
 QUESTIONS = ["element", "event", "processing", "merge", "clear"]

@@ -353,9 +353,9 @@ class Storing(KeyedProcessFunction):
         self.sum = runtime_context.get_reducing_state(ReducingStateDescriptor("sum", lambda a, b: a + b))
 
     def process_element(self, value: Any, context: Any) -> Any:
-        seen = self.value.value() or []
-        seen.append(value)
-        self.value.update(seen)
+        elements = self.value.value() or []
+        elements.append(value)
+        self.value.update(elements)
         self.list.add(value)
         numbers = self.map.get("numbers") or []
         numbers.append(value)

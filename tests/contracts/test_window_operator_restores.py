@@ -40,10 +40,10 @@ def test_trigger_state_contents_timers_and_sessions_survive_a_restore(start: Sta
         mark.update((mark.value() or 0) + 1)
         domain.register(context, 5)
 
-    seen: list[Any] = []
+    marks: list[Any] = []
 
     def look(window: Any, context: Any) -> Any:
-        seen.append(context.get_partitioned_state(MARK).value())
+        marks.append(context.get_partitioned_state(MARK).value())
         return FIRE
 
     assigner = GivenSessions(W(0, 10), is_event_time=domain.is_event_time)
@@ -60,7 +60,7 @@ def test_trigger_state_contents_timers_and_sessions_survive_a_restore(start: Sta
     windows.operator.process_watermark(5) if domain.is_event_time else windows.clock_service.advance_to(5)
     rows = windows.output.take()
     assert sorted(rows, key=lambda row: row.key) == out
-    assert seen == [1, 2] or seen == [2, 1]
+    assert marks == [1, 2] or marks == [2, 1]
 
 
 def test_after_a_restore_everything_is_on_time_until_the_next_watermark_as_in_flink(start: Start) -> None:

@@ -206,10 +206,10 @@ def test_reduced_contents_merge_target_first_on_the_heap_and_last_on_rocksdb(
     windows.element("1", 0, contents=1, sessions=1, event=1)
     windows.element("2", 20, contents=2, sessions=1, event=2)
     windows.element("4", 10, contents=1, sessions=1, event=1)
-    merged = (
+    folded_value = (
         "((21)4)" if order_mode is OrderMode.HEAP else "((12)4)"
     )  # the state window is that of the second session
-    windows.watermark(29, out=[Row(merged, W(0, 30), 29, "a")])
+    windows.watermark(29, out=[Row(folded_value, W(0, 30), 29, "a")])
 
 
 @pytest.mark.parametrize("flink_exact", [False, True], ids=["safe", "flink_exact"])
@@ -240,15 +240,15 @@ def test_each_of_several_windows_of_an_element_may_merge(start: Start) -> None:
 
 def test_a_window_of_length_zero_merges_with_the_session_around_it(start: Start) -> None:
     assigner = GivenWindows(W(5, 5))
-    alone = start(assigner, trigger=ScriptedTrigger(event=FIRE))
-    alone.element("x", 5, contents=1, event=1)
-    alone.watermark(4, out=[fired_row(W(5, 5), "x"), cleared_row(W(5, 5))])
+    unmerged = start(assigner, trigger=ScriptedTrigger(event=FIRE))
+    unmerged.element("x", 5, contents=1, event=1)
+    unmerged.watermark(4, out=[fired_row(W(5, 5), "x"), cleared_row(W(5, 5))])
     sessions = GivenSessions(W(0, 10))
-    merged = start(sessions, trigger=ScriptedTrigger(event=FIRE))
-    merged.element("x", 0, contents=1, sessions=1, event=1)
+    merging = start(sessions, trigger=ScriptedTrigger(event=FIRE))
+    merging.element("x", 0, contents=1, sessions=1, event=1)
     sessions.windows = [W(10, 10)]
-    merged.element("point", 0, contents=1, sessions=1, event=1)
-    merged.watermark(9, out=[fired_row(W(0, 10), "x", "point"), cleared_row(W(0, 10))])
+    merging.element("point", 0, contents=1, sessions=1, event=1)
+    merging.watermark(9, out=[fired_row(W(0, 10), "x", "point"), cleared_row(W(0, 10))])
 
 
 def _element_at(windows: Any, domain: Domain, time: int, sessions: int) -> None:

@@ -110,15 +110,15 @@ def test_the_users_clear_is_called_once_and_not_at_a_purge(start: Start, domain:
 def test_at_the_users_clear_the_contents_and_trigger_state_are_gone_and_window_state_is_there(
     start: Start,
 ) -> None:
-    seen: list[Any] = []
+    namespaces: list[Any] = []
     trigger = ScriptedTrigger(
-        event=FIRE, clear=lambda window, context: seen.append(windows.namespaces("window-contents"))
+        event=FIRE, clear=lambda window, context: namespaces.append(windows.namespaces("window-contents"))
     )
     windows = start(GivenWindows(W(0, 20)), trigger=trigger, function=Remembering())
     windows.element("x", 1, contents=1, event=1)
     rows = [Row((1, 1), W(0, 20), 19, "a"), Side("cleared", (1, 1), W(0, 20), 19, "a")]
     windows.watermark(19, out=rows, total=1)
-    assert seen == [set()]
+    assert namespaces == [set()]
 
 
 FIVE_KINDS = [
@@ -224,10 +224,10 @@ class Telling(ProcessWindowFunction):
 def test_triggers_functions_and_assigners_see_the_current_watermark_and_clock(
     start: Start, domain: Domain
 ) -> None:
-    seen: list[Any] = []
+    times: list[Any] = []
 
     def look(window: Any, context: Any) -> Any:
-        seen.append((context.current_watermark, context.current_processing_time))
+        times.append((context.current_watermark, context.current_processing_time))
         return FIRE
 
     trigger = ScriptedTrigger(element=look, clear=look, **{domain.name: look})
@@ -240,7 +240,7 @@ def test_triggers_functions_and_assigners_see_the_current_watermark_and_clock(
     now = (19, 7) if domain.is_event_time else (5, 19)
     row, side = Row((W(0, 20), *now), W(0, 20), 19, "a"), Side("cleared", (W(0, 20), *now), W(0, 20), 19, "a")
     domain.advance(windows, 19, out=[row, side])
-    assert seen == [(5, 7), now, now]
+    assert times == [(5, 7), now, now]
 
 
 def test_a_timer_sees_the_watermark_that_was_jumped_to(start: Start) -> None:
@@ -385,17 +385,17 @@ def test_a_function_is_opened_once_and_closed_once(start: Start) -> None:
 def test_operators_do_not_share_what_a_function_keeps_in_itself(start: Start) -> None:
     class Counting(ProcessWindowFunction):
         def __init__(self) -> None:
-            self.seen = 0
+            self.firings = 0
 
         def process(self, key: Any, context: Any, elements: Any) -> Any:
-            self.seen += 1
-            return [self.seen]
+            self.firings += 1
+            return [self.firings]
 
     function = Counting()
     for _ in range(2):
         windows = start(GivenWindows(W(0, 20)), trigger=ScriptedTrigger(element=FIRE), function=function)
         windows.element(1, 3, out=[Row(1, W(0, 20), 19, "a")], contents=1, event=1)
-    assert function.seen == 0
+    assert function.firings == 0
 
 
 def _none_if(is_late: bool, row: Row) -> list[Row]:

@@ -185,7 +185,7 @@ class _Key:
         raise AssertionError("nobody asked for a late side output")
 
     def side(self, tag: str, value: Any, timestamp: int, window: Any, key: Any) -> None:
-        columns = [name for name, _ in self.pipeline.sides[tag]]
+        columns = [name for name, _ in self.pipeline.side_columns[tag]]
         values = row_of(value, columns)
         firing = None if self.firing is None else self.firings[window]
         shown = tuple(values[name] for name in columns if name != "key")

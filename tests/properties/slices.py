@@ -322,7 +322,7 @@ class _Replaying:
                 "rows that are many do not come to the driver"
             )
         result.late += _plain(self._stacked("late_events", outcome))
-        for tag in self.pipeline.sides:
+        for tag in self.pipeline.side_columns:
             result.sides.setdefault(tag, []).extend(_plain(self._stacked(side_table(tag), outcome)))
         result.hashes.append((str(outcome.output_hash), str(outcome.state_hash)))
         result.quarantined += _plain(self._stacked("quarantine", outcome))

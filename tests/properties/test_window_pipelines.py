@@ -167,7 +167,7 @@ def pane_of(row: dict[str, Any], pipeline: Pipeline) -> str:
 
 
 def side_of(tag: str, row: dict[str, Any], pipeline: Pipeline) -> str:
-    values: Sequence[Any] = [row[name] for name, _ in pipeline.sides[tag] if name != "key"]
+    values: Sequence[Any] = [row[name] for name, _ in pipeline.side_columns[tag] if name != "key"]
     place = (
         row["key"],
         row["window_start"],

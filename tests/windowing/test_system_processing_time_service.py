@@ -121,11 +121,11 @@ def test_ending_waits_for_a_callback_that_another_thread_is_running(
         service.register_timer(5, callback)
         source.advance_to(6)
         assert began.wait(SOON_S)
-        ended = closer.submit(lambda: (end(service), news.append("clock ended")))
+        ending = closer.submit(lambda: (end(service), news.append("clock ended")))
         with pytest.raises(TimeoutError):
-            ended.result(timeout=0.02)
+            ending.result(timeout=0.02)
         may_end.set()
-        ended.result(timeout=SOON_S)
+        ending.result(timeout=SOON_S)
     assert news == ["callback ended", "clock ended"]
 
 

@@ -323,9 +323,12 @@ def play(config, script):
     runs = RunSequence(config)
     for parallelism, crashes, slice_actions in script:
         if crashes:
-            with runs.run(parallelism=parallelism) as doomed:
-                feed(doomed, [("process_element", "a", 1000, 55), *slice_actions, ("process_watermark", 70)])
-                doomed.crash()
+            with runs.run(parallelism=parallelism) as crashing_run:
+                feed(
+                    crashing_run,
+                    [("process_element", "a", 1000, 55), *slice_actions, ("process_watermark", 70)],
+                )
+                crashing_run.crash()
         with runs.run(parallelism=parallelism) as run:
             feed(run, slice_actions)
     with runs.run() as last:
@@ -336,14 +339,14 @@ def play(config, script):
 
 def by_watermark(output):
     """Output as a list of multisets, one for each watermark: order inside one is the subtasks' affair."""
-    grouped, current = [], Counter()
+    groups, current = [], Counter()
     for record in output:
         if isinstance(record, Watermark):
-            grouped.append((record.timestamp, current))
+            groups.append((record.timestamp, current))
             current = Counter()
         else:
             current[type(record).__name__, *record] += 1
-    return [*grouped, (None, current)]
+    return [*groups, (None, current)]
 
 
 @pytest.mark.parametrize(

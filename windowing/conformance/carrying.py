@@ -6,7 +6,7 @@ The last two are what engines do between two runs, so the recorded traces test t
 
 from __future__ import annotations
 
-from slackwater.windowing.conformance.operator_player import CarrySnapshots, Subject, in_memory
+from slackwater.windowing.conformance.operator_player import CarrySnapshots, CaseSubject, in_memory
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
@@ -14,7 +14,7 @@ from slackwater.windowing.snapshot import SnapshotCodec, SnapshotLayout, read_ta
 
 
 def as_rows(
-    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
     """Through Arrow rows."""
     codec = _codec(subject, order_mode)
@@ -22,7 +22,7 @@ def as_rows(
 
 
 def as_files(
-    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
     """Through the bytes of Parquet files."""
     codec = _codec(subject, order_mode)
@@ -31,7 +31,7 @@ def as_files(
     ]
 
 
-def _codec(subject: Subject, order_mode: OrderMode) -> SnapshotCodec:
+def _codec(subject: CaseSubject, order_mode: OrderMode) -> SnapshotCodec:
     if isinstance(subject, KeyType):
         return SnapshotCodec(SnapshotLayout.of_process(subject, order_mode=order_mode))
     return SnapshotCodec(SnapshotLayout.of_windows(subject, order_mode=order_mode))

@@ -77,12 +77,12 @@ class RecordingOutput:
 
 
 # What the operators of a case run: windows, or a process function on keys of a type.
-Subject = WindowOperatorConfig | KeyType
-CarrySnapshots = Callable[[Subject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
+CaseSubject = WindowOperatorConfig | KeyType
+CarrySnapshots = Callable[[CaseSubject, OrderMode, list[OperatorSnapshot]], list[OperatorSnapshot]]
 
 
 def in_memory(
-    subject: Subject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
     """The snapshots themselves, unchanged."""
     return snapshots
@@ -117,7 +117,12 @@ class OperatorPlayer:
     """
 
     def __init__(
-        self, config: Json, make: MakeOperator, subject: Subject, storages: Storages, carry: CarrySnapshots
+        self,
+        config: Json,
+        make: MakeOperator,
+        subject: CaseSubject,
+        storages: Storages,
+        carry: CarrySnapshots,
     ) -> None:
         self._make, self._subject, self._storages, self._carry = make, subject, storages, carry
         self._has_windows = isinstance(subject, WindowOperatorConfig)

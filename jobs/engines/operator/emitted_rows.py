@@ -120,7 +120,7 @@ def side_outputs_of(pipeline: Pipeline) -> dict[str, EmittedColumns]:
     """Tag → columns of each side output."""
     return {
         tag: EmittedColumns(f"side output {tag!r}", columns, pipeline.keys)
-        for tag, columns in pipeline.sides.items()
+        for tag, columns in pipeline.side_columns.items()
     }
 
 

@@ -142,7 +142,7 @@ class RangeWork(ABC, Generic[Runner]):
 
     def _side_tables(self, runner: Runner) -> dict[str, pa.Table]:
         """The rows of each side output, by its table."""
-        sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.sides}
+        sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.side_columns}
         for row in runner.side_rows:
             if row.tag not in sides:
                 names = ", ".join(map(repr, sides)) or "none"

@@ -24,7 +24,7 @@ from slackwater.jobs.pipelines.conditions import (
     Comparison,
     Holds,
     IsNull,
-    Literal,
+    LiteralValue,
     Not,
     Or,
     Term,
@@ -140,7 +140,7 @@ def _comparable(kind: pa.DataType) -> Any:
     return _family(kind)
 
 
-def _literal(value: Literal, kind: pa.DataType) -> Any:
+def _literal(value: LiteralValue, kind: pa.DataType) -> Any:
     """`value` as it is compared with a column of that type. Raises ValueError for text that is no time."""
     if isinstance(value, str) and _family(kind) == "time":
         moment = datetime.fromisoformat(value)

@@ -106,7 +106,7 @@ class Erasure:
         self._refuse_runs(AttemptsWriter(self.tables["attempts"]))
         # An earlier format has no place for what an erasure records.
         self.warehouse.tables(self.pipeline.name, checked_source(self.warehouse, self.pipeline)[1]).ensure()
-        tables = self.warehouse.stored_tables(self.pipeline.name, self.pipeline.sides)
+        tables = self.warehouse.stored_tables(self.pipeline.name, self.pipeline.side_columns)
         return replace(self, tables=tables, roll_forward=RollForward.of_stored(self.pipeline, tables))._run(
             persons, reason
         )

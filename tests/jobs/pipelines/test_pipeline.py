@@ -90,7 +90,10 @@ class TestWhatIsAccepted:
 
     def test_side_outputs_have_columns_of_their_own(self) -> None:
         pipeline = declare(**OWN_FUNCTION, side_outputs={"odd": "origin string, n long", "even": "x date"})
-        assert pipeline.sides == {"odd": (("origin", "string"), ("n", "long")), "even": (("x", "date"),)}
+        assert pipeline.side_columns == {
+            "odd": (("origin", "string"), ("n", "long")),
+            "even": (("x", "date"),),
+        }
 
     @pytest.mark.parametrize("fold", [{"reduce": max}, {"aggregate": AggregateFunction()}])
     def test_a_fold_alone_or_with_a_function_of_its_value(self, fold: dict[str, Any]) -> None:

@@ -81,6 +81,7 @@ def timeline_and_progress(
     elements: Sequence[Element],
     strategy: WatermarkStrategy,
     to_ms: int,
+    *,
     from_ms: int = 0,
     progress: SourceProgress | None = None,
     watermark: int = INITIAL_WATERMARK,
@@ -179,7 +180,9 @@ def test_between_two_runs_the_timeline_goes_on_and_flink_starts_again() -> None:
     strategy = strategy_of(0, None)
     first, progress = timeline_and_progress([Element(0, 1, 1000)], strategy, 50)
     late = [Element(0, 61, 400)]
-    second, _ = timeline_and_progress(late, strategy, 100, 50, progress, first.final)
+    second, _ = timeline_and_progress(
+        late, strategy, 100, from_ms=50, progress=progress, watermark=first.final
+    )
     assert (second.initial, rises_of(second)) == (999, [])
     assert flink(late, strategy, 100) == [(70, 399)]
 

@@ -93,19 +93,19 @@ def test_an_interval_of_zero_and_a_bound_of_zero_are_accepted_as_in_flink() -> N
 
 
 def test_strategies_are_values() -> None:
-    def declared() -> WatermarkStrategy:
+    def declare() -> WatermarkStrategy:
         return WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=5)).with_idleness(
             timedelta(seconds=9)
         )
 
-    assert declared() == declared()
-    assert hash(declared()) == hash(declared())
-    assert declared() != WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=5))
-    assert pickle.loads(pickle.dumps(declared())) == declared()
+    assert declare() == declare()
+    assert hash(declare()) == hash(declare())
+    assert declare() != WatermarkStrategy.bounded_out_of_orderness(timedelta(seconds=5))
+    assert pickle.loads(pickle.dumps(declare())) == declare()
     punctuated = WatermarkStrategy.punctuated(even_values)
     assert pickle.loads(pickle.dumps(punctuated)) == punctuated
     with pytest.raises(AttributeError):
-        declared().interval_ms = 5
+        declare().interval_ms = 5
 
 
 def test_a_description_is_the_same_in_every_process() -> None:

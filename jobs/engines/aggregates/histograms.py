@@ -5,8 +5,8 @@ the values, which is why no library is used. The result depends on the multiset 
 borders are roots of two, computed in decimals, so that every machine and both engines put a value into the
 same bucket:
 
-    with 2 buckets an octave     0.5        0.707        1         1.414        2
-                                  |  bucket b | b + 1     | b + 2     | b + 3     |
+    with 2 buckets an octave    0.5      0.707       1       1.414       2
+                                 | bucket b | b + 1  | b + 2    | b + 3  |
 """
 
 import math

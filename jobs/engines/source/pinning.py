@@ -124,7 +124,7 @@ def _pin_loaded(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSourc
     if not actions.num_rows:
         raise EmptySource(
             f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to "
-            "replay yet.",
+            "replay yet. Load rows into it, then repeat the command.",
             uri=uri,
         )
     reasons = (

@@ -36,10 +36,10 @@ def imported(file: Path) -> Iterator[str]:
             yield from (f"{stem}.{alias.name}" for alias in node.names)
 
 
-def foreign(file: Path, *own: str) -> set[str]:
+def foreign(file: Path, *allowed_packages: str) -> set[str]:
     """The packages that a file imports beyond the standard library and `own`; ours as their folders."""
     packages = {name.removeprefix("slackwater.").partition(".")[0] for name in imported(file)}
-    return packages - sys.stdlib_module_names - set(own)
+    return packages - sys.stdlib_module_names - set(allowed_packages)
 
 
 def top_levels_after(statement: str) -> set[str]:
@@ -52,11 +52,11 @@ def top_levels_after(statement: str) -> set[str]:
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules} - before - "
         "sys.stdlib_module_names)))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"`{statement}` fails in a fresh interpreter:\n{done.stderr}"
-    return set(json.loads(done.stdout))
+    assert process.returncode == 0, f"`{statement}` fails in a fresh interpreter:\n{process.stderr}"
+    return set(json.loads(process.stdout))
 
 
 def may_use_columns(file: Path) -> bool:
@@ -66,11 +66,11 @@ def may_use_columns(file: Path) -> bool:
 def test_windowing_imports_the_standard_library_alone() -> None:
     strangers = {}
     for file in python_files("windowing"):
-        allowed = {"numpy", "pyarrow"} if may_use_columns(file) else set()
+        allowed_modules = {"numpy", "pyarrow"} if may_use_columns(file) else set()
         if file.parent == Path("windowing/state/rocksdb"):
-            allowed = allowed | {"rocksdict"}
-        if found := foreign(file, "windowing") - allowed:
-            strangers[str(file)] = found
+            allowed_modules = allowed_modules | {"rocksdict"}
+        if foreign_modules := foreign(file, "windowing") - allowed_modules:
+            strangers[str(file)] = foreign_modules
     assert strangers == {}
 
 
@@ -86,14 +86,14 @@ def test_dags_start_jobs_by_argv_alone() -> None:
     light = ("slackwater.jobs.args", "slackwater.jobs.pipelines")
     strangers = {}
     for file in python_files("dags"):
-        found = foreign(file, "airflow", "dags", "jobs")
-        found |= {
+        foreign_modules = foreign(file, "airflow", "dags", "jobs")
+        foreign_modules |= {
             name
             for name in imported(file)
             if name.startswith("slackwater.jobs.") and not name.startswith(light)
         }
-        if found:
-            strangers[str(file)] = found
+        if foreign_modules:
+            strangers[str(file)] = foreign_modules
     assert strangers == {}
 
 
@@ -109,8 +109,10 @@ def test_jobs_args_needs_the_standard_library_alone() -> None:
 def test_a_folder_of_ours_is_not_imported_by_its_own_name(folder: str) -> None:
     """In a checkout it lies on the path: a second copy of every class would come in with it."""
     probe = f"try:\n    import {folder}\nexcept ImportError as error:\n    print(error)"
-    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert f"this folder is the package slackwater.{folder}" in done.stdout
+    process = subprocess.run(
+        [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert f"this folder is the package slackwater.{folder}" in process.stdout
 
 
 def test_no_file_imports_a_folder_of_ours_by_its_own_name() -> None:
@@ -146,8 +148,10 @@ def test_the_front_door_opens_no_room_before_it_is_asked() -> None:
         "import sys, slackwater.jobs.args; "
         "print(*sorted(name for name in sys.modules if name.startswith('slackwater')))"
     )
-    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [
+    process = subprocess.run(
+        [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.split() == [
         "slackwater",
         "slackwater.jobs",
         "slackwater.jobs.args",

@@ -64,10 +64,10 @@ def test_the_lock_satisfies_what_the_project_asks_for() -> None:
     }
     extras = set(PROJECT["project"]["optional-dependencies"]) - {"jre"}
     unmet = []
-    for wanted in direct(extras):
-        pin = locked.get(canonicalize_name(wanted.name))
-        if pin is None or not wanted.specifier.contains(next(iter(pin.specifier)).version):
-            unmet.append(str(wanted))
+    for requirement in direct(extras):
+        pin = locked.get(canonicalize_name(requirement.name))
+        if pin is None or not requirement.specifier.contains(next(iter(pin.specifier)).version):
+            unmet.append(str(requirement))
     assert unmet == []
 
 
@@ -77,9 +77,9 @@ def test_the_build_back_end_is_locked_too() -> None:
 
 
 def test_the_packaged_java_is_the_same_everywhere() -> None:
-    asked = (ROOT / "requirements-jre.in").read_text().split()
-    assert asked == PROJECT["project"]["optional-dependencies"]["jre"]
-    assert [str(pin) for pin in pins("requirements-jre.lock")] == asked
+    requested_lines = (ROOT / "requirements-jre.in").read_text().split()
+    assert requested_lines == PROJECT["project"]["optional-dependencies"]["jre"]
+    assert [str(pin) for pin in pins("requirements-jre.lock")] == requested_lines
 
 
 def test_what_is_installed_is_what_is_locked() -> None:

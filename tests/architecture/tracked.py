@@ -11,17 +11,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def tracked(*suffixes: str) -> list[Path]:
     """The repository's files, ending in one of `suffixes` if any is given. Fails rather than give none."""
-    listed = subprocess.run(
+    listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    files = [ROOT / name for name in sorted(filter(None, listed.split("\0")))]
-    found = [file for file in files if file.is_file() and (not suffixes or file.name.endswith(suffixes))]
-    assert found, f"no file ends in {suffixes}: nothing would be checked"
-    return found
+    files = [ROOT / name for name in sorted(filter(None, listing.split("\0")))]
+    existing_files = [
+        file for file in files if file.is_file() and (not suffixes or file.name.endswith(suffixes))
+    ]
+    assert existing_files, f"no file ends in {suffixes}: nothing would be checked"
+    return existing_files
 
 
 def text(file: Path) -> str:

@@ -58,11 +58,11 @@ def pages() -> list[str]:
 def blocks_of(page: str) -> list[Block]:
     """The blocks of a page, in order."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = []
+    blocks = []
     for fence in _FENCE.finditer(text):
         test = (fence["test"] or "runs").partition(",")[0]
         assert test in ("runs", "slow", "parsed"), f"{page}: a block is marked {fence['test']!r}"
-        found.append(
+        blocks.append(
             Block(
                 page=page,
                 line=text.count("\n", 0, fence.start("language")) + 1,
@@ -72,8 +72,8 @@ def blocks_of(page: str) -> list[Block]:
                 test=test,
             )
         )
-    assert text.count("\n```") == 2 * len(found), f"{page}: a fence is not read as a block"
-    return found
+    assert text.count("\n```") == 2 * len(blocks), f"{page}: a fence is not read as a block"
+    return blocks
 
 
 def expected_exit_code(line: str) -> int:

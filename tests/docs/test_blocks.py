@@ -20,7 +20,7 @@ from slackwater.jobs.command_line import slackwater
 from tests.architecture.tracked import ROOT
 from tests.docs.blocks import Block, blocks_of, expected_exit_code, pages
 from tests.integration.command import here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 
 RUNNABLE = ("bash", "python", "sql")
 OTHER_LANGUAGES = ("text", "json", "")
@@ -105,7 +105,7 @@ class Story:
         elif block.language == "python":
             exec(compile(block.text, where, "exec"), self.names)
         elif block.language == "sql":
-            assert Stored(self.warehouse, "departures").ask(block.text), where
+            assert StoredTables(self.warehouse, "departures").ask(block.text), where
         else:
             for line in filter(str.strip, block.lines):
                 self._command(line, where)
@@ -121,7 +121,7 @@ class Story:
 
     def _newest_run_id(self, pipeline: str) -> str:
         """Of the last try at a slice, which the command before has printed."""
-        attempts = Stored(self.warehouse, pipeline).rows("attempts")
+        attempts = StoredTables(self.warehouse, pipeline).rows("attempts")
         return str(max(attempts, key=lambda row: row["at"])["run_id"])
 
     def _path(self, word: str) -> str:
@@ -134,26 +134,26 @@ class Story:
     [page for page in pages() if page != "README.md" and any(block.test == "runs" for block in story(page))],
 )
 def test_the_blocks_of_a_page_run_one_after_the_other(page: str, warehouse: Path, tmp_path: Path) -> None:
-    told = Story(tmp_path, warehouse)
+    story = Story(tmp_path, warehouse)
     for block in story(page):
         if block.test == "runs":
-            told.run(block)
+            story.run(block)
 
 
 def test_the_readmes_blocks_run_from_an_empty_warehouse(warehouse: Path, tmp_path: Path) -> None:
     shutil.rmtree(warehouse)
     warehouse.mkdir()
-    told = Story(tmp_path, warehouse)
+    story = Story(tmp_path, warehouse)
     [_, *blocks] = story("README.md")  # but for the two commands that set everything up
     for block in blocks:
         if block.test == "runs":
-            told.run(block)
+            story.run(block)
     days = [(row["slice_end"] - row["slice_start"]) // 86_400_000 for row in told_runs(warehouse)]
     assert days == [1] * 12  # ten days, one that was staged, and one that was restated
 
 
 def told_runs(warehouse: Path) -> list[dict]:
-    return [row for row in Stored(warehouse, "departures").ledger() if row["kind"] == "run"]
+    return [row for row in StoredTables(warehouse, "departures").ledger() if row["kind"] == "run"]
 
 
 def test_the_readmes_example_is_the_one_that_is_shipped(tmp_path: Path) -> None:

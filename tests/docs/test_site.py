@@ -29,8 +29,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # Whoever asks a network fails: every proxy is a closed port of this machine.
     closed = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
     variables = {**os.environ, **closed, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     return folder
 
 
@@ -103,8 +103,10 @@ def test_the_number_of_recorded_cases_is_right_wherever_it_is_said() -> None:
     traces = sorted((ROOT / "tests/conformance/traces").glob("*.jsonl.gz"))
     cases = sum(gzip.decompress(file.read_bytes()).count(b"\n") for file in traces)
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in [*pages(), "windowing/README.md"]}
-    said = {name: set(re.findall(r"([\d,]{3,}) (?:recorded )?cases", text)) for name, text in texts.items()}
-    assert {number for numbers in said.values() for number in numbers} == {f"{cases:,}"}
+    counts_by_text = {
+        name: set(re.findall(r"([\d,]{3,}) (?:recorded )?cases", text)) for name, text in texts.items()
+    }
+    assert {number for numbers in counts_by_text.values() for number in numbers} == {f"{cases:,}"}
 
 
 def test_links_between_files_of_the_repository_lead_somewhere() -> None:

@@ -20,7 +20,7 @@ from tests.integration.fork_server import ForkedDriver, ForkServer
 from tests.integration.stored import ROOT
 
 SCRIPT = Path(sys.executable).parent / "slackwater"
-Done = subprocess.CompletedProcess[str]
+CommandResult = subprocess.CompletedProcess[str]
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -35,14 +35,14 @@ def environment(**variables: str) -> dict[str, str]:
 
 def slackwater(
     *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, timeout: float = 120
-) -> Done:
+) -> CommandResult:
     """Run `slackwater ARGUMENTS` in a process of its own, to its end."""
     return _run([str(SCRIPT), *map(str, arguments)], cwd, env, timeout)
 
 
 def driver(
     plan: Plan, *arguments: object, env: Mapping[str, str] | None = None, timeout: float = 180
-) -> Done:
+) -> CommandResult:
     """Run `slackwater ARGUMENTS` in a process of its own with `plan` built in, to its end or its death.
 
     Forked from one that has imported the product, unless it is to have a JVM or an environment of its own.
@@ -67,7 +67,9 @@ def _fork_server() -> ForkServer:
     return server
 
 
-def _run(command: list[str], cwd: Path | None, env: Mapping[str, str] | None, timeout: float) -> Done:
+def _run(
+    command: list[str], cwd: Path | None, env: Mapping[str, str] | None, timeout: float
+) -> CommandResult:
     variables = environment() if env is None else dict(env)
     return subprocess.run(
         command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=timeout, check=False

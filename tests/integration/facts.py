@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import timedelta
 from functools import cache
 
-from tests.integration.stored import EPOCH, Row, Stored
+from tests.integration.stored import EPOCH, Row, StoredTables
 from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
 from tests.model.records import Outcome, Pane
@@ -39,7 +39,7 @@ def outcome(to: str, start: str = START) -> Outcome:
     return brute_force.replay(flights(start, to), departures_rules(start, to))
 
 
-def assert_as_model(stored: Stored, to: str, start: str = START) -> None:
+def assert_as_model(stored: StoredTables, to: str, start: str = START) -> None:
     """All that the tables hold is what the model leaves at `to`."""
     assert_equal(facts_of_tables(stored), facts_of_model(outcome(to, start)))
 
@@ -127,7 +127,7 @@ def _of_pane(pane: Pane) -> tuple:
     )
 
 
-def facts_of_tables(stored: Stored) -> Facts:
+def facts_of_tables(stored: StoredTables) -> Facts:
     head = next(row for row in reversed(stored.ledger()) if row["branch"] == "main")
     live = {seq for span in head["live"] for seq in range(span["first_seq"], span["last_seq"] + 1)}
     runs = [row for row in stored.ledger() if row["seq"] in live]
@@ -183,14 +183,14 @@ def facts_of_tables(stored: Stored) -> Facts:
     }
 
 
-def _progress(stored: Stored) -> tuple[Row, list[Row]]:
+def _progress(stored: StoredTables) -> tuple[Row, list[Row]]:
     """The pipeline's own row of `source_progress`, and those of its source partitions."""
     rows = stored.parked("source_progress")
     [whole] = [row for row in rows if row["source_partition"] is None]
     return whole, [row for row in rows if row["source_partition"] is not None]
 
 
-def panes(stored: Stored) -> Counter:
+def panes(stored: StoredTables) -> Counter:
     """The panes as they stand."""
     return Counter(
         (
@@ -209,7 +209,7 @@ def panes(stored: Stored) -> Counter:
     )
 
 
-def published(stored: Stored) -> Counter:
+def published(stored: StoredTables) -> Counter:
     """What `published` holds, without what depends on the cuts."""
     return Counter(
         (
@@ -224,7 +224,7 @@ def published(stored: Stored) -> Counter:
     )
 
 
-def assert_corrections_make_published(stored: Stored) -> None:
+def assert_corrections_make_published(stored: StoredTables) -> None:
     """`corrections`, applied one by one to an empty table, give `published` with its revisions; each old
     value was there before.
     """
@@ -248,7 +248,7 @@ def assert_corrections_make_published(stored: Stored) -> None:
     assert there == standing
 
 
-def assert_whole(stored: Stored) -> None:
+def assert_whole(stored: StoredTables) -> None:
     """Readers see whole runs only: staged tables as of the ledger's head, `published` as of the run up to
     which it was rolled forward.
     """

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from tests.integration.facts import outcome
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 
 
 def published(to: str) -> Counter:
@@ -45,7 +45,7 @@ def _on_time_members(to: str, pane: Any) -> int:
     return next((len(one.members) for one in firings), 0)
 
 
-def published_in(stored: Stored) -> Counter:
+def published_in(stored: StoredTables) -> Counter:
     """The same, as the table has it; windows that have not ended yet are left out, which the model does not
     fire.
     """

@@ -52,7 +52,7 @@ def parked_statement(table: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTables:
     """The tables of one pipeline in a warehouse."""
 
     warehouse: Path

@@ -15,7 +15,7 @@ from slackwater.jobs.runtime.jars import spark_home
 from tests.integration.command import environment, here, slackwater
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
 from tests.integration.standalone import blind_python
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -90,7 +90,7 @@ def test_departures_run_on_executors_that_have_nothing_of_ours(
         timeout=400,
     )
     assert done.returncode == 0, done.stderr
-    stored = Stored(warehouse, "departures")
+    stored = StoredTables(warehouse, "departures")
     assert_as_model(stored, TO)
     assert_corrections_make_published(stored)
 
@@ -118,4 +118,4 @@ def test_a_pipelines_file_with_a_helper_beside_it_runs_there_too(
     )
     done = slackwater(*command, cwd=tmp_path, env=cluster, timeout=400)
     assert done.returncode == 0, done.stderr
-    assert_as_model(Stored(warehouse, "mine"), TO)
+    assert_as_model(StoredTables(warehouse, "mine"), TO)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.command import Done, driver, environment, here
+from tests.integration.command import CommandResult, driver, environment, here
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, assert_whole
-from tests.integration.stored import ROOT, Stored
+from tests.integration.stored import ROOT, StoredTables
 
 TO = "2013-01-04"
 PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
@@ -48,12 +48,12 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hourly(flights: Path, tmp_path: Path) -> Stored:
-    return Stored(shutil.copytree(flights, tmp_path / "warehouse"), "hourly")
+def hourly(flights: Path, tmp_path: Path) -> StoredTables:
+    return StoredTables(shutil.copytree(flights, tmp_path / "warehouse"), "hourly")
 
 
 @pytest.fixture(scope="module")
-def killed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stored]:
+def killed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], StoredTables]:
     """What a driver leaves that was to run three slices and died in the second, at a moment; checked for what
     readers see then.
     """
@@ -61,18 +61,18 @@ def killed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     @cache
     def left_by(at: str) -> Path:
         warehouse = tmp_path_factory.mktemp("killed") / "warehouse"
-        hourly = Stored(shutil.copytree(flights, warehouse), "hourly")
+        hourly = StoredTables(shutil.copytree(flights, warehouse), "hourly")
         done = run(hourly, Plan(at=at, nth=2))
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert_whole(hourly)
         return warehouse
 
-    return lambda at: Stored(
+    return lambda at: StoredTables(
         shutil.copytree(left_by(at), tmp_path_factory.mktemp("copy") / "warehouse"), "hourly"
     )
 
 
-def run(hourly: Stored, plan: Plan, *options: str, **variables: str) -> Done:
+def run(hourly: StoredTables, plan: Plan, *options: str, **variables: str) -> CommandResult:
     arguments = (
         "run",
         "hourly",
@@ -87,7 +87,7 @@ def run(hourly: Stored, plan: Plan, *options: str, **variables: str) -> Done:
     return driver(plan, *arguments, env=environment(**variables) if variables else None)
 
 
-def assert_finished(hourly: Stored) -> None:
+def assert_finished(hourly: StoredTables) -> None:
     assert_as_model(hourly, TO)
     assert_corrections_make_published(hourly)
     assert [row["seq"] for row in hourly.ledger()] == [1, 2, 3]
@@ -96,7 +96,7 @@ def assert_finished(hourly: Stored) -> None:
 
 @pytest.mark.parametrize("at", BEFORE_COMMIT)
 def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(
-    killed: Callable[[str], Stored], at: str
+    killed: Callable[[str], StoredTables], at: str
 ) -> None:
     hourly = killed(at)
     assert [row["seq"] for row in hourly.ledger()] == [1]
@@ -112,7 +112,7 @@ def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(
     "at", [AFTER_COMMIT[0], *(pytest.param(at, marks=pytest.mark.slow) for at in AFTER_COMMIT[1:])]
 )
 def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(
-    killed: Callable[[str], Stored], at: str
+    killed: Callable[[str], StoredTables], at: str
 ) -> None:
     hourly = killed(at)
     assert [row["seq"] for row in hourly.ledger()] == [1, 2]
@@ -125,7 +125,7 @@ def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(
 
 @pytest.mark.parametrize("at", AFTER_COMMIT)
 def test_publish_alone_finishes_what_a_killed_run_has_committed(
-    killed: Callable[[str], Stored], at: str
+    killed: Callable[[str], StoredTables], at: str
 ) -> None:
     hourly = killed(at)
     done = driver(Plan(), "publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
@@ -135,7 +135,7 @@ def test_publish_alone_finishes_what_a_killed_run_has_committed(
     assert_corrections_make_published(hourly)
 
 
-def test_a_no_op_run_finishes_the_roll_forward_of_a_killed_one(hourly: Stored) -> None:
+def test_a_no_op_run_finishes_the_roll_forward_of_a_killed_one(hourly: StoredTables) -> None:
     assert run(hourly, Plan(at="between the roll-forward commits", nth=3)).returncode == -signal.SIGKILL
     assert_whole(hourly)
     assert hourly.rolled_forward() == 2
@@ -145,7 +145,7 @@ def test_a_no_op_run_finishes_the_roll_forward_of_a_killed_one(hourly: Stored) -
 
 
 def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(
-    killed: Callable[[str], Stored],
+    killed: Callable[[str], StoredTables],
 ) -> None:
     hourly = killed("after the ledger commit")
     done = driver(Plan(), "runs", "hourly", "--warehouse", hourly.warehouse, "--output", "json")
@@ -156,7 +156,7 @@ def test_inspection_says_that_a_roll_forward_is_open_and_leaves_it_open(
 
 
 def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(
-    killed: Callable[[str], Stored],
+    killed: Callable[[str], StoredTables],
 ) -> None:
     hourly = killed("before the ledger commit")
     done = driver(Plan(), "publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
@@ -166,7 +166,7 @@ def test_a_slice_that_was_staged_before_the_kill_can_be_published_as_it_is(
 
 
 @pytest.mark.slow
-def test_publish_of_a_chain_killed_at_any_moment_publishes_all_of_it_or_nothing(hourly: Stored) -> None:
+def test_publish_of_a_chain_killed_at_any_moment_publishes_all_of_it_or_nothing(hourly: StoredTables) -> None:
     assert run(hourly, Plan(), "--no-publish").returncode == 0
     for at in ("before the ledger commit", "after the ledger commit", "between the roll-forward commits"):
         arguments = ("publish", "hourly", "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
@@ -183,7 +183,7 @@ def test_publish_of_a_chain_killed_at_any_moment_publishes_all_of_it_or_nothing(
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["before the ledger commit", "between the roll-forward commits"])
 def test_a_driver_killed_with_its_spark_leaves_no_process_and_the_next_repairs(
-    hourly: Stored, at: str
+    hourly: StoredTables, at: str
 ) -> None:
     done = run(hourly, Plan(at=at, nth=2, spark=True), SLACKWATER_TEST=str(hourly.warehouse))
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -198,7 +198,7 @@ def test_a_driver_killed_with_its_spark_leaves_no_process_and_the_next_repairs(
     assert_finished(hourly)
 
 
-def processes_of(hourly: Stored) -> list[str]:
+def processes_of(hourly: StoredTables) -> list[str]:
     """Living processes, a JVM among them, that inherited the killed driver's environment."""
     marker = f"SLACKWATER_TEST={hourly.warehouse}\0".encode()
     found = []

@@ -23,7 +23,7 @@ from deltalake import DeltaTable, write_deltalake
 from tests.integration.command import driver, environment, here
 from tests.integration.driver import Plan
 from tests.integration.facts import iso
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 from tests.model import brute_force
 from tests.model.flights import HOUR_MS, departures_rules, flights, ms
 from tests.model.records import Event
@@ -77,8 +77,8 @@ class Month:
     folder: Path
 
     @property
-    def stored(self) -> Stored:
-        return Stored(self.folder, "month")
+    def stored(self) -> StoredTables:
+        return StoredTables(self.folder, "month")
 
     def declare(self, flights: str) -> None:
         (self.folder / "month.py").write_text(DECLARATION.replace("FLIGHTS", flights))
@@ -136,7 +136,9 @@ def cuts(seed: int, start: str, to: str, count: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def perfect(spark: "SparkSession", loaded: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+def perfect(
+    spark: "SparkSession", loaded: pa.Table, tmp_path_factory: pytest.TempPathFactory
+) -> StoredTables:
     """One run over the right rows with the right aggregate."""
     month = Month(tmp_path_factory.mktemp("perfect"))
     month.declare(RIGHT_AGGREGATE)
@@ -187,7 +189,7 @@ def run_slices(month: Month, bounds: list[str], partitions: list[int]) -> None:
                 assert month.run("run", *options) == 0
 
 
-def promised(stored: Stored) -> dict[str, list[Row]]:
+def promised(stored: StoredTables) -> dict[str, list[Row]]:
     tables = {name: stored.rows(name) if name == "published" else stored.live(name) for name in NOT_PROMISED}
     kept = {
         table: Counter(
@@ -213,7 +215,7 @@ def published_by_model(events: list[Event]) -> dict[tuple, tuple]:
     }
 
 
-def test_the_month_ends_as_one_perfect_run(troubled: Month, loaded: pa.Table, perfect: Stored) -> None:
+def test_the_month_ends_as_one_perfect_run(troubled: Month, loaded: pa.Table, perfect: StoredTables) -> None:
     before = troubled.stored
     assert promised(before)["published"] != promised(perfect)["published"], "the wrong rows show"
     seqs_before = {row["seq"] for row in before.ledger()}
@@ -239,7 +241,7 @@ def test_the_month_ends_as_one_perfect_run(troubled: Month, loaded: pa.Table, pe
     assert_converged(after)
 
 
-def assert_only_what_was_touched_is_rewritten(stored: Stored, seqs_before: set[int]) -> None:
+def assert_only_what_was_touched_is_rewritten(stored: StoredTables, seqs_before: set[int]) -> None:
     """The second restatement corrects those windows of which the model publishes another result."""
     right = flights(FROM, TO)
     wrong = [_with_wrong_delay(event) for event in right]
@@ -259,7 +261,7 @@ def _with_wrong_delay(event: Event) -> Event:
     return event._replace(values={**event.values, "dep_delay": WRONG_DELAY})
 
 
-def assert_converged(stored: Stored) -> None:
+def assert_converged(stored: StoredTables) -> None:
     """Main's last runs are live behind the branch: they were not run again."""
     ledger = stored.ledger()
     head = [row for row in ledger if row["branch"] == "main"][-1]

@@ -11,7 +11,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration import facts_of_own_functions as facts
 from tests.integration.command import here
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ COMPARED = (
 )
 
 
-def replayed(warehouse: Path, state_memory: str, monkeypatch: pytest.MonkeyPatch) -> Stored:
+def replayed(warehouse: Path, state_memory: str, monkeypatch: pytest.MonkeyPatch) -> StoredTables:
     """Two days in two cuts and with another number of tasks for each."""
     monkeypatch.setenv("SLACKWATER_STATE_MEMORY_MB", state_memory)
     assert (
@@ -57,7 +57,7 @@ def replayed(warehouse: Path, state_memory: str, monkeypatch: pytest.MonkeyPatch
         here("run", "latest", "--from", "2013-01-01T17:42", "--to", "2013-01-03", "--partitions", "3", *where)
         == 0
     )
-    return Stored(warehouse, "latest")
+    return StoredTables(warehouse, "latest")
 
 
 def test_spark_and_one_process_leave_the_same(
@@ -71,7 +71,7 @@ def test_spark_and_one_process_leave_the_same(
     assert without_run(on_spark.live("side_records")) == without_run(in_process.live("side_records")) != []
 
 
-def recorded(stored: Stored) -> list[Row]:
+def recorded(stored: StoredTables) -> list[Row]:
     return [{name: row[name] for name in COMPARED} for row in stored.ledger()]
 
 

@@ -19,11 +19,11 @@ import pytest
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.owners import owner_of, this_process
 from slackwater.jobs.tables.warehouse import Warehouse
-from tests.integration.command import Done, driver, here, start_driver
+from tests.integration.command import CommandResult, driver, here, start_driver
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
 from tests.integration.fork_server import ForkedDriver
-from tests.integration.stored import ROOT, Stored
+from tests.integration.stored import ROOT, StoredTables
 
 PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
 DAY_1, DAY_2 = "2013-01-02", "2013-01-03"
@@ -53,13 +53,13 @@ def after_one_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hourly(after_one_day: Path, tmp_path: Path) -> Stored:
-    return Stored(shutil.copytree(after_one_day, tmp_path / "warehouse"), "hourly")
+def hourly(after_one_day: Path, tmp_path: Path) -> StoredTables:
+    return StoredTables(shutil.copytree(after_one_day, tmp_path / "warehouse"), "hourly")
 
 
 def race(
-    hourly: Stored, plan: Plan, meet: Path, *verb: str, other: tuple[str, ...] | None = None
-) -> list[Done]:
+    hourly: StoredTables, plan: Plan, meet: Path, *verb: str, other: tuple[str, ...] | None = None
+) -> list[CommandResult]:
     """Two drivers that do the same, or one of them `other`, and meet at a moment; the one that won first."""
     meet.mkdir()
     where = ("--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
@@ -74,7 +74,7 @@ def race(
     return sorted(ended, key=lambda done: done.returncode)
 
 
-def assert_one_won(hourly: Stored, ended: list[Done], staged: int, codes: list[int]) -> None:
+def assert_one_won(hourly: StoredTables, ended: list[CommandResult], staged: int, codes: list[int]) -> None:
     """One committed, the other ended with its code, and of `staged` runs that left rows behind only one can
     be seen.
     """
@@ -89,7 +89,7 @@ def assert_one_won(hourly: Stored, ended: list[Done], staged: int, codes: list[i
 
 
 def test_without_the_lease_both_stage_and_the_compare_and_swap_decides(
-    hourly: Stored, tmp_path: Path
+    hourly: StoredTables, tmp_path: Path
 ) -> None:
     ended = race(
         hourly,
@@ -109,14 +109,14 @@ def test_without_the_lease_both_stage_and_the_compare_and_swap_decides(
 
 
 @pytest.mark.slow
-def test_with_the_lease_the_second_gives_up_before_it_works(hourly: Stored, tmp_path: Path) -> None:
+def test_with_the_lease_the_second_gives_up_before_it_works(hourly: StoredTables, tmp_path: Path) -> None:
     ended = race(hourly, Plan(at="before the claim"), tmp_path / "meet", "run", "hourly", "--to", DAY_2)
     assert_one_won(hourly, ended, staged=1, codes=[0, 5])
     assert "another run is alive" in ended[1].stderr
 
 
 @pytest.mark.slow
-def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: Stored, tmp_path: Path) -> None:
+def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: StoredTables, tmp_path: Path) -> None:
     done = driver(
         Plan(),
         "run",
@@ -137,7 +137,7 @@ def test_two_that_publish_the_same_staged_run_publish_it_once(hourly: Stored, tm
 
 @pytest.mark.slow
 def test_of_a_branch_and_a_run_one_moves_main_and_the_loser_may_try_again(
-    hourly: Stored, tmp_path: Path
+    hourly: StoredTables, tmp_path: Path
 ) -> None:
     where = ("--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert here("state", "fork", "hourly", "fix", *where) == 0
@@ -157,7 +157,7 @@ def test_of_a_branch_and_a_run_one_moves_main_and_the_loser_may_try_again(
     assert_corrections_make_published(hourly)
 
 
-def test_two_that_roll_forward_the_same_run_do_each_step_once(hourly: Stored, tmp_path: Path) -> None:
+def test_two_that_roll_forward_the_same_run_do_each_step_once(hourly: StoredTables, tmp_path: Path) -> None:
     command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     assert driver(Plan(at="after the ledger commit"), *command).returncode == -signal.SIGKILL
     ended = race(hourly, Plan(at="between the roll-forward commits"), tmp_path / "meet", "publish", "hourly")
@@ -174,7 +174,7 @@ def wait_for_one(meet: Path, driver: ForkedDriver) -> None:
 
 
 def test_a_slice_that_another_run_covers_between_two_looks_is_not_run_again(
-    hourly: Stored, tmp_path: Path
+    hourly: StoredTables, tmp_path: Path
 ) -> None:
     """One driver has looked at the lineage and meets the other, which has committed meanwhile; then it
     claims.
@@ -195,7 +195,7 @@ def test_a_slice_that_another_run_covers_between_two_looks_is_not_run_again(
 # --- the lease, as the next command finds it
 
 
-def leave_claim(hourly: Stored, owner: str, ends_in: timedelta) -> None:
+def leave_claim(hourly: StoredTables, owner: str, ends_in: timedelta) -> None:
     """A claim that `owner` took a while ago and that ends so long from now."""
     attempts = AttemptsWriter(Warehouse.at(str(hourly.warehouse)).stored_tables("hourly")["attempts"])
     now = datetime.now(UTC)
@@ -206,7 +206,7 @@ def leave_claim(hourly: Stored, owner: str, ends_in: timedelta) -> None:
     attempts.record(claim, now, claimed_at=now - timedelta(minutes=1), expires_at=now + ends_in)
 
 
-def test_a_live_lease_ends_the_second_run_at_once(hourly: Stored) -> None:
+def test_a_live_lease_ends_the_second_run_at_once(hourly: StoredTables) -> None:
     leave_claim(hourly, this_process(), timedelta(minutes=2))
     command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     done = driver(Plan(), *command, timeout=20)
@@ -216,7 +216,7 @@ def test_a_live_lease_ends_the_second_run_at_once(hourly: Stored) -> None:
     assert [row["seq"] for row in hourly.ledger()] == [1]
 
 
-def test_a_live_lease_of_another_host_counts_too(hourly: Stored) -> None:
+def test_a_live_lease_of_another_host_counts_too(hourly: StoredTables) -> None:
     leave_claim(hourly, "elsewhere/1/1", timedelta(minutes=2))
     command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)
     done = driver(Plan(), *command, timeout=20)
@@ -236,7 +236,7 @@ def dead_process() -> str:
     ids=["of a dead process", "expired"],
 )
 def test_a_lease_that_nobody_holds_is_taken_over_at_once(
-    hourly: Stored, owner: str, ends_in: timedelta
+    hourly: StoredTables, owner: str, ends_in: timedelta
 ) -> None:
     leave_claim(hourly, owner, ends_in)
     command = ("run", "hourly", "--to", DAY_2, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES)

@@ -21,7 +21,7 @@ from tests.integration.stored import (
     ROOT,
     TABLES,
     Row,
-    Stored,
+    StoredTables,
     guide_statements,
     live_statement,
     parked_statement,
@@ -51,7 +51,7 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTables:
     """Three days run and published, the second of them twice: its second run counts, between the first day's
     and the third's.
 
@@ -86,13 +86,13 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
             Plan(), *verb.split(), "hourly", *options, "--warehouse", warehouse, "--pipelines", pipelines
         )
         assert done.returncode == code, done.stderr
-    return Stored(warehouse, "hourly")
+    return StoredTables(warehouse, "hourly")
 
 
 LIVE = [1, 5, 3]  # in slice order
 
 
-def live_ids(stored: Stored) -> list[str]:
+def live_ids(stored: StoredTables) -> list[str]:
     """Run ids of the live runs, in slice order."""
     ledger = {row["seq"]: row for row in stored.ledger()}
     assert [row["kind"] for row in ledger.values()] == ["run"] * 3 + ["fork", "run", "publish", "drop"]
@@ -102,21 +102,21 @@ def live_ids(stored: Stored) -> list[str]:
     return [ledger[seq]["run_id"] for seq in LIVE]
 
 
-def on_polars(stored: Stored) -> Ask:
+def on_polars(stored: StoredTables) -> Ask:
     context = polars.SQLContext({table: polars.scan_delta(stored.uri(table)) for table in TABLES})
     return lambda statement: plain(
         context.execute(statement.replace("explode", "unnest")).collect().to_arrow()
     )
 
 
-def on_spark(stored: Stored, spark: "SparkSession") -> Ask:
+def on_spark(stored: StoredTables, spark: "SparkSession") -> Ask:
     for table in TABLES:
         spark.read.format("delta").load(stored.uri(table)).createOrReplaceTempView(table)
     return lambda statement: plain(spark.sql(statement).toArrow())
 
 
 @pytest.fixture(scope="module", params=[pytest.param("spark", marks=pytest.mark.slow), "duckdb", "polars"])
-def ask(request: pytest.FixtureRequest, stored: Stored) -> Ask:
+def ask(request: pytest.FixtureRequest, stored: StoredTables) -> Ask:
     if request.param == "spark":
         return on_spark(stored, request.getfixturevalue("spark"))
     return stored.ask if request.param == "duckdb" else on_polars(stored)
@@ -127,11 +127,11 @@ def test_the_guide_has_one_statement_for_what_stands_and_one_for_what_is_parked(
     assert "explode" in live_statement("late_events") and "panes" not in live_statement("late_events")
 
 
-def test_what_counts_is_what_the_model_says(stored: Stored) -> None:
+def test_what_counts_is_what_the_model_says(stored: StoredTables) -> None:
     assert_as_model(stored, TO)
 
 
-def test_rows_that_do_not_count_stand_in_the_tables(stored: Stored) -> None:
+def test_rows_that_do_not_count_stand_in_the_tables(stored: StoredTables) -> None:
     """Else the other tests would prove nothing."""
     live = set(live_ids(stored))
     others = {table: len({row["run_id"] for row in stored.rows(table)} - live) for table in QUESTIONS}
@@ -140,7 +140,7 @@ def test_rows_that_do_not_count_stand_in_the_tables(stored: Stored) -> None:
 
 
 @pytest.mark.parametrize("table", QUESTIONS)
-def test_every_reader_gives_the_rows_that_count(stored: Stored, ask: Ask, table: str) -> None:
+def test_every_reader_gives_the_rows_that_count(stored: StoredTables, ask: Ask, table: str) -> None:
     live = live_ids(stored)
     counted = live if table in ("panes", "late_events", "quarantine") else live[-1:]
     wanted = [row for row in stored.rows(table) if row["run_id"] in counted]
@@ -148,7 +148,7 @@ def test_every_reader_gives_the_rows_that_count(stored: Stored, ask: Ask, table:
 
 
 @pytest.mark.slow
-def test_every_reader_reads_published_as_it_is(stored: Stored, spark: "SparkSession") -> None:
+def test_every_reader_reads_published_as_it_is(stored: StoredTables, spark: "SparkSession") -> None:
     uri = stored.uri("published")
     by_spark = plain(spark.read.format("delta").load(uri).toArrow())
     by_polars = plain(polars.read_delta(uri).to_arrow())
@@ -159,7 +159,7 @@ def test_every_reader_reads_published_as_it_is(stored: Stored, spark: "SparkSess
 
 
 @pytest.mark.slow
-def test_spark_reads_the_ledger_and_every_other_table(stored: Stored, spark: "SparkSession") -> None:
+def test_spark_reads_the_ledger_and_every_other_table(stored: StoredTables, spark: "SparkSession") -> None:
     for table in (*TABLES, "attempts", "validations", "corrections", "overrides"):
         assert spark.read.format("delta").load(stored.uri(table)).count() == len(stored.rows(table)), table
     sums = (
@@ -175,7 +175,7 @@ def test_spark_reads_the_ledger_and_every_other_table(stored: Stored, spark: "Sp
 def test_every_reader_gives_the_rows_of_a_table_that_was_partitioned_by_an_earlier_format(
     tmp_path: Path, spark: "SparkSession"
 ) -> None:
-    earlier = Stored(unpacked(tmp_path), "peaks")
+    earlier = StoredTables(unpacked(tmp_path), "peaks")
     before = {
         table: sorted(earlier.live(table), key=repr) for table in ("panes", "late_events", "quarantine")
     }

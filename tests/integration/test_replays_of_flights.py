@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, iso
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 from tests.model.flights import ms
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def copied(flights: Path, to: Path) -> Path:
     return to
 
 
-def replayed(warehouse: Path, bounds: list[str], partitions: list[int]) -> Stored:
+def replayed(warehouse: Path, bounds: list[str], partitions: list[int]) -> StoredTables:
     """Replay slice after slice, slice i in partitions[i % n] key-group ranges."""
     for number, (start, to) in enumerate(itertools.pairwise(bounds)):
         count = partitions[number % len(partitions)]
@@ -67,7 +67,7 @@ def replayed(warehouse: Path, bounds: list[str], partitions: list[int]) -> Store
             warehouse,
         )
         assert here(*command) == 0, command
-    return Stored(warehouse, "departures")
+    return StoredTables(warehouse, "departures")
 
 
 def cuts(seed: int) -> list[str]:
@@ -76,7 +76,7 @@ def cuts(seed: int) -> list[str]:
     return [FROM, *map(iso, chosen), TO]
 
 
-def promised(stored: Stored) -> dict[str, list[Row]]:
+def promised(stored: StoredTables) -> dict[str, list[Row]]:
     """All that must not depend on cuts and partitions, in an order of its own."""
     tables = {name: stored.rows(name) if name == "published" else stored.live(name) for name in NOT_PROMISED}
     kept = {
@@ -90,19 +90,19 @@ def promised(stored: Stored) -> dict[str, list[Row]]:
 
 
 @pytest.fixture(scope="module")
-def daily(spark: "SparkSession", flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+def daily(spark: "SparkSession", flights: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredTables:
     """Four days, one slice a day, by catching up."""
     warehouse = copied(flights, tmp_path_factory.mktemp("daily"))
     assert here("run", "departures", "--to", TO, "--warehouse", warehouse) == 0
-    return Stored(warehouse, "departures")
+    return StoredTables(warehouse, "departures")
 
 
-def test_four_daily_slices_leave_what_the_model_says(daily: Stored) -> None:
+def test_four_daily_slices_leave_what_the_model_says(daily: StoredTables) -> None:
     assert_as_model(daily, TO)
     assert_corrections_make_published(daily)
 
 
-def test_four_daily_slices_have_the_known_figures(daily: Stored) -> None:
+def test_four_daily_slices_have_the_known_figures(daily: StoredTables) -> None:
     ledger = daily.ledger()
     assert [row["seq"] for row in ledger] == [1, 2, 3, 4]
     assert sum(row["rows_read"] for row in ledger) == 3308
@@ -111,7 +111,7 @@ def test_four_daily_slices_have_the_known_figures(daily: Stored) -> None:
     assert iso(ledger[-1]["watermark_out"]) == "2013-01-04T20:45:59.999000"
 
 
-def test_the_snapshot_says_where_the_clock_stands(daily: Stored) -> None:
+def test_the_snapshot_says_where_the_clock_stands(daily: StoredTables) -> None:
     [whole] = [row for row in daily.parked("source_progress") if row["source_partition"] is None]
     assert whole["clock"] == ms(TO)
     assert daily.ledger()[-1]["timers_pending"] == len(daily.parked("timers"))
@@ -122,7 +122,7 @@ def test_the_snapshot_says_where_the_clock_stands(daily: Stored) -> None:
     [(1, [1]), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((2, [2, 5]), (3, [5, 1, 2])))],
 )
 def test_other_cuts_and_partitions_do_not_show(
-    daily: Stored, flights: Path, tmp_path: Path, seed: int, partitions: list[int]
+    daily: StoredTables, flights: Path, tmp_path: Path, seed: int, partitions: list[int]
 ) -> None:
     other = replayed(copied(flights, tmp_path), cuts(seed), partitions)
     assert len(other.ledger()) == 4
@@ -131,7 +131,7 @@ def test_other_cuts_and_partitions_do_not_show(
     assert promised(other) == promised(daily)
 
 
-def test_one_slice_over_everything_is_the_same(daily: Stored, flights: Path, tmp_path: Path) -> None:
+def test_one_slice_over_everything_is_the_same(daily: StoredTables, flights: Path, tmp_path: Path) -> None:
     other = replayed(copied(flights, tmp_path), [FROM, TO], [2])
     assert_as_model(other, TO)
     assert promised(other) == promised(daily)
@@ -157,7 +157,7 @@ def test_january_is_what_the_model_says(spark: "SparkSession", tmp_path: Path) -
         == 0
     )
     assert here("run", "departures", "--to", "2013-02-01", "--warehouse", tmp_path) == 0
-    january = Stored(tmp_path, "departures")
+    january = StoredTables(tmp_path, "departures")
     assert_as_model(january, "2013-02-01")
     assert_corrections_make_published(january)
     ledger = january.ledger()

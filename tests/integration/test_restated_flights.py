@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_corrections_make_published
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ class Flights:
     """The pipeline `hourly` in a warehouse of its own."""
 
     def __init__(self, folder: Path, spark: bool) -> None:
-        self.stored = Stored(folder / "warehouse", "hourly")
+        self.stored = StoredTables(folder / "warehouse", "hourly")
         self.file = folder / "pipelines.py"
         self.plan = Plan(spark=spark)
         folder.mkdir(exist_ok=True)

@@ -13,10 +13,10 @@ import duckdb
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.integration.command import Done, driver, here
+from tests.integration.command import CommandResult, driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_corrections_make_published
-from tests.integration.stored import ROOT, Row, Stored
+from tests.integration.stored import ROOT, Row, StoredTables
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def corrected(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         == 0
     )
-    hourly = Stored(warehouse, "hourly")
+    hourly = StoredTables(warehouse, "hourly")
     done = run(hourly, "run", "--to", "2013-01-05")
     assert done.returncode == 0, done.stderr
     uri = str(warehouse / "sources" / "departures")
@@ -70,35 +70,37 @@ def corrected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def hourly(corrected: Path, tmp_path: Path) -> Stored:
-    return Stored(shutil.copytree(corrected, tmp_path / "warehouse"), "hourly")
+def hourly(corrected: Path, tmp_path: Path) -> StoredTables:
+    return StoredTables(shutil.copytree(corrected, tmp_path / "warehouse"), "hourly")
 
 
 @pytest.fixture(scope="module")
 def wanted(corrected: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     """What is published when nobody is killed, which is what one run over the corrected source publishes."""
-    hourly = Stored(shutil.copytree(corrected, tmp_path_factory.mktemp("restated") / "warehouse"), "hourly")
+    hourly = StoredTables(
+        shutil.copytree(corrected, tmp_path_factory.mktemp("restated") / "warehouse"), "hourly"
+    )
     done = restate(hourly, Plan())
     assert done.returncode == 0, done.stderr
-    fresh = Stored(tmp_path_factory.mktemp("fresh") / "warehouse", "hourly")
+    fresh = StoredTables(tmp_path_factory.mktemp("fresh") / "warehouse", "hourly")
     shutil.copytree(corrected / "sources", fresh.warehouse / "sources")
     assert run(fresh, "run", "--to", "2013-01-05").returncode == 0
     assert published(hourly) == published(fresh)
     return published(hourly)
 
 
-def run(hourly: Stored, *arguments: str, plan: Plan | None = None) -> Done:
+def run(hourly: StoredTables, *arguments: str, plan: Plan | None = None) -> CommandResult:
     verb, *options = arguments
     return driver(
         plan or Plan(), verb, "hourly", *options, "--warehouse", hourly.warehouse, "--pipelines", PIPELINES
     )
 
 
-def restate(hourly: Stored, plan: Plan) -> Done:
+def restate(hourly: StoredTables, plan: Plan) -> CommandResult:
     return run(hourly, "backfill", "--from", "2013-01-02", "--to", "2013-01-03", plan=plan)
 
 
-def published(hourly: Stored) -> list[Row]:
+def published(hourly: StoredTables) -> list[Row]:
     rows = [
         {name: value for name, value in row.items() if name not in ("revision", "run_seq")}
         for row in hourly.rows("published")
@@ -109,7 +111,7 @@ def published(hourly: Stored) -> list[Row]:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("commit", COMMITS)
 def test_a_restatement_killed_at_any_commit_is_whole_for_readers_and_the_same_command_ends_it(
-    hourly: Stored, wanted: list[Row], commit: str, when: str
+    hourly: StoredTables, wanted: list[Row], commit: str, when: str
 ) -> None:
     before = published(hourly)
     done = restate(hourly, Plan(at=f"{when} the ledger commit", nth=COMMITS[commit]))
@@ -129,7 +131,7 @@ def test_a_restatement_killed_at_any_commit_is_whole_for_readers_and_the_same_co
 
 @pytest.mark.parametrize("table", ["corrections", "published"])
 def test_a_restatement_killed_in_its_roll_forward_shows_the_old_range_or_the_new_one(
-    hourly: Stored, wanted: list[Row], table: str
+    hourly: StoredTables, wanted: list[Row], table: str
 ) -> None:
     before = published(hourly)
     at = "between the roll-forward commits" if table == "corrections" else "after the roll-forward"

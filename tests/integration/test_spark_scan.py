@@ -16,7 +16,7 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.examples.departures import departures
 from tests.integration.command import here
 from tests.integration.facts import Facts, assert_equal, facts_of_model, facts_of_tables
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
 from tests.model.records import Outcome
@@ -99,7 +99,7 @@ def test_every_kind_of_source_gives_what_the_model_says(
             "the deleted rows are still in their files"
         )
     assert here("run", "departures", "--to", TO, "--partitions", "2", "--warehouse", tmp_path) == 0
-    assert_equal(facts_of_tables(Stored(tmp_path, "departures")), facts_of_model(expected()))
+    assert_equal(facts_of_tables(StoredTables(tmp_path, "departures")), facts_of_model(expected()))
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -118,7 +118,7 @@ def test_a_row_without_an_arrival_is_quarantined_by_the_first_run_that_sees_it(
             "delta"
         ).mode("append").save(uri)
         assert here("run", "departures", "--to", day, "--warehouse", tmp_path) == 0
-    stored = Stored(tmp_path, "departures")
+    stored = StoredTables(tmp_path, "departures")
     found = [
         (json.loads(row["row_json"])["row"], row["run_id"])
         for row in stored.live("quarantine")
@@ -137,7 +137,7 @@ def test_the_ledger_names_the_version_that_was_read(
     uri = str(tmp_path / "sources" / "departures")
     write_with_deletion_vectors(spark, rows, uri)
     assert here("run", "departures", "--to", "2013-01-02", "--warehouse", tmp_path) == 0
-    [row] = Stored(tmp_path, "departures").ledger()
+    [row] = StoredTables(tmp_path, "departures").ledger()
     assert [(item["table"], item["version"], item["rows"]) for item in row["inputs"]] == [
         (
             "sources/departures",

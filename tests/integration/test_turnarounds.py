@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.command import here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.model import brute_force
 from tests.model.flights import HOUR_MS, departures_rules, flights, ms
 from tests.model.records import Aggregate, Outcome, Session
@@ -26,7 +26,7 @@ JOINED = "N703TW"  # left at 14:09 and at 16:52 UTC, and reported so at 19:49 an
 
 
 @pytest.fixture(scope="module")
-def stored(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+def stored(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredTables]:
     warehouse = tmp_path_factory.mktemp("turnarounds")
     assert (
         here(
@@ -37,7 +37,7 @@ def stored(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> I
     for start, to in ((FROM, CUT), (CUT, MIDNIGHT), (MIDNIGHT, TO)):
         begin = ("--start", FROM) if start == FROM else ()
         assert here("run", "turnarounds", "--from", start, "--to", to, *begin, "--warehouse", warehouse) == 0
-    yield Stored(warehouse, "turnarounds")
+    yield StoredTables(warehouse, "turnarounds")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,9 @@ def model() -> Outcome:
     return brute_force.replay(by_aircraft, rules)
 
 
-def test_panes_published_and_parked_sessions_are_what_the_model_says(stored: Stored, model: Outcome) -> None:
+def test_panes_published_and_parked_sessions_are_what_the_model_says(
+    stored: StoredTables, model: Outcome
+) -> None:
     found = Counter(
         (
             row["tailnum"],
@@ -88,7 +90,7 @@ def test_panes_published_and_parked_sessions_are_what_the_model_says(stored: Sto
     assert parked == Counter((window.key, *window.window, window.elements) for window in model.open_windows)
 
 
-def test_sessions_cross_midnight(stored: Stored) -> None:
+def test_sessions_cross_midnight(stored: StoredTables) -> None:
     crossing = [
         row for row in stored.rows("published") if row["window_start"] < ms(MIDNIGHT) < row["window_end"]
     ]
@@ -96,7 +98,9 @@ def test_sessions_cross_midnight(stored: Stored) -> None:
     assert all(row["last_departure"] + 3 * HOUR_MS == row["window_end"] for row in crossing)
 
 
-def test_a_flight_that_reports_late_withdraws_the_published_session_that_it_joins(stored: Stored) -> None:
+def test_a_flight_that_reports_late_withdraws_the_published_session_that_it_joins(
+    stored: StoredTables,
+) -> None:
     changes = [row for row in stored.rows("corrections") if row["tailnum"] == JOINED]
     [withdrawn] = [row for row in changes if row["op"] == "withdraw"]
     assert (withdrawn["seq"], withdrawn["cause"], withdrawn["old"]["departures"], withdrawn["new"]) == (

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.command import environment, here, slackwater
 from tests.integration.facts import outcome
 from tests.integration.standalone import cluster
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.model.flights import HOUR_MS, flights, ms
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -158,7 +158,7 @@ def flown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return warehouse
 
 
-def run(pipeline: str, executors: dict[str, str], file: Path, flown: Path, tmp_path: Path) -> Stored:
+def run(pipeline: str, executors: dict[str, str], file: Path, flown: Path, tmp_path: Path) -> StoredTables:
     warehouse = shutil.copytree(flown, tmp_path / "warehouse")
     command = (
         "run",
@@ -174,7 +174,7 @@ def run(pipeline: str, executors: dict[str, str], file: Path, flown: Path, tmp_p
     )
     done = slackwater(*command, cwd=tmp_path, env=executors, timeout=400)
     assert done.returncode == 0, done.stderr
-    return Stored(warehouse, pipeline)
+    return StoredTables(warehouse, pipeline)
 
 
 def test_the_executors_interpreter_finds_nothing_of_ours(executors: dict[str, str], tmp_path: Path) -> None:

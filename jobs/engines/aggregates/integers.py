@@ -116,8 +116,8 @@ class DecimalSum(_DecimalSums):
         count, total = accumulator
         if abs(total) >= _TOO_WIDE:
             raise ResultOverflow(
-                f"the sum has more than 38 digits and does not fit decimal(38, {self.scale}); select its mean, "
-                "or sum a float column instead"
+                f"the sum has more than 38 digits and does not fit decimal(38, {self.scale}); "
+                "select its mean, or sum a float column instead"
             )
         return from_units(total, self.scale) if count else None
 

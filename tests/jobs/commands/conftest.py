@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
-from tests.integration.command import Done, driver, here
+from tests.integration.command import CommandResult, driver, here
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.driver import Plan
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 
 REPLAYED_TO = "2013-01-04"
 # A pipeline of the same rules under the name `hourly`, with expectations of the test's choice.
@@ -55,12 +55,12 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def replayed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+def replayed(flights: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredTables:
     """`departures` replayed over three days. Not to be written."""
     warehouse = shutil.copytree(flights, tmp_path_factory.mktemp("replayed") / "warehouse")
     process = driver(Plan(), "run", "departures", "--to", REPLAYED_TO, "--warehouse", warehouse)
     assert process.returncode == 0, process.stderr
-    return Stored(warehouse, "departures")
+    return StoredTables(warehouse, "departures")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ class Hourly:
     """The pipeline `hourly` in a warehouse of its own, replayed by drivers without Spark."""
 
     def __init__(self, warehouse: Path, folder: Path, first_runs: Path) -> None:
-        self.stored = Stored(warehouse, "hourly")
+        self.stored = StoredTables(warehouse, "hourly")
         self.first_runs = first_runs
         self.file = folder / "pipelines.py"
         self.declare()
@@ -97,7 +97,7 @@ class Hourly:
     def where(self) -> tuple[str, ...]:
         return ("--warehouse", str(self.stored.warehouse), "--pipelines", str(self.file))
 
-    def run(self, *options: str, plan: Plan | None = None) -> Done:
+    def run(self, *options: str, plan: Plan | None = None) -> CommandResult:
         """`slackwater run hourly OPTIONS` in a process of its own."""
         return driver(plan or Plan(), "run", "hourly", *options, *self.where)
 

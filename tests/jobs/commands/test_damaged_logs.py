@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import Hourly
 
 TABLES = (
@@ -40,12 +40,12 @@ pytestmark = pytest.mark.usefixtures("without_spark")
 
 
 @pytest.fixture
-def damaged(replayed: Stored, tmp_path: Path) -> Callable[[str, str], tuple[Path, Path]]:
+def damaged(replayed: StoredTables, tmp_path: Path) -> Callable[[str, str], tuple[Path, Path]]:
     """Makes (a warehouse of three runs, a commit file of a table that is emptied or lost there)."""
 
     def make(table: str, harm: str) -> tuple[Path, Path]:
         warehouse = shutil.copytree(replayed.warehouse, tmp_path / table / "warehouse", dirs_exist_ok=True)
-        newest = DeltaTable(Stored(warehouse, "departures").uri(table)).version()
+        newest = DeltaTable(StoredTables(warehouse, "departures").uri(table)).version()
         version = newest // 2 if "middle" in harm else newest
         commit = warehouse / "departures" / table / "_delta_log" / f"{version:020d}.json"
         for checkpoint in [*commit.parent.glob("*.checkpoint.parquet"), *commit.parent.glob("_last*")]:
@@ -83,7 +83,7 @@ def test_a_commit_that_is_lost_is_named_by_every_verb(
 
 
 def test_a_table_that_is_gone_has_not_never_run_and_is_not_made_anew(
-    replayed: Stored, tmp_path: Path, new_output: Callable[[], str]
+    replayed: StoredTables, tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
     for table in ("panes", "overrides"):
         warehouse = shutil.copytree(replayed.warehouse, tmp_path / table)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.command import here
 from tests.integration.facts import RESULTS, outcome
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import REPLAYED_TO
 from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
@@ -29,7 +29,7 @@ other_key = replace(by_event, name="other_key", key_by="carrier", select={"n": a
 
 
 @pytest.fixture
-def both(replayed: Stored, without_spark: None, tmp_path: Path) -> tuple[str, ...]:
+def both(replayed: StoredTables, without_spark: None, tmp_path: Path) -> tuple[str, ...]:
     """Options that name a warehouse in which `departures` and `by_event` have run over the same days."""
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
     (tmp_path / "pipelines.py").write_text(FILE)

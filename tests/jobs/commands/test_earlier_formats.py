@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 from tests.warehouses.earlier import FORMATS, PIPELINES, unpacked
 from tests.warehouses.write import write
 
@@ -79,7 +79,7 @@ def _done(warehouse: Path, *arguments: object, code: int = 0) -> None:
     assert here(*arguments, "--warehouse", warehouse, "--pipelines", PIPELINES) == code, arguments
 
 
-def _facts(stored: Stored) -> dict[str, Counter[str]]:
+def _facts(stored: StoredTables) -> dict[str, Counter[str]]:
     """Rows that count, by table."""
     tables = {name: stored.live(name) for name in (*STAGED, *SIDES[stored.pipeline])}
     tables |= {name: stored.parked(name) for name in SNAPSHOT}
@@ -105,7 +105,7 @@ def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.Ca
         return json.loads(capsys.readouterr().out)
 
     for pipeline in NAMES:
-        stored = Stored(earlier, pipeline)
+        stored = StoredTables(earlier, pipeline)
         head = [row for row in stored.ledger() if row["branch"] == "main"][-1]
         assert [row["seq"] for row in rows("runs", pipeline)] == [row["seq"] for row in stored.ledger()]
         [one] = rows("runs", pipeline, 2)
@@ -134,7 +134,7 @@ def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.Ca
 
 def test_going_on_comes_to_what_todays_code_comes_to_from_the_start(continued: Path, of_today: Path) -> None:
     for pipeline in NAMES:
-        facts, wanted = _facts(Stored(continued, pipeline)), _facts(Stored(of_today, pipeline))
+        facts, wanted = _facts(StoredTables(continued, pipeline)), _facts(StoredTables(of_today, pipeline))
         assert sum(wanted["published"].values()) > 30
         for table, rows in wanted.items():
             assert facts[table] - rows == rows - facts[table] == Counter(), (pipeline, table)
@@ -144,7 +144,7 @@ def test_what_is_written_now_is_of_todays_format_so_that_earlier_states_refuse_i
     continued: Path, number: int
 ) -> None:
     for pipeline in NAMES:
-        formats = [row["format_version"] for row in Stored(continued, pipeline).ledger()]
+        formats = [row["format_version"] for row in StoredTables(continued, pipeline).ledger()]
         assert set(formats) == {number, FORMAT_VERSION} and formats == sorted(formats)
 
 
@@ -152,7 +152,7 @@ def _runs_that_repeat(warehouse: Path, seqs: set[int], new_output: Callable[[], 
     runs = [
         (pipeline, row["seq"])
         for pipeline in NAMES
-        for row in Stored(warehouse, pipeline).ledger()
+        for row in StoredTables(warehouse, pipeline).ledger()
         if row["kind"] == "run"
     ]
     chosen = [(pipeline, seq) for pipeline, seq in runs if seq in seqs]
@@ -172,18 +172,18 @@ def test_its_runs_repeat_after_it_is_gone_on_with(continued: Path, new_output: C
 
 def test_upkeep_puts_runs_together_that_stood_apart(earlier: Path) -> None:
     tables = ("panes", "late_events", "quarantine", "side_records")
-    before = {table: Counter(map(repr, Stored(earlier, "peaks").rows(table))) for table in tables}
+    before = {table: Counter(map(repr, StoredTables(earlier, "peaks").rows(table))) for table in tables}
     _done(earlier, "maintain", "peaks")
     for table, rows in before.items():
-        assert Counter(map(repr, Stored(earlier, "peaks").rows(table))) == rows
-        assert len(DeltaTable(Stored(earlier, "peaks").uri(table)).file_uris()) == 1
+        assert Counter(map(repr, StoredTables(earlier, "peaks").rows(table))) == rows
+        assert len(DeltaTable(StoredTables(earlier, "peaks").uri(table)).file_uris()) == 1
 
 
 @pytest.mark.slow
 def test_going_on_behind_upkeep_comes_to_the_same(earlier: Path, of_today: Path) -> None:
     _done(earlier, "maintain", "peaks")
     _go_on(earlier)
-    assert _facts(Stored(earlier, "peaks")) == _facts(Stored(of_today, "peaks"))
+    assert _facts(StoredTables(earlier, "peaks")) == _facts(StoredTables(of_today, "peaks"))
 
 
 def _known(rows: list[Row]) -> Counter[str]:
@@ -199,15 +199,15 @@ def test_a_key_is_erased_from_every_table_and_it_is_gone_on_with(earlier: Path, 
     site = sorted(row["site"] for row in source.to_pyarrow_table().to_pylist() if row["site"])[0]
     source.delete(f"site = '{site}'")
     tables = (*STAGED, *SNAPSHOT, *SIDES[pipeline], "published", "corrections")
-    before = {name: Stored(earlier, pipeline).rows(name) for name in tables}
+    before = {name: StoredTables(earlier, pipeline).rows(name) for name in tables}
     _done(earlier, "erase", pipeline, "--key", site, "--reason", "asked for")
     for name, rows in before.items():
         left = [
             row for row in rows if row.get("site") != site and f'"{site}"' not in (row.get("row_json") or "")
         ]
-        assert _known(Stored(earlier, pipeline).rows(name)) == _known(left), (pipeline, name)
+        assert _known(StoredTables(earlier, pipeline).rows(name)) == _known(left), (pipeline, name)
     states = [row["key_group"] for row in before["keyed_state"] if row["site"] == site]
-    assert len(before["panes"]) > len(Stored(earlier, pipeline).rows("panes")) > 0 and (
+    assert len(before["panes"]) > len(StoredTables(earlier, pipeline).rows("panes")) > 0 and (
         pipeline == "readings" or states
     )
     _done(earlier, "verify", pipeline, "--tables")

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.command import driver, environment, slackwater
 from tests.integration.driver import Plan
 from tests.integration.facts import iso
-from tests.integration.stored import ROOT, Stored
+from tests.integration.stored import ROOT, StoredTables
 from tests.jobs.commands.conftest import Hourly
 
 
@@ -31,7 +31,7 @@ def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) 
         "run", "departures", "--to", "2013-01-02", "--warehouse", warehouse, env=without_java(tmp_path)
     )
     assert process.returncode == 0, process.stderr
-    [row] = Stored(warehouse, "departures").rows("runs")
+    [row] = StoredTables(warehouse, "departures").rows("runs")
     assert row["engine"] == "columnar" and row["rows_read"] > 0
 
 
@@ -122,7 +122,7 @@ def test_the_readmes_commands_do_what_it_says(tmp_path: Path) -> None:
     for command in commands:
         process = slackwater(*command.split()[1:], "--warehouse", tmp_path, timeout=500)
         assert process.returncode == 0, process.stderr
-        ledger = Stored(tmp_path, "departures").ledger() if command is not commands[0] else []
+        ledger = StoredTables(tmp_path, "departures").ledger() if command is not commands[0] else []
         ends.append(iso(ledger[-1]["slice_end"]) if ledger else None)
     assert ends == [
         None,

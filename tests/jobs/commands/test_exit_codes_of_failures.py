@@ -14,7 +14,7 @@ import pytest
 
 from slackwater.jobs.errors import SlackwaterError, without_credentials
 from tests.integration.command import SCRIPT, environment, here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import Hourly
 
 NOBODY = 65534
@@ -71,7 +71,7 @@ def test_2_when_more_partitions_are_asked_for_than_there_are_key_groups(
 
 
 @pytest.mark.parametrize("seq", ["1e30", str(10**30), "0", "-1"])
-def test_2_when_a_seq_is_none(replayed: Stored, new_output: Callable[[], str], seq: str) -> None:
+def test_2_when_a_seq_is_none(replayed: StoredTables, new_output: Callable[[], str], seq: str) -> None:
     where = ("--warehouse", replayed.warehouse)
     for words in (
         ("state", "restore", "departures", "--", seq),
@@ -121,7 +121,7 @@ class TestAFullDisk:
         assert is_told(new_output(), "the disk is full", "Make room on it", "repeat the command")
         (disk / "rest").unlink()
         assert here(*words, "2013-01-03") == 0
-        assert [row["seq"] for row in Stored(disk, "departures").ledger()] == [1, 2]
+        assert [row["seq"] for row in StoredTables(disk, "departures").ledger()] == [1, 2]
 
     @pytest.mark.usefixtures("without_spark")
     def test_is_3_for_upkeep_and_2_where_the_disk_is_read_only(
@@ -145,7 +145,7 @@ class TestAFullDisk:
             assert is_told(new_output(), "Read-only file system"), words
 
 
-def test_3_when_too_many_files_are_open(replayed: Stored) -> None:
+def test_3_when_too_many_files_are_open(replayed: StoredTables) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 
 DAY_3, DAY_4 = "2013-01-03", "2013-01-04"
 ENGINES = ("columnar", "operator")
@@ -31,7 +31,7 @@ def result(warehouse: Path) -> tuple[list[Row], list[tuple[object, ...]]]:
     """All that the lineage says of itself but names and wall times: `published`, and hashes and counts of
     each run.
     """
-    stored = Stored(warehouse, "departures")
+    stored = StoredTables(warehouse, "departures")
     rows = [
         {name: value for name, value in row.items() if name not in _OF_RUN}
         for row in stored.rows("published")

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.integration.command import here
-from tests.integration.stored import ROOT, Stored
+from tests.integration.stored import ROOT, StoredTables
 from tests.model import brute_force
 from tests.model.flights import HOUR_MS, departures_rules, flights
 
@@ -38,7 +38,7 @@ def test_the_guides_process_function_tells_of_silences(
         )
         == 0
     )
-    stored = Stored(warehouse, "silences")
+    stored = StoredTables(warehouse, "silences")
     read = flights("2013-01-01", TO)
     kept = [event for event in read if event.values["dest"] != "LAX" and event.values["tailnum"] is not None]
     assert Counter((row["carrier"], row["silent_since"]) for row in stored.rows("published")) == silences(
@@ -78,7 +78,7 @@ def test_the_guides_aggregate_and_trigger_fire_at_the_tenth_element(
     file = tmp_path / "busy_hours.py"
     file.write_text(block_of("class AtTheTenth"))
     assert here("run", "busy_hours", "--to", TO, "--warehouse", warehouse, "--pipelines", file) == 0
-    stored = Stored(warehouse, "busy_hours")
+    stored = StoredTables(warehouse, "busy_hours")
     early = [pane for pane in stored.rows("panes") if pane["kind"] == "early"]
     assert early and {pane["elements"] for pane in early} == {10}
     published = stored.rows("published")

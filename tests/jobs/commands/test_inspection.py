@@ -15,7 +15,7 @@ from slackwater.jobs.examples import EXAMPLES
 from slackwater.jobs.tables.schemas import RUNS, Shape, table_columns
 from tests.integration.command import environment, here, slackwater
 from tests.integration.facts import facts_of_tables
-from tests.integration.stored import ROOT, Stored
+from tests.integration.stored import ROOT, StoredTables
 
 SHAPE = Shape(
     keys=(("origin", pa.string()),),
@@ -78,7 +78,7 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict
 @pytest.mark.parametrize("output", [pytest.param("table", marks=pytest.mark.slow), "json"])
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_inspection_imports_neither_spark_nor_pandas_and_answers_at_once(
-    replayed: Stored, verb: tuple[str, ...], output: str
+    replayed: StoredTables, verb: tuple[str, ...], output: str
 ) -> None:
     command = [sys.executable, "-c", MEASURED, *located(verb, replayed.warehouse), "--output", output]
     process = subprocess.run(
@@ -95,7 +95,7 @@ def test_inspection_imports_neither_spark_nor_pandas_and_answers_at_once(
 
 
 def test_the_ledger_as_json_has_every_column_in_the_documented_order(
-    replayed: Stored, capsys: pytest.CaptureFixture[str]
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = json_of(capsys, "runs", "departures", "--warehouse", replayed.warehouse)
     documented = [name for name, _ in RUNS]
@@ -109,7 +109,7 @@ def test_the_ledger_as_json_has_every_column_in_the_documented_order(
     assert [row["touched"][0] for row in rows] == ["2013-01-01", "2013-01-01", "2013-01-02"]
 
 
-def test_one_run_as_json_has_its_checks(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_as_json_has_its_checks(replayed: StoredTables, capsys: pytest.CaptureFixture[str]) -> None:
     [row] = json_of(capsys, "runs", "departures", "2", "--warehouse", replayed.warehouse)
     assert row["seq"] == 2
     declared = {
@@ -128,7 +128,7 @@ def test_one_run_as_json_has_its_checks(replayed: Stored, capsys: pytest.Capture
     ids=lambda name: name,
 )
 def test_snapshots_as_json_have_the_documented_columns(
-    replayed: Stored, capsys: pytest.CaptureFixture[str], shown: str, table: str
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str], shown: str, table: str
 ) -> None:
     rows = json_of(capsys, "state", shown, "departures", "--warehouse", replayed.warehouse)
     documented = [name for name, _ in table_columns(SHAPE)[table] if name != "run_id"]
@@ -137,7 +137,7 @@ def test_snapshots_as_json_have_the_documented_columns(
 
 
 def test_late_rows_as_json_are_those_of_the_live_runs(
-    replayed: Stored, capsys: pytest.CaptureFixture[str]
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = json_of(capsys, "late", "list", "departures", "--warehouse", replayed.warehouse)
     wanted = facts_of_tables(replayed)["late"]
@@ -166,7 +166,7 @@ def test_examples_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert (row["name"], row["pipeline"], row["source"]) == ("departures", "departures", "sources/departures")
 
 
-def test_windows_of_one_key_only(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_windows_of_one_key_only(replayed: StoredTables, capsys: pytest.CaptureFixture[str]) -> None:
     everything = json_of(capsys, "state", "windows", "departures", "--warehouse", replayed.warehouse)
     some = json_of(
         capsys, "state", "windows", "departures", "--key", "JFK", "--warehouse", replayed.warehouse
@@ -174,7 +174,7 @@ def test_windows_of_one_key_only(replayed: Stored, capsys: pytest.CaptureFixture
     assert some == [row for row in everything if row["origin"] == "JFK"] and 0 < len(some) < len(everything)
 
 
-def test_state_as_of_an_earlier_run(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_as_of_an_earlier_run(replayed: StoredTables, capsys: pytest.CaptureFixture[str]) -> None:
     first = json_of(capsys, "state", "windows", "departures", "--run", "1", "--warehouse", replayed.warehouse)
     assert len(first) == replayed.ledger()[0]["windows_open"]
     assert {row["window_start"][:10] for row in first} == {"2013-01-01"}
@@ -184,13 +184,13 @@ def test_state_as_of_an_earlier_run(replayed: Stored, capsys: pytest.CaptureFixt
     assert whole["clock"] == "2013-01-02T00:00:00Z"
 
 
-def test_the_ledger_since_a_run(replayed: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ledger_since_a_run(replayed: StoredTables, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json_of(capsys, "runs", "departures", "--since", "2", "--warehouse", replayed.warehouse)
     assert [row["seq"] for row in rows] == [3]
     assert json_of(capsys, "runs", "departures", "--since", "3", "--warehouse", replayed.warehouse) == []
 
 
-def test_tables_to_read_show_the_same_rows(replayed: Stored, new_output: Callable[[], str]) -> None:
+def test_tables_to_read_show_the_same_rows(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     assert here("runs", "departures", "--warehouse", replayed.warehouse) == 0
     text = new_output()
     assert all(row["run_id"] in text for row in replayed.ledger())
@@ -200,7 +200,7 @@ def test_tables_to_read_show_the_same_rows(replayed: Stored, new_output: Callabl
     assert "EWR" not in text
 
 
-def test_nothing_to_show_is_said(replayed: Stored, new_output: Callable[[], str]) -> None:
+def test_nothing_to_show_is_said(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     assert here("state", "timers", "departures", "--key", "nowhere", "--warehouse", replayed.warehouse) == 0
     assert "no timer is pending" in new_output()
 
@@ -216,14 +216,14 @@ def test_a_pipeline_that_never_ran_is_told_with_the_next_step(
     assert "has never run" in text and "slackwater run departures --to" in text and "--warehouse" in text
 
 
-def test_a_run_that_is_not_there_is_told(replayed: Stored, new_output: Callable[[], str]) -> None:
+def test_a_run_that_is_not_there_is_told(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     assert here("runs", "departures", "99", "--warehouse", replayed.warehouse) == 2
     assert "no row 99" in new_output()
     assert here("state", "windows", "departures", "--run", "99", "--warehouse", replayed.warehouse) == 2
     assert "no row 99" in new_output()
 
 
-def test_the_warehouse_may_come_from_the_environment(replayed: Stored) -> None:
+def test_the_warehouse_may_come_from_the_environment(replayed: StoredTables) -> None:
     variables = environment(SLACKWATER_WAREHOUSE=str(replayed.warehouse))
     process = slackwater("runs", "departures", "--output", "json", env=variables)
     assert process.returncode == 0 and len(json.loads(process.stdout)) == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.warehouses.january.lineages import (
     NAMES,
     OF_USER,
@@ -50,7 +50,7 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_its_ledger_and_tables_are_read(
     earlier: Path, mine: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stored, wanted = Stored(earlier, name), EXPECTED[name]
+    stored, wanted = StoredTables(earlier, name), EXPECTED[name]
     assert facts(stored, since=stored.ledger()[-1]["seq"]) == wanted["as_written"]
     succeed(earlier, mine, "runs", name, "--output", "json")
     rows = json.loads(capsys.readouterr().out)
@@ -70,10 +70,10 @@ def test_it_is_verified_and_what_has_changed_is_said_to_be_import_lines(
 
 def go_on_as_before(warehouse: Path, mine: Path, names: tuple[str, ...]) -> None:
     """Converging included: main's later runs, of the earlier state, stay live behind the restatement."""
-    written = {name: Stored(warehouse, name).ledger()[-1]["seq"] for name in names}
+    written = {name: StoredTables(warehouse, name).ledger()[-1]["seq"] for name in names}
     go_on(warehouse, mine, names)
     for name, seq in written.items():
-        stored, wanted = Stored(warehouse, name), EXPECTED[name]
+        stored, wanted = StoredTables(warehouse, name), EXPECTED[name]
         assert facts(stored, since=seq) == wanted["gone_on_with"]
         assert len(stored.ledger()[-2]["live"]) > 2
         assert code_hashes(stored) == wanted["code_hashes"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.command import here
 from tests.integration.facts import assert_corrections_make_published
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import REPLAYED_TO, Hourly
 from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
@@ -24,7 +24,7 @@ def rows(new_output: Callable[[], str], *verb: object) -> list[dict[str, Any]]:
     return json.loads(text[: text.rindex("]") + 1])
 
 
-def test_rows_of_one_key_or_one_run(replayed: Stored, new_output: Callable[[], str]) -> None:
+def test_rows_of_one_key_or_one_run(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     def late(*options: object) -> list[dict[str, Any]]:
         return rows(new_output, "late", "list", "departures", *options, "--warehouse", replayed.warehouse)
 
@@ -35,7 +35,7 @@ def test_rows_of_one_key_or_one_run(replayed: Stored, new_output: Callable[[], s
 
 
 def test_the_report_says_what_each_lateness_would_have_left_too_late(
-    replayed: Stored, new_output: Callable[[], str]
+    replayed: StoredTables, new_output: Callable[[], str]
 ) -> None:
     found = rows(new_output, "late", "report", "departures", "--warehouse", replayed.warehouse)
     total = len(replayed.rows("late_events"))

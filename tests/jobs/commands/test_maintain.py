@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from slackwater.jobs.tables.warehouse import Warehouse
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, facts_of_tables
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import Hourly
 from tests.jobs.protocol.doubling import double
 
@@ -41,20 +41,20 @@ def maintain(hourly: Hourly, new_output: Callable[[], str], *options: str) -> di
     return {row["table"]: row for row in json.loads(text[: text.rindex("]") + 1])}
 
 
-def kept(stored: Stored, table: str) -> set[int]:
+def kept(stored: StoredTables, table: str) -> set[int]:
     """Seqs whose rows a snapshot table holds."""
     seqs = {row["run_id"]: row["seq"] for row in stored.ledger()}
     return {seqs[row["run_id"]] for row in stored.rows(table)}
 
 
-def versions(stored: Stored) -> dict[str, int]:
+def versions(stored: StoredTables) -> dict[str, int]:
     return {
         folder.name: DeltaTable(str(folder)).version()
         for folder in (stored.warehouse / stored.pipeline).iterdir()
     }
 
 
-def a_week_passes(stored: Stored) -> None:
+def a_week_passes(stored: StoredTables) -> None:
     """Files of snapshot tables that no version names any more go, as the vacuum of a later day would delete
     them.
     """

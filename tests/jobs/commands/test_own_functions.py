@@ -12,16 +12,16 @@ import pytest
 from tests.integration import facts_of_own_functions as facts
 from tests.integration.command import here
 from tests.integration.facts import outcome
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.model.flights import flights as model_flights
 from tests.model.flights import ms
 
 FILE = Path(facts.__file__).with_name("own_functions.py")
 
 
-def run(warehouse: Path, *options: str) -> Stored:
+def run(warehouse: Path, *options: str) -> StoredTables:
     assert here("run", "latest", *options, "--warehouse", warehouse, "--pipelines", FILE) == 0
-    return Stored(warehouse, "latest")
+    return StoredTables(warehouse, "latest")
 
 
 def test_results_are_those_of_the_functions_over_the_models_windows(
@@ -108,7 +108,7 @@ def test_what_cannot_be_stored_fails_the_run_and_says_why(
     file.write_text(text.replace(declared, changed))
     assert here("run", "latest", "--to", "2013-01-02", "--warehouse", warehouse, "--pipelines", file) != 0
     assert told in new_output()
-    assert Stored(warehouse, "latest").ledger() == []
+    assert StoredTables(warehouse, "latest").ledger() == []
 
 
 INGESTION = """
@@ -148,7 +148,7 @@ def test_windows_of_ingestion_and_of_processing_time_are_hours_of_arrival(
     )
     published = {
         (row["origin"], row["window_start"]): row["flights"]
-        for row in Stored(warehouse, name).rows("published")
+        for row in StoredTables(warehouse, name).rows("published")
     }
     # The last window is open still: by ingestion its watermark, by the clock nothing but its last instant is
     # not yet over.
@@ -156,4 +156,4 @@ def test_windows_of_ingestion_and_of_processing_time_are_hours_of_arrival(
     assert {window: number for window, number in published.items() if window in over} == over
     assert published.items() <= arrived.items()
     assert len(over) > 50
-    assert sum(row["rows_late"] for row in Stored(warehouse, name).ledger()) == 0
+    assert sum(row["rows_late"] for row in StoredTables(warehouse, name).ledger()) == 0

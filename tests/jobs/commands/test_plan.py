@@ -24,7 +24,7 @@ from slackwater.jobs.protocol.planning import trial
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from tests.integration.command import environment, here, slackwater
 from tests.integration.conftest import great_expectations as great_expectations
-from tests.integration.stored import ROOT, Stored
+from tests.integration.stored import ROOT, StoredTables
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def count_touched(warehouse: Path, windows: pa.Table, low: str, high: str) -> in
     )
 
 
-def parked_windows(stored: Stored, seq: int) -> pa.Table:
+def parked_windows(stored: StoredTables, seq: int) -> pa.Table:
     [run_id] = [row["run_id"] for row in stored.ledger() if row["seq"] == seq]
     rows = DeltaTable(stored.uri("window_state")).to_pyarrow_dataset().to_table()
     return rows.filter(pa.compute.equal(rows.column("run_id"), run_id))
@@ -156,7 +156,7 @@ def test_the_timed_rows_reach_where_as_many_windows_close_as_open(
 
 
 def test_the_next_run_is_foretold_with_the_windows_that_it_touches(
-    replayed: Stored, plan_of: Callable[..., dict[str, Any]]
+    replayed: StoredTables, plan_of: Callable[..., dict[str, Any]]
 ) -> None:
     plan = plan_of("plan", "departures", "--warehouse", replayed.warehouse)
     low, high = "2013-01-04", "2013-01-05"
@@ -180,7 +180,7 @@ def test_the_next_run_is_foretold_with_the_windows_that_it_touches(
 
 
 def test_a_range_that_was_run_is_foretold_as_a_restatement_also_by_its_dry_run(
-    replayed: Stored, plan_of: Callable[..., dict[str, Any]]
+    replayed: StoredTables, plan_of: Callable[..., dict[str, Any]]
 ) -> None:
     before = len(replayed.rows("attempts")), len(replayed.ledger())
     plan = plan_of(
@@ -220,7 +220,10 @@ def test_a_range_that_was_run_is_foretold_as_a_restatement_also_by_its_dry_run(
 
 
 def test_stragglers_and_waste_are_told_where_they_are(
-    replayed: Stored, tmp_path: Path, new_output: Callable[[], str], plan_of: Callable[..., dict[str, Any]]
+    replayed: StoredTables,
+    tmp_path: Path,
+    new_output: Callable[[], str],
+    plan_of: Callable[..., dict[str, Any]],
 ) -> None:
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
     rows = source(warehouse)
@@ -254,7 +257,7 @@ def test_stragglers_and_waste_are_told_where_they_are(
 
 
 def test_a_source_that_was_rewritten_is_foretold_as_the_refusal_that_it_is(
-    replayed: Stored, tmp_path: Path, plan_of: Callable[..., dict[str, Any]]
+    replayed: StoredTables, tmp_path: Path, plan_of: Callable[..., dict[str, Any]]
 ) -> None:
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
     DeltaTable(str(warehouse / "sources" / "departures")).delete("arrival_time < '2013-01-02T00:00:00Z'")
@@ -278,13 +281,13 @@ def test_a_source_that_was_rewritten_is_foretold_as_the_refusal_that_it_is(
     ],
 )
 def test_a_range_that_can_be_neither_run_nor_restated_is_refused(
-    replayed: Stored, new_output: Callable[[], str], options: tuple[str, ...], message: str
+    replayed: StoredTables, new_output: Callable[[], str], options: tuple[str, ...], message: str
 ) -> None:
     assert here("plan", "departures", *options, "--warehouse", replayed.warehouse) == 2
     assert message in new_output()
 
 
-def test_a_plan_starts_no_spark(replayed: Stored) -> None:
+def test_a_plan_starts_no_spark(replayed: StoredTables) -> None:
     code = (
         "import sys; from slackwater.jobs import command_line as c; "
         "code = c.run(lambda: c.slackwater.main(sys.argv[1:], standalone_mode=False)); "

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.command import here
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 from tests.model.flights import HOUR_MS, flights, ms
 
 FILE = """
@@ -86,7 +86,7 @@ def taken_off(rows: list[Row], keyed: list[Row]) -> Counter[str]:
     return counted
 
 
-def parked(stored: Stored) -> list[Row]:
+def parked(stored: StoredTables) -> list[Row]:
     return [row for row in stored.rows("keyed_state") if row["run_id"] == stored.ledger()[-1]["run_id"]]
 
 
@@ -96,7 +96,7 @@ def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     options = where()
     for pipeline in ("carriers", "at_once"):
         assert here("run", pipeline, "--to", TO, *options) == 0
-    stored, once = Stored(warehouse, "carriers"), Stored(warehouse, "at_once")
+    stored, once = StoredTables(warehouse, "carriers"), StoredTables(warehouse, "at_once")
     assert [len(item.ledger()) for item in (stored, once)] == [3, 1]
     wanted = Counter(event.source for event in flights("2013-01-01", TO) if event.event_time is not None)
     for item in (stored, once):
@@ -132,10 +132,10 @@ def test_restating_a_range_whose_rows_have_not_changed_changes_nothing(
 ) -> None:
     options = where()
     assert here("run", "carriers", "--to", TO, *options) == 0
-    before = Stored(warehouse, "carriers").rows("published")
+    before = StoredTables(warehouse, "carriers").rows("published")
     new_output()
     assert here("backfill", "carriers", "--from", "2013-01-02", "--to", "2013-01-03", *options) == 0
-    told, after = new_output(), Stored(warehouse, "carriers")
+    told, after = new_output(), StoredTables(warehouse, "carriers")
     assert "the branch has converged" in told and "nothing in `published` has changed" in told
     assert Counter(map(repr, after.rows("published"))) == Counter(map(repr, before))
     assert after.ledger()[-2]["kind"] == "publish", "the branch is live now, and was dropped"
@@ -145,7 +145,7 @@ def test_each_of_its_rows_is_an_insert_that_no_later_run_replaces(
     where: Callable[..., tuple[str, ...]], warehouse: Path
 ) -> None:
     assert here("run", "carriers", "--to", TO, *where()) == 0
-    stored = Stored(warehouse, "carriers")
+    stored = StoredTables(warehouse, "carriers")
     assert {row["op"] for row in stored.rows("corrections")} == {"insert"}
     published = stored.rows("published")
     assert len(published) == len(stored.rows("panes")) == len(stored.rows("corrections")) > 0
@@ -158,7 +158,7 @@ def test_elements_on_which_it_raises_are_set_aside_and_accounted_for(
     where: Callable[..., tuple[str, ...]], warehouse: Path
 ) -> None:
     assert here("run", "carriers", "--to", TO, *where(unwanted="LAX", on_error="quarantine")) == 0
-    stored = Stored(warehouse, "carriers")
+    stored = StoredTables(warehouse, "carriers")
     flown = [event for event in flights("2013-01-01", TO) if event.event_time is not None]
     wanted = Counter(event.source for event in flown if event.values["dest"] != "LAX")
     assert taken_off(stored.rows("published"), parked(stored)) == wanted
@@ -186,4 +186,4 @@ def test_without_that_the_run_fails_and_names_key_and_row(
         in message
     )
     assert '"dest": "LAX"' in message and "declare on_error='quarantine'" in message
-    assert Stored(warehouse, "carriers").rows("runs") == []
+    assert StoredTables(warehouse, "carriers").rows("runs") == []

@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.jobs import args
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import REPLAYED_TO, Hourly
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -72,7 +72,7 @@ def declared(folder: Path, *, settings: str = "", source: str = "") -> Path:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_range_that_cannot_be_run_is_refused_with_the_command_that_can(
-    replayed: Stored, new_output: Callable[[], str], options: tuple[str, ...], wanted: list[str]
+    replayed: StoredTables, new_output: Callable[[], str], options: tuple[str, ...], wanted: list[str]
 ) -> None:
     before = len(replayed.rows("attempts"))
     assert here("run", "departures", *options, "--warehouse", replayed.warehouse) == 2
@@ -85,7 +85,7 @@ def test_a_range_that_cannot_be_run_is_refused_with_the_command_that_can(
     "options", [("--to", REPLAYED_TO), ("--to", "2013-01-02"), ("--from", "2013-01-01", "--to", "2013-01-03")]
 )
 def test_a_range_that_is_covered_is_a_no_op(
-    replayed: Stored, new_output: Callable[[], str], options: tuple[str, ...]
+    replayed: StoredTables, new_output: Callable[[], str], options: tuple[str, ...]
 ) -> None:
     assert here("run", "departures", *options, "--warehouse", replayed.warehouse) == 0
     assert "nothing to do" in new_output()
@@ -292,7 +292,7 @@ def test_a_warehouse_without_permission_is_told(
     ids=lambda command: command[0],
 )
 def test_a_ledger_of_a_newer_format_is_refused(
-    replayed: Stored, tmp_path: Path, new_output: Callable[[], str], command: tuple[str, ...]
+    replayed: StoredTables, tmp_path: Path, new_output: Callable[[], str], command: tuple[str, ...]
 ) -> None:
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
     uri = str(warehouse / "departures" / "runs")

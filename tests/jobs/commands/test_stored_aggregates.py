@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.command import here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 
 FILE = """
 from dataclasses import replace
@@ -34,7 +34,7 @@ from slackwater import agg
 """
 
 
-def replayed(engine: str, warehouse: Path) -> Stored:
+def replayed(engine: str, warehouse: Path) -> StoredTables:
     """Two days in three runs, so that windows are parked and restored."""
     name = f"all_{engine}"
     file = warehouse / f"{name}.py"
@@ -44,7 +44,7 @@ def replayed(engine: str, warehouse: Path) -> Stored:
             here("run", name, "--to", day, "--engine", engine, "--warehouse", warehouse, "--pipelines", file)
             == 0
         )
-    return Stored(warehouse, name)
+    return StoredTables(warehouse, name)
 
 
 def test_both_engines_store_the_same_panes_and_parts(warehouse: Path, without_spark: None) -> None:

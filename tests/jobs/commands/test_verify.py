@@ -14,30 +14,30 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.integration.command import here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import Hourly
 
 pytestmark = pytest.mark.usefixtures("without_spark")
 
 
 @pytest.fixture
-def stored(replayed: Stored, tmp_path: Path) -> Stored:
+def stored(replayed: StoredTables, tmp_path: Path) -> StoredTables:
     """Three runs of `departures`, of the test's own."""
-    return Stored(shutil.copytree(replayed.warehouse, tmp_path / "warehouse"), "departures")
+    return StoredTables(shutil.copytree(replayed.warehouse, tmp_path / "warehouse"), "departures")
 
 
-def verify(stored: Stored, seq: int, *options: object) -> int:
+def verify(stored: StoredTables, seq: int, *options: object) -> int:
     return here("verify", "departures", seq, "--warehouse", stored.warehouse, *options)
 
 
-def versions(stored: Stored) -> dict[str, int]:
+def versions(stored: StoredTables) -> dict[str, int]:
     return {
         folder.name: DeltaTable(str(folder)).version()
         for folder in (stored.warehouse / stored.pipeline).iterdir()
     }
 
 
-def files_of(stored: Stored, seq: int, table: str) -> list[Path]:
+def files_of(stored: StoredTables, seq: int, table: str) -> list[Path]:
     paths = dict(stored.ledger()[seq - 1]["files"])[table]
     assert paths
     return [Path(stored.uri(table)) / path for path in paths]
@@ -45,7 +45,7 @@ def files_of(stored: Stored, seq: int, table: str) -> list[Path]:
 
 @pytest.mark.parametrize("seq", [1, 3])
 def test_a_run_repeats_to_the_same_hashes_and_counts_and_nothing_is_written(
-    replayed: Stored, capsys: pytest.CaptureFixture[str], seq: int
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str], seq: int
 ) -> None:
     before = versions(replayed)
     assert verify(replayed, seq, "--output", "json") == 0
@@ -62,7 +62,7 @@ def test_a_run_repeats_to_the_same_hashes_and_counts_and_nothing_is_written(
 
 
 def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
-    stored: Stored, new_output: Callable[[], str]
+    stored: StoredTables, new_output: Callable[[], str]
 ) -> None:
     [file] = files_of(stored, 2, "window_state")
     rows = pq.read_table(file, partitioning=None)
@@ -81,7 +81,7 @@ def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
 
 
 def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(
-    stored: Stored, new_output: Callable[[], str]
+    stored: StoredTables, new_output: Callable[[], str]
 ) -> None:
     for file in files_of(stored, 2, "timers"):
         file.unlink()
@@ -97,7 +97,9 @@ def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(
     assert verify(stored, 1) == 0, "a run at the start of the lineage has no parent"
 
 
-def test_rows_of_the_source_that_are_gone_are_told(stored: Stored, new_output: Callable[[], str]) -> None:
+def test_rows_of_the_source_that_are_gone_are_told(
+    stored: StoredTables, new_output: Callable[[], str]
+) -> None:
     for file in (stored.warehouse / "sources" / "departures").rglob("*.parquet"):
         file.unlink()
     assert verify(stored, 2) == 2
@@ -117,6 +119,6 @@ def test_a_run_of_other_declarations_is_refused_and_one_of_other_expectations_is
         assert ("the code has changed since the run" in text) != bool(code)
 
 
-def test_a_run_that_is_not_there_is_told(replayed: Stored, new_output: Callable[[], str]) -> None:
+def test_a_run_that_is_not_there_is_told(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     assert verify(replayed, 99) == 2
     assert "no row 99" in new_output()

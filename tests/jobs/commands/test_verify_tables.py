@@ -11,20 +11,20 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.integration.command import here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 
 
 @pytest.fixture
-def stored(replayed: Stored, tmp_path: Path) -> Stored:
-    return Stored(shutil.copytree(replayed.warehouse, tmp_path / "warehouse"), "departures")
+def stored(replayed: StoredTables, tmp_path: Path) -> StoredTables:
+    return StoredTables(shutil.copytree(replayed.warehouse, tmp_path / "warehouse"), "departures")
 
 
-def verify(stored: Stored, *options: str) -> int:
+def verify(stored: StoredTables, *options: str) -> int:
     return here("verify", stored.pipeline, "--tables", *options, "--warehouse", stored.warehouse)
 
 
 def test_tables_that_nobody_has_touched_are_as_recorded(
-    replayed: Stored, capsys: pytest.CaptureFixture[str]
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify(replayed, "--output", "json") == 0
     facts = json.loads(capsys.readouterr().out)
@@ -59,7 +59,7 @@ def test_tables_that_nobody_has_touched_are_as_recorded(
     ],
 )
 def test_a_row_that_somebody_has_deleted_is_missed(
-    stored: Stored, new_output: Callable[[], str], table: str, what: str, step: str
+    stored: StoredTables, new_output: Callable[[], str], table: str, what: str, step: str
 ) -> None:
     runs = {row["seq"]: row["run_id"] for row in stored.ledger()}
     own = {"panes": f"run_id = '{runs[2]}' AND origin = 'JFK'", "late_events": f"run_id = '{runs[2]}'"}
@@ -76,7 +76,7 @@ def test_a_row_that_somebody_has_deleted_is_missed(
 
 @pytest.mark.parametrize("table", ["published", "panes"])
 def test_a_value_that_somebody_has_changed_is_noticed(
-    stored: Stored, new_output: Callable[[], str], table: str
+    stored: StoredTables, new_output: Callable[[], str], table: str
 ) -> None:
     assert (
         DeltaTable(stored.uri(table)).update(updates={"flights": "flights + 1"}, predicate="origin = 'EWR'")[
@@ -88,7 +88,7 @@ def test_a_value_that_somebody_has_changed_is_noticed(
     assert f"{table}" in new_output()
 
 
-def test_what_rebuild_mends_is_as_recorded_again(stored: Stored, new_output: Callable[[], str]) -> None:
+def test_what_rebuild_mends_is_as_recorded_again(stored: StoredTables, new_output: Callable[[], str]) -> None:
     DeltaTable(stored.uri("published")).delete("origin = 'JFK'")
     assert verify(stored) == 1
     assert here("publish", "departures", "--rebuild", "--warehouse", stored.warehouse) == 0
@@ -96,7 +96,9 @@ def test_what_rebuild_mends_is_as_recorded_again(stored: Stored, new_output: Cal
     assert verify(stored) == 0, new_output()
 
 
-def test_a_damaged_file_is_a_fact_beside_the_others(stored: Stored, new_output: Callable[[], str]) -> None:
+def test_a_damaged_file_is_a_fact_beside_the_others(
+    stored: StoredTables, new_output: Callable[[], str]
+) -> None:
     [file] = (
         path
         for path in (Path(stored.uri("timers")) / f"run_id={stored.ledger()[0]['run_id']}").glob("*.parquet")
@@ -109,7 +111,9 @@ def test_a_damaged_file_is_a_fact_beside_the_others(stored: Stored, new_output: 
     assert file.name in text and "timers of run 1" in text and "1 of them differ" in text
 
 
-def test_a_run_or_the_tables_are_verified_and_not_both(stored: Stored, new_output: Callable[[], str]) -> None:
+def test_a_run_or_the_tables_are_verified_and_not_both(
+    stored: StoredTables, new_output: Callable[[], str]
+) -> None:
     assert here("verify", "departures", "1", "--tables", "--warehouse", stored.warehouse) == 2
     assert here("verify", "departures", "--warehouse", stored.warehouse) == 2
     assert "give the SEQ of a run" in new_output()

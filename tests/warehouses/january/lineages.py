@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from tests.integration.command import here
-from tests.integration.stored import Row, Stored
+from tests.integration.stored import Row, StoredTables
 
 FOLDER = Path(__file__).parent
 ARCHIVE, EXPECTED = FOLDER / "warehouse.tar.xz", FOLDER / "expected.json"
@@ -80,7 +80,7 @@ def go_on(warehouse: Path, file: Path, names: tuple[str, ...] = NAMES) -> None:
     for name in names:
         restated = ("--from", "2013-01-23", "--to", "2013-01-25")
         succeed(warehouse, file, "backfill", name, *restated, "--no-publish")
-        succeed(warehouse, file, "publish", name, Stored(warehouse, name).ledger()[-1]["branch"])
+        succeed(warehouse, file, "publish", name, StoredTables(warehouse, name).ledger()[-1]["branch"])
 
 
 def add_flights(warehouse: Path) -> None:
@@ -97,7 +97,7 @@ def add_flights(warehouse: Path) -> None:
     write_deltalake(source, rows, mode="append")
 
 
-def facts(stored: Stored, since: int = 0) -> dict[str, Any]:
+def facts(stored: StoredTables, since: int = 0) -> dict[str, Any]:
     """The ledger's rows after `since`, and of each table the number of its rows and a hash of them."""
     return {
         "ledger": [_without(row, ACCIDENTAL_OF_RUNS) for row in stored.ledger() if row["seq"] > since],
@@ -106,7 +106,7 @@ def facts(stored: Stored, since: int = 0) -> dict[str, Any]:
     }
 
 
-def code_hashes(stored: Stored) -> list[str]:
+def code_hashes(stored: StoredTables) -> list[str]:
     """The code hashes of the ledger's runs, each once."""
     return sorted({row["code_hash"] for row in stored.ledger() if row["code_hash"]})
 

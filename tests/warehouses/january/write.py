@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from tests.integration.command import here
-from tests.integration.stored import Stored
+from tests.integration.stored import StoredTables
 from tests.warehouses.january.lineages import (
     ARCHIVE,
     EXPECTED,
@@ -61,7 +61,7 @@ def write(warehouse: Path, file: Path, flights: pa.Table) -> None:
         succeed(warehouse, file, "backfill", name, *restated, "--reason", "late reports")
 
 
-def seqs_to_verify(stored: Stored) -> list[int]:
+def seqs_to_verify(stored: StoredTables) -> list[int]:
     """The second run of main, and the last run of the restatement."""
     runs = [row for row in stored.ledger() if row["kind"] == "run"]
     on_main = [row["seq"] for row in runs if row["branch"] == "main"]
@@ -72,7 +72,7 @@ def expected_of(warehouse: Path, file: Path) -> dict[str, Any]:
     """What this state of the product says of the warehouse, and what it makes of a copy of it."""
     expected: dict[str, Any] = {}
     for name in NAMES:
-        stored = Stored(warehouse, name)
+        stored = StoredTables(warehouse, name)
         seqs = seqs_to_verify(stored)
         expected[name] = {
             "code_hashes": code_hashes(stored),
@@ -85,8 +85,8 @@ def expected_of(warehouse: Path, file: Path) -> dict[str, Any]:
     later = shutil.copytree(warehouse, warehouse.parent / "later")
     go_on(later, file)
     for name in NAMES:
-        written = Stored(warehouse, name).ledger()[-1]["seq"]
-        expected[name]["gone_on_with"] = facts(Stored(later, name), since=written)
+        written = StoredTables(warehouse, name).ledger()[-1]["seq"]
+        expected[name]["gone_on_with"] = facts(StoredTables(later, name), since=written)
     return expected
 
 

@@ -78,8 +78,8 @@ def summed(kind: str) -> Callable[[list[Any]], Any]:
         assert isinstance(total, Fraction)
         if kind == "decimal":
             with localcontext(prec=60):
-                found = reduce(Decimal.__add__, values)
-            return ResultOverflow if abs(total) >= 10**28 else found
+                total = reduce(Decimal.__add__, values)
+            return ResultOverflow if abs(total) >= 10**28 else total
         return int(total) if -(2**63) <= total < 2**63 else ResultOverflow
 
     return brute_force
@@ -126,19 +126,19 @@ CASES = [
 def test_an_aggregate_is_its_brute_force_for_any_split(
     aggregate: Aggregate, kind: str, brute_force: Callable[[list[Any]], Any], data: st.DataObject
 ) -> None:
-    column_type, some = VALUES[kind]
-    values = data.draw(st.lists(st.none() | some, max_size=8))
+    column_type, some_values = VALUES[kind]
+    values = data.draw(st.lists(st.none() | some_values, max_size=8))
     cut = data.draw(st.integers(0, len(values)))
     expected = brute_force([value for value in values if value is not None])
     accumulator = bound(aggregate, column_type)
     column = to_python(pa.chunked_array([pa.array(values, column_type)]))
 
-    whole = accumulated(accumulator, column)
+    at_once = accumulated(accumulator, column)
     halves = [parked(accumulator, accumulated(accumulator, half)) for half in (column[cut:], column[:cut])]
     merged = accumulator.merge(*halves)
 
-    assert accumulator.encode(merged) == accumulator.encode(whole) or aggregate.kind in ("min", "max")
-    for state in (whole, merged):
+    assert accumulator.encode(merged) == accumulator.encode(at_once) or aggregate.kind in ("min", "max")
+    for state in (at_once, merged):
         if expected is ResultOverflow:
             with pytest.raises(ResultOverflow, match="does not fit"):
                 accumulator.result(state)
@@ -170,20 +170,22 @@ def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> No
     order = np.array(data.draw(st.permutations(range(int(starts[-1])))), np.int64)
     columns, select, accumulators = {}, {}, []
     for number, (aggregate, kind) in enumerate(aggregates):
-        column_type, some = VALUES[kind]
-        some = data.draw(st.sampled_from([some, some | st.none()]))
+        column_type, some_values = VALUES[kind]
+        some_values = data.draw(st.sampled_from([some_values, some_values | st.none()]))
         columns[f"x{number}"] = pa.array(
-            data.draw(st.lists(some, min_size=len(order), max_size=len(order))), column_type
+            data.draw(st.lists(some_values, min_size=len(order), max_size=len(order))), column_type
         )
         select[f"x{number}"] = replace(aggregate, column=f"x{number}")
         accumulators.append(bound(aggregate, column_type))
     rows, pipeline = pa.table(columns), SimpleNamespace(select=select)
-    found = totals(pipeline, rows, accumulators, order, starts)
+    steps_at_once = totals(pipeline, rows, accumulators, order, starts)
     function = StretchFunction(accumulators, operands(pipeline, rows.take(order)))
     one_by_one = SelectFunction(accumulators, operands(pipeline, rows))
 
     for step, (start, stop) in enumerate(pairwise(starts.tolist())):
-        stretch = RowStretch(start, stop, tuple(None if total is None else total[step] for total in found))
+        stretch = RowStretch(
+            start, stop, tuple(None if total is None else total[step] for total in steps_at_once)
+        )
         state = function.add_all(stretch, function.create_accumulator())
         expected = reduce(
             lambda state, row: one_by_one.add(row, state),
@@ -191,7 +193,9 @@ def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> No
             one_by_one.create_accumulator(),
         )
         wholes = (expected, state, function.accumulator_of(stretch))
-        parts = [[a.encode(part) for a, part in zip(accumulators, whole, strict=True)] for whole in wholes]
+        parts = [
+            [a.encode(part) for a, part in zip(accumulators, at_once, strict=True)] for at_once in wholes
+        ]
         assert repr(parts[0]) == repr(parts[1]) == repr(parts[2])
 
 
@@ -286,11 +290,11 @@ def test_what_a_state_back_end_on_disk_has_pickled_goes_on_as_if_it_had_not(
     aggregate: Aggregate, values: list[float], cut: int
 ) -> None:
     accumulator = bound(aggregate, pa.float64())
-    whole = accumulated(accumulator, values)
+    at_once = accumulated(accumulator, values)
     state = pickle.loads(pickle.dumps(accumulated(accumulator, values[:cut])))
     resumed = reduce(accumulator.add, values[cut:], state)
-    assert repr(accumulator.encode(resumed)) == repr(accumulator.encode(whole))
-    assert alike(emitted(accumulator, resumed), emitted(accumulator, whole))
+    assert repr(accumulator.encode(resumed)) == repr(accumulator.encode(at_once))
+    assert alike(emitted(accumulator, resumed), emitted(accumulator, at_once))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.columnar.arrays.groups import Groups
 from tests.jobs.engines.aggregates.accumulating import NUMBERS, VALUES
 
-SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+STRATEGIES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     **VALUES,
     "boolean": (pa.bool_(), st.booleans()),
 }
@@ -47,8 +47,8 @@ EVERY = [
         for make in (agg.min, agg.max)
         for kind in ("byte", "float", "double", "decimal", "text", "date", "time")
     ),
-    *((agg.count_distinct("x"), kind) for kind in SOME),
-    *((agg.approx_distinct("x", precision=4), kind) for kind in SOME),
+    *((agg.count_distinct("x"), kind) for kind in STRATEGIES),
+    *((agg.approx_distinct("x", precision=4), kind) for kind in STRATEGIES),
     *((agg.approx_quantile("x", 0.3, relative_error=0.2), kind) for kind in NUMBERS),
     *(
         (make("x", by=by), kind)
@@ -84,17 +84,19 @@ def overflow_of(accumulator: Accumulator, row: tuple[int, Any]) -> tuple[int, st
 def check(columnar: ColumnarAggregate, columns: Columns, accumulator: Accumulator, states: list[Any]) -> None:
     """Parts and results are those of the scalar accumulators, also after having been parked."""
     assert [column.type for column in columns] == [kind for _, kind in columnar.columns]
-    for found in (columns, columnar.decode(columnar.encode(columns))):
-        for part, expected in zip(columnar.encode(found), as_scalar(accumulator, states), strict=True):
+    for group_columns in (columns, columnar.decode(columnar.encode(columns))):
+        for part, expected in zip(
+            columnar.encode(group_columns), as_scalar(accumulator, states), strict=True
+        ):
             assert part.type == expected.type
             assert repr(part.to_pylist()) == repr(expected.to_pylist())
         overflow = next(filter(None, map(partial(overflow_of, accumulator), enumerate(states))), None)
         if overflow is not None:
             with pytest.raises(OverflowAtRow) as raised:
-                columnar.results(found)
+                columnar.results(group_columns)
             assert (raised.value.row, str(raised.value.error)) == overflow
             continue
-        results = columnar.results(found)
+        results = columnar.results(group_columns)
         assert results.type == accumulator.result_type
         assert repr(results.to_pylist()) == repr(
             to_arrow([accumulator.result(state) for state in states], accumulator.result_type).to_pylist()
@@ -103,8 +105,8 @@ def check(columnar: ColumnarAggregate, columns: Columns, accumulator: Accumulato
 
 @st.composite
 def tables(draw: st.DrawFn, kind: str) -> pa.Table:
-    column_type, some = SOME[kind]
-    values = draw(st.lists(st.none() | some, max_size=10))
+    column_type, some_values = STRATEGIES[kind]
+    values = draw(st.lists(st.none() | some_values, max_size=10))
     values = [draw(st.sampled_from(values)) if values and draw(st.booleans()) else value for value in values]
     count = len(values)
     times = st.lists(st.integers(-3, 3), min_size=count, max_size=count)
@@ -162,8 +164,13 @@ def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data
     groups = Groups(np.array(codes, np.int64), size)
     members = [[row for row, code in enumerate(codes) if code == group] for group in range(size)]
 
-    whole = columnar.partial(rows, groups)
-    check(columnar, whole, accumulator, [scalar_parts(accumulator, operand, rows_of) for rows_of in members])
+    all_at_once = columnar.partial(rows, groups)
+    check(
+        columnar,
+        all_at_once,
+        accumulator,
+        [scalar_parts(accumulator, operand, rows_of) for rows_of in members],
+    )
 
     cut = data.draw(st.integers(0, rows.num_rows))
     halves = [
@@ -198,12 +205,12 @@ def test_a_column_of_values_falls_into_the_buckets_of_its_values(values: list[fl
     ]
 
 
-@pytest.mark.parametrize("kind", SOME)
+@pytest.mark.parametrize("kind", STRATEGIES)
 @settings(max_examples=60)
 @given(st.data())
 def test_a_column_of_values_hashes_as_its_values(kind: str, data: st.DataObject) -> None:
-    column_type, some = SOME[kind]
-    values = pa.array(data.draw(st.lists(some, max_size=20)), column_type)
+    column_type, some_values = STRATEGIES[kind]
+    values = pa.array(data.draw(st.lists(some_values, max_size=20)), column_type)
     expected = list(map(hash_of(column_type), to_python(pa.chunked_array([values]))))
     assert hashes_of(values).tolist() == expected
 
@@ -212,8 +219,10 @@ def test_a_column_of_values_hashes_as_its_values(kind: str, data: st.DataObject)
 @given(st.lists(st.lists(st.integers(0, 61), min_size=16, max_size=16), min_size=1, max_size=4))
 def test_registers_of_every_rank_are_estimated_as_one_sketch_is(sketches: list[list[int]]) -> None:
     of_rank = [
-        np.array([row for row, ranks in enumerate(sketches) for rank in ranks if rank == wanted], np.int64)
-        for wanted in range(62)
+        np.array(
+            [row for row, ranks in enumerate(sketches) for rank in ranks if rank == bit_length], np.int64
+        )
+        for bit_length in range(62)
     ]
     untouched = np.array([ranks.count(0) for ranks in sketches], np.int64)
     assert estimates(of_rank, untouched, 4).tolist() == [estimate(Counter(ranks), 4) for ranks in sketches]
@@ -237,5 +246,5 @@ def test_squares_of_far_doubles_are_exact() -> None:
     columnar = bind_columnar(accumulator, agg.variance("x"), {"x": pa.float64()})
     assert columnar is not None
     for members in ([0, 1], [0, 6], [4, 5, 6], list(range(10))):
-        found = columnar.partial(rows.take(members), Groups(np.zeros(len(members), np.int64), 1))
-        check(columnar, found, accumulator, [scalar_parts(accumulator, numbers, members)])
+        group_columns = columnar.partial(rows.take(members), Groups(np.zeros(len(members), np.int64), 1))
+        check(columnar, group_columns, accumulator, [scalar_parts(accumulator, numbers, members)])

@@ -101,8 +101,8 @@ def test_bytes_give_the_sum_back(terms: list[float]) -> None:
 
 
 @given(st.lists(anything, max_size=6), st.lists(anything, max_size=6))
-def test_bytes_are_equal_exactly_when_the_sums_are(some: list[float], others: list[float]) -> None:
-    a, b = total_of(some), total_of(others)
+def test_bytes_are_equal_exactly_when_the_sums_are(terms: list[float], others: list[float]) -> None:
+    a, b = total_of(terms), total_of(others)
     assert (exact_sums.encode(a) == exact_sums.encode(b)) == (a == b)
 
 

@@ -33,7 +33,7 @@ from tests.jobs.engines.aggregates.accumulating import (
     parked,
 )
 
-SOME: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+STRATEGIES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     **VALUES,
     "boolean": (pa.bool_(), st.booleans()),
 }
@@ -62,10 +62,10 @@ EVERY = [
         for make in (agg.variance, agg.stddev)
         for kind in NUMBERS
     ),
-    *(pytest.param(agg.count_distinct("x"), kind, id=f"count_distinct-{kind}") for kind in SOME),
+    *(pytest.param(agg.count_distinct("x"), kind, id=f"count_distinct-{kind}") for kind in STRATEGIES),
     *(
         pytest.param(agg.approx_distinct("x", precision=4), kind, id=f"approx_distinct-{kind}")
-        for kind in SOME
+        for kind in STRATEGIES
     ),
     *(
         pytest.param(agg.approx_quantile("x", 0.3, relative_error=0.2), kind, id=f"approx_quantile-{kind}")
@@ -80,15 +80,15 @@ EVERY = [
 def test_the_state_is_a_function_of_the_multiset_of_values_alone(
     aggregate: Aggregate, kind: str, data: st.DataObject
 ) -> None:
-    column_type, some = SOME[kind]
-    values = data.draw(st.lists(some, max_size=24))
+    column_type, some_values = STRATEGIES[kind]
+    values = data.draw(st.lists(some_values, max_size=24))
     values = to_python(pa.chunked_array([pa.array(values, column_type)]))
     accumulator = bound(aggregate, column_type)
 
-    whole, merged = accumulated(accumulator, values), through_splits(data, accumulator, values)
+    at_once, merged = accumulated(accumulator, values), through_splits(data, accumulator, values)
 
-    assert columns_of(accumulator, merged) == columns_of(accumulator, whole)
-    assert alike(emitted(accumulator, merged), emitted(accumulator, whole))
+    assert columns_of(accumulator, merged) == columns_of(accumulator, at_once)
+    assert alike(emitted(accumulator, merged), emitted(accumulator, at_once))
 
 
 def variance_of(values: list[Any]) -> Fraction | float | None:
@@ -112,18 +112,18 @@ def nearest_root(exact: Fraction) -> float:
 def test_variance_is_the_exact_one_rounded_once_and_the_deviation_its_root(
     kind: str, data: st.DataObject
 ) -> None:
-    column_type, some = VALUES[kind]
-    values = data.draw(st.lists(some, max_size=6))
+    column_type, some_values = VALUES[kind]
+    values = data.draw(st.lists(some_values, max_size=6))
     exact = variance_of(values)
     for aggregate, rounded in (
         (agg.variance("x"), lambda x: exact_sums.quotient(x.numerator, x.denominator)),
         (agg.stddev("x"), nearest_root),
     ):
         accumulator = bound(aggregate, column_type)
-        found = accumulator.result(
+        result = accumulator.result(
             accumulated(accumulator, to_python(pa.chunked_array([pa.array(values, column_type)])))
         )
-        assert alike(found, rounded(exact) if isinstance(exact, Fraction) else exact)
+        assert alike(result, rounded(exact) if isinstance(exact, Fraction) else exact)
 
 
 def test_variance_has_no_cancellation() -> None:
@@ -144,13 +144,16 @@ def test_a_root_is_the_nearest_double(divided: int, divisor: int) -> None:
     assert exact_sums.root(divided, divisor) == nearest_root(Fraction(divided, divisor))
 
 
-@pytest.mark.parametrize("kind", SOME)
+@pytest.mark.parametrize("kind", STRATEGIES)
 @settings(max_examples=40)
 @given(st.data())
 def test_count_distinct_is_exact_and_shows_its_values(kind: str, data: st.DataObject) -> None:
-    column_type, some = SOME[kind]
+    column_type, some_values = STRATEGIES[kind]
     values = data.draw(
-        st.lists(some | st.sampled_from(data.draw(st.lists(some, min_size=1, max_size=3))), max_size=12)
+        st.lists(
+            some_values | st.sampled_from(data.draw(st.lists(some_values, min_size=1, max_size=3))),
+            max_size=12,
+        )
     )
     column = pa.chunked_array([pa.array(values, column_type)])
     accumulator = bound(agg.count_distinct("x"), column_type)
@@ -266,8 +269,8 @@ def test_the_middle_of_a_bucket_is_near_all_that_it_holds(
 ) -> None:
     value = -value if is_negative else value
     buckets = buckets_per_octave(relative_error)
-    found = middle(bucket_of(value, buckets), buckets)
-    assert abs(Fraction(found) - Fraction(value)) <= Fraction(relative_error) * abs(Fraction(value)) * (
+    result = middle(bucket_of(value, buckets), buckets)
+    assert abs(Fraction(result) - Fraction(value)) <= Fraction(relative_error) * abs(Fraction(value)) * (
         1 + Fraction(1, 10**12)
     )
 
@@ -290,20 +293,20 @@ def test_a_quantile_is_within_its_error_of_the_value_at_its_place(
     values: list[float], quantile: float
 ) -> None:
     accumulator = bound(agg.approx_quantile("x", quantile), pa.float64())
-    found = accumulator.result(parked(accumulator, accumulated(accumulator, values)))
+    result = accumulator.result(parked(accumulator, accumulated(accumulator, values)))
     if not values:
-        assert found is None
+        assert result is None
         return
     ordered = sorted(value for value in values if value == value) + [
         value for value in values if value != value
     ]
     true = ordered[math.floor(Fraction(str(quantile)) * (len(values) - 1))]
     if math.isnan(true) or math.isinf(true):
-        assert repr(found) == repr(math.nan if math.isnan(true) else true)
+        assert repr(result) == repr(math.nan if math.isnan(true) else true)
     elif abs(true) < 2.3e-308:
-        assert abs(found) <= 2.3e-308 * 1.01
+        assert abs(result) <= 2.3e-308 * 1.01
     else:
-        assert abs(found / true - 1) <= 0.01 + 1e-12
+        assert abs(result / true - 1) <= 0.01 + 1e-12
 
 
 def test_quantiles_of_a_known_distribution() -> None:
@@ -311,9 +314,9 @@ def test_quantiles_of_a_known_distribution() -> None:
     values = [draws.gauss(1000, 100) for _ in range(20_000)]
     for quantile in (0.05, 0.5, 0.95):
         accumulator = bound(agg.approx_quantile("x", quantile, relative_error=0.001), pa.float64())
-        found = accumulator.result(accumulated(accumulator, values))
-        assert found == pytest.approx(NormalDist(1000, 100).inv_cdf(quantile), rel=0.005)
-        assert abs(found / sorted(values)[math.floor(quantile * 19_999)] - 1) <= 0.001
+        result = accumulator.result(accumulated(accumulator, values))
+        assert result == pytest.approx(NormalDist(1000, 100).inv_cdf(quantile), rel=0.005)
+        assert abs(result / sorted(values)[math.floor(quantile * 19_999)] - 1) <= 0.001
 
 
 def test_the_histogram_is_an_open_column() -> None:

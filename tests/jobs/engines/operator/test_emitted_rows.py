@@ -109,7 +109,7 @@ def test_any_other_value_is_refused_with_its_owner(kind: str, value: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ((1,), r"a row has 1 values, \(1,\), but the columns are \['n', 'name'\]"),
         ((1, "a", 2), "a row has 3 values"),
@@ -119,6 +119,6 @@ def test_any_other_value_is_refused_with_its_owner(kind: str, value: Any) -> Non
         (namedtuple("Less", ["n"])(1), r"a row has \['n'\], but"),
     ],
 )
-def test_a_row_with_other_columns_is_refused(row: Any, told: str) -> None:
-    with pytest.raises(EmittedRowError, match=told):
+def test_a_row_with_other_columns_is_refused(row: Any, message: str) -> None:
+    with pytest.raises(EmittedRowError, match=message):
         emitted(columns("n long, name string"), row)

@@ -37,7 +37,7 @@ PANES = [
 ]
 
 
-def left(late_refires: str) -> list[tuple[str, int, int]]:
+def firings_left(late_refires: str) -> list[tuple[str, int, int]]:
     pipeline = Pipeline(
         name="p",
         source=DeltaSource("t", event_time="e", arrival_time="a"),
@@ -66,13 +66,13 @@ def left(late_refires: str) -> list[tuple[str, int, int]]:
         for pane in PANES
     ]
     times = [(name, TIME) for name in ("window_start", "window_end", "tick_end", "cause_arrival")]
-    whole = [("key", pa.string()), ("firing", pa.int64()), ("ordinal", pa.int64()), ("kind", pa.string())]
-    panes = drop_replaced_refires(pa.Table.from_pylist(rows, schema=pa.schema([*whole, *times])), pipeline)
+    columns = [("key", pa.string()), ("firing", pa.int64()), ("ordinal", pa.int64()), ("kind", pa.string())]
+    panes = drop_replaced_refires(pa.Table.from_pylist(rows, schema=pa.schema([*columns, *times])), pipeline)
     return [(row["key"], row["firing"], row["ordinal"]) for row in panes.to_pylist()]
 
 
 @pytest.mark.parametrize(
-    ("late_refires", "kept"),
+    ("late_refires", "expected_firings"),
     [
         ("element", [(pane.key, pane.firing, pane.ordinal) for pane in PANES]),
         ("tick", [("a", 1, 0), ("a", 3, 0), ("a", 5, 0), ("b", 2, 0), ("b", 2, 1), ("b", 3, 0)]),
@@ -80,6 +80,6 @@ def left(late_refires: str) -> list[tuple[str, int, int]]:
     ],
 )
 def test_the_last_late_firing_of_a_window_is_kept_with_all_its_rows(
-    late_refires: str, kept: list[tuple[str, int, int]]
+    late_refires: str, expected_firings: list[tuple[str, int, int]]
 ) -> None:
-    assert left(late_refires) == kept
+    assert firings_left(late_refires) == expected_firings

@@ -71,13 +71,13 @@ def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(
 
     monkeypatch.setattr(columnar_range, "parts_of", recorded_parts)
     pipeline = pipeline_of(RULES, purging=False)
-    whole = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
+    in_one_part = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
     assert merged == [KeyGroupRange(0, 127)] * 2
     parts = replay_pipeline(
         pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0]
     )
     assert len(merged) - 2 > 20
-    assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
+    assert {**left(parts), "hashes": parts.hashes} == {**left(in_one_part), "hashes": in_one_part.hashes}
 
 
 @pytest.mark.parametrize("engine", [ColumnarEngine(), OperatorEngine()], ids=["columnar", "operator"])
@@ -93,7 +93,7 @@ def test_unusable_rows_are_shared_out_to_ranges_and_stay_there_as_files_where_th
     outcomes: list[Outcome] = []
     replay = type(engine).replay
     monkeypatch.setattr(
-        type(engine), "replay", lambda *given: outcomes.append(replay(*given)) or outcomes[-1]
+        type(engine), "replay", lambda *arguments: outcomes.append(replay(*arguments)) or outcomes[-1]
     )
     unusable = [model.Event(100, 100 + n, "s", 100 + n, None if n % 2 else "key", {}) for n in range(36)]
     pipeline = pipeline_of(RULES, purging=False)
@@ -115,7 +115,7 @@ class OneByOne(InProcess):
         self.held = self.most_held = self.largest = 0
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        def given(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        def arguments(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             for table in tables:
                 rows = table.num_rows if name_of(table) in ("late_events", "quarantine") else 0
                 self.held, self.largest = self.held + rows, max(self.largest, rows)
@@ -123,7 +123,7 @@ class OneByOne(InProcess):
                 yield table
 
         def noted(number: int, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-            for table in reduce(number, given(tables)):
+            for table in reduce(number, arguments(tables)):
                 self.held -= (
                     sum(file["rows"] for file in table.to_pylist())
                     if name_of(table) == "files" and self.held
@@ -148,17 +148,17 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
         )
 
     together, one_by_one = OneByOne(), OneByOne()
-    whole = run(together)
+    in_one_part = run(together)
     assert (together.most_held, together.held) == ({"columnar": 20, "operator": 0}[engine.name] + 36, 0)
     monkeypatch.setattr(results, "PASSING_BYTES", 1)
     parts = run(one_by_one)
     assert one_by_one.most_held == one_by_one.largest == 18 and one_by_one.held == 0
-    assert {**left(parts), "hashes": parts.hashes} == {**left(whole), "hashes": whole.hashes}
+    assert {**left(parts), "hashes": parts.hashes} == {**left(in_one_part), "hashes": in_one_part.hashes}
     assert (len(parts.late), len(parts.quarantined)) == (20, 36)
 
 
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
-    told = (
+    script = (
         "from slackwater.jobs.engines.replaying.results import collect, counts_table; "
         "print(collect([counts_table({})]).memory_mb)"
     )
@@ -166,10 +166,10 @@ def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> N
         "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, "
         "'-c', sys.argv[1]], check=True)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", large, told], cwd=ROOT, capture_output=True, text=True, check=True
+    process = subprocess.run(
+        [sys.executable, "-c", large, script], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert 20 < int(done.stdout) < 600
+    assert 20 < int(process.stdout) < 600
 
 
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (2, 2), (3, 4), (5, 8), (32, 32), (60, 60), (200, 60)])

@@ -42,11 +42,17 @@ class Listing(WindowFunction):
 
 def test_elements_hold_what_the_pipelines_code_reads() -> None:
     source = ["e", "a", "k", "x", "y"]
-    own = {"select": {}, "process": Listing(), "output": "n long"}
+    functions = {"select": {}, "process": Listing(), "output": "n long"}
     assert element_columns(declared(), source) == ()
-    assert element_columns(declared(**own), source) == ("e", "a", "k", "x", "y")
-    assert element_columns(declared(**own, columns=["y"]), source) == ("y",)
-    assert columns_read(declared(key_by="k", **own, columns=["y"]), source) == ("k", "e", "a", "row", "y")
+    assert element_columns(declared(**functions), source) == ("e", "a", "k", "x", "y")
+    assert element_columns(declared(**functions, columns=["y"]), source) == ("y",)
+    assert columns_read(declared(key_by="k", **functions, columns=["y"]), source) == (
+        "k",
+        "e",
+        "a",
+        "row",
+        "y",
+    )
     # An evictor, a trigger or a gap that looks at elements is handed them, also beside a select.
     for looks in (
         {"evictor": DeltaEvictor.of(1.0, max)},

@@ -100,7 +100,9 @@ def test_a_condition_holds_where_duckdb_says_so(
     table = pa.Table.from_pylist(values, schema=SCHEMA)
     connection.register("seen", table)
     # DuckDB reads a literal beside a double as a decimal: it compares as a double either way.
-    expected = [bool(found) for (found,) in connection.execute(f"select {condition} from seen").fetchall()]
+    expected = [
+        bool(is_true) for (is_true,) in connection.execute(f"select {condition} from seen").fetchall()
+    ]
     assert bind_condition("p", condition, TYPES).holds(table).tolist() == expected
 
 

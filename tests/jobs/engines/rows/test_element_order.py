@@ -59,7 +59,7 @@ class TestOrder:
         random.shuffle(shuffled)
         pieces = [elements.take(pa.array(part, pa.int64())) for part in (shuffled[:cut], shuffled[cut:])]
 
-        found = in_order(ordered, pa.concat_tables(pieces))
+        sorted_rows = in_order(ordered, pa.concat_tables(pieces))
 
         def rank(order: float | None) -> tuple[int, float]:
             return (0, 0.0) if order is None else (1, 0.0) if math.isnan(order) else (2, order)
@@ -67,10 +67,10 @@ class TestOrder:
         digests = list(row_digests(elements, read))
         tags = sorted(range(len(rows)), key=lambda tag: (rows[tag][0], rank(rows[tag][1]), digests[tag]))
         expected = elements.take(pa.array(tags, pa.int64()))
-        assert repr(found.select(read).to_pylist()).replace("-0.0", "0.0") == repr(
+        assert repr(sorted_rows.select(read).to_pylist()).replace("-0.0", "0.0") == repr(
             expected.select(read).to_pylist()
         ).replace("-0.0", "0.0")
-        assert sorted(found.column("tag").to_pylist()) == list(range(len(rows)))
+        assert sorted(sorted_rows.column("tag").to_pylist()) == list(range(len(rows)))
 
     def test_ties_are_the_exception_and_the_others_are_not_hashed(
         self, monkeypatch: pytest.MonkeyPatch
@@ -86,8 +86,8 @@ class TestOrder:
         pipeline = declared(source=DeltaSource("t", event_time="e", arrival_time="a"), key_by="k")
         elements = elements_of([(1, 2.0, "a", 0), (1, 1.0, "b", 0), (1, 0.0, "c", 0), (0, 9.0, "z", 0)])
         digests = list(row_digests(elements, columns_read(pipeline, elements.column_names)))
-        found = in_order(pipeline, elements).column("tag").to_pylist()
-        assert found == [3, *sorted(range(3), key=lambda tag: digests[tag])]
+        sorted_rows = in_order(pipeline, elements).column("tag").to_pylist()
+        assert sorted_rows == [3, *sorted(range(3), key=lambda tag: digests[tag])]
 
     @pytest.mark.parametrize(
         ("one", "two", "kind"),

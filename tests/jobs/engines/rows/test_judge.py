@@ -132,15 +132,18 @@ def test_a_row_is_what_it_is_when_judged_alone(
     numbers = [
         json.loads(text)["row"] for text in judged_batch.quarantine_rows.column("row_json").to_pylist()
     ]
-    told = zip(numbers, judged_batch.quarantine_rows.column("reason_code").to_pylist(), strict=True)
-    assert list(told) == unusable
+    quarantined = zip(numbers, judged_batch.quarantine_rows.column("reason_code").to_pylist(), strict=True)
+    assert list(quarantined) == unusable
     assert judged_batch.rows_read == len(elements) + len(unusable)
-    alone = Judge(pipeline, low, high).judge_batch(batch, quarantine=False)
-    assert alone.elements.equals(judged_batch.elements) and alone.quarantine_rows.num_rows == 0
+    without_quarantine = Judge(pipeline, low, high).judge_batch(batch, quarantine=False)
+    assert (
+        without_quarantine.elements.equals(judged_batch.elements)
+        and without_quarantine.quarantine_rows.num_rows == 0
+    )
 
 
 @pytest.mark.parametrize(
-    ("stragglers", "may_hold_unread", "read_to", "taken"),
+    ("stragglers", "may_hold_unread", "read_to", "expected_rows"),
     [
         ("fold", True, None, [1, 2, 3]),
         ("fold", True, 2, [2, 3]),
@@ -150,7 +153,7 @@ def test_a_row_is_what_it_is_when_judged_alone(
     ],
 )
 def test_earlier_rows_are_taken_in_where_no_run_has_read_them_and_the_pipeline_folds(
-    stragglers: str, may_hold_unread: bool, read_to: int | None, taken: list[int]
+    stragglers: str, may_hold_unread: bool, read_to: int | None, expected_rows: list[int]
 ) -> None:
     hours = [START_MS + hour * HOUR_MS for hour in range(5)]
     batch = batch_of([None, *(1000 * hour for hour in hours)], [1000 * START_MS] * 6)
@@ -160,7 +163,7 @@ def test_earlier_rows_are_taken_in_where_no_run_has_read_them_and_the_pipeline_f
     judged_batch = Judge(declared(stragglers=stragglers), hours[3], hours[4], hours[1]).judge_batch(batch)
     assert [
         (arrival - START_MS) // HOUR_MS for arrival in judged_batch.elements.column(ARRIVAL).to_pylist()
-    ] == taken
+    ] == expected_rows
     assert judged_batch.quarantine_rows.num_rows == (may_hold_unread and read_to is None), (
         "the row without an arrival"
     )
@@ -211,12 +214,14 @@ class TestACondition:
             1,
             6,
         )
-        again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).judge_batch(
+        judged_again = Judge(declared(where="k = 'x'"), START_MS, START_MS + HOUR_MS).judge_batch(
             replace(batch, may_hold_unread=False)
         )
-        assert (again.filtered_count, again.filtered_folded_count, again.rows_read) == (2, 0, 3), (
-            "read before, but for those that arrived since"
-        )
+        assert (judged_again.filtered_count, judged_again.filtered_folded_count, judged_again.rows_read) == (
+            2,
+            0,
+            3,
+        ), "read before, but for those that arrived since"
 
     def test_its_columns_tell_equal_rows_apart(self) -> None:
         pipeline = declared(where="part = 1 AND extra IS NULL")
@@ -261,7 +266,7 @@ class TestHowFarAWindowReaches:
 
 
 class TestQuarantine:
-    def told(self, batch: SourceBatch, **changes: Any) -> list[dict[str, Any]]:
+    def quarantined(self, batch: SourceBatch, **changes: Any) -> list[dict[str, Any]]:
         return (
             Judge(declared(**changes), START_MS, START_MS + HOUR_MS)
             .judge_batch(batch)
@@ -276,29 +281,29 @@ class TestQuarantine:
             k=["x", None, "x", "x", "x", "x"],
             part=[1, 1, None, 1, 1, 1],
         )
-        assert [(row["reason_code"], row["column_name"]) for row in self.told(batch)] == [
+        assert [(row["reason_code"], row["column_name"]) for row in self.quarantined(batch)] == [
             ("null_event_time", "e"), ("null_key", "k"), ("null_key", "part"), ("ahead_of_arrival", "e"),
             ("time_out_of_range", "e"),
             ("null_arrival", "a"),
         ]  # fmt: skip
-        assert [row["reason"] for row in self.told(batch)][
+        assert [row["reason"] for row in self.quarantined(batch)][
             3
         ] == "the event time is more than 2:00:00 after the arrival"
-        assert {row["source_file"] for row in self.told(batch)} == {"day=1/part.parquet"}
-        assert [row["arrival_time"] for row in self.told(batch)] == [datetime(2013, 1, 1, tzinfo=UTC)] * 5 + [
-            None
-        ]
+        assert {row["source_file"] for row in self.quarantined(batch)} == {"day=1/part.parquet"}
+        assert [row["arrival_time"] for row in self.quarantined(batch)] == [
+            datetime(2013, 1, 1, tzinfo=UTC)
+        ] * 5 + [None]
 
     def test_of_several_broken_rules_the_first_is_told(self) -> None:
         nothing = batch_of([None], [None], k=[None])
-        assert [row["reason_code"] for row in self.told(nothing)] == ["null_arrival"]
+        assert [row["reason_code"] for row in self.quarantined(nothing)] == ["null_arrival"]
         no_key_and_no_event = batch_of([START_MS * 1000], [None], k=[None], part=[None])
-        assert [(row["reason_code"], row["column_name"]) for row in self.told(no_key_and_no_event)] == [
-            ("null_key", "k")
-        ]
+        assert [
+            (row["reason_code"], row["column_name"]) for row in self.quarantined(no_key_and_no_event)
+        ] == [("null_key", "k")]
 
     def test_an_arrival_of_nanoseconds_is_kept_to_the_microsecond(self) -> None:
-        [row] = self.told(batch_of([START_MS * 10**6 + 1999], [None], "ns"))
+        [row] = self.quarantined(batch_of([START_MS * 10**6 + 1999], [None], "ns"))
         assert row["arrival_time"] == datetime(2013, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
 
     def test_the_whole_row_is_told_as_json_that_everybody_can_read(self) -> None:

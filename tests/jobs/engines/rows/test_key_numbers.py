@@ -13,13 +13,13 @@ SHORT = [f"user-{number % 37}" for number in range(200)]
 LONG = [f"a name of forty letters and more, number {number % 37}" for number in range(200)]
 
 
-def pairs(found: KeyNumbers, names: list[str]) -> list[tuple[object, ...]]:
+def pairs(numbered: KeyNumbers, names: list[str]) -> list[tuple[object, ...]]:
     """The key of each row, with its group."""
     distinct = list(
-        zip(*(found.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True)
+        zip(*(numbered.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True)
     )
     assert len(set(distinct)) == len(distinct)
-    return [distinct[number] for number in found.numbers.tolist()]
+    return [distinct[number] for number in numbered.numbers.tolist()]
 
 
 @pytest.mark.parametrize("texts", [SHORT, LONG, [*SHORT, *LONG], [""], []])
@@ -42,10 +42,10 @@ def test_each_row_finds_its_key_again(texts: list[str], others: bool) -> None:
     parked = pa.table({KEY_GROUP: pa.array(groups, pa.int32()), **columns})
     of_range = KeyNumbers.of_range(keys_of(parked, keys), keys)
     assert pairs(of_range, names) == expected
-    whole = list(
+    all_keys = list(
         zip(*(of_range.distinct.column(name).to_pylist() for name in (KEY_GROUP, *names)), strict=True)
     )
-    assert whole == sorted(set(expected))
+    assert all_keys == sorted(set(expected))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
         for places, names in zip([[0, 1, 0], [2, 1]], dictionaries, strict=True)
     ]
     groups = keys.groups(pa.table({"name": ["b", "a", "b", "b", "c"]}))
-    found = KeyNumbers.of_range(
+    numbered = KeyNumbers.of_range(
         pa.table({KEY_GROUP: pa.array(groups, pa.int64()), "name": pa.chunked_array(chunks)}), keys
     )
-    assert sorted(found.distinct.column("name").to_pylist()) == ["a", "b", "c"]
-    assert [name for _, name in pairs(found, ["name"])] == ["b", "a", "b", "b", "c"]
+    assert sorted(numbered.distinct.column("name").to_pylist()) == ["a", "b", "c"]
+    assert [name for _, name in pairs(numbered, ["name"])] == ["b", "a", "b", "b", "c"]

@@ -116,8 +116,8 @@ def test_one_column_is_a_plain_value_and_several_are_a_tuple() -> None:
 
 def test_no_keys_are_columns_without_rows() -> None:
     for columns in ({"a": pa.string()}, {"a": pa.string(), "b": pa.int32()}):
-        found = keys_on(columns).arrays([])
-        assert [(name, array.type, len(array)) for name, array in found] == [
+        arrays = keys_on(columns).arrays([])
+        assert [(name, array.type, len(array)) for name, array in arrays] == [
             (name, kind, 0) for name, kind in columns.items()
         ]
 

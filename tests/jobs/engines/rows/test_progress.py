@@ -95,15 +95,15 @@ rows_of_an_hour = st.lists(
 def test_neither_tasks_nor_cuts_nor_the_table_show(rows: list[Any], tasks: list[int], cut: int) -> None:
     bounds = [0, *sorted(tasks), len(rows)]
     spread = [batch_of(rows[a:b]) for a, b in pairwise(bounds)]
-    whole_timeline, whole = run([batch_of(rows)], 0, 120, Progress.none())
-    assert run(spread, 0, 120, Progress.none()) == (whole_timeline, whole)
+    whole_timeline, total_row = run([batch_of(rows)], 0, 120, Progress.none())
+    assert run(spread, 0, 120, Progress.none()) == (whole_timeline, total_row)
 
     first_timeline, first = run(spread, 0, cut, Progress.none())
     stored = first.to_table("r1")
     second_timeline, second = run(
         spread, cut, 120, Progress.from_table(stored.take(pa.array(range(stored.num_rows))[::-1]))
     )
-    assert second == whole
+    assert second == total_row
     joined = [
         *zip(first_timeline.tick_ends.tolist(), first_timeline.watermarks.tolist(), strict=True),
         *zip(second_timeline.tick_ends.tolist(), second_timeline.watermarks.tolist(), strict=True),
@@ -139,14 +139,14 @@ def test_the_table_has_the_pipeline_first_and_a_row_for_each_partition() -> None
     _, after = run([batch_of([(3, 1, "AA"), (52, 50, "AA"), (12, 2, "UA")])], 0, 62, Progress.none())
     table = after.to_table("r1")
     assert table.schema == pa.schema(list(SOURCE_PROGRESS))
-    [whole, american, united] = table.to_pylist()
+    [total_row, american, united] = table.to_pylist()
     hour = datetime(2013, 1, 1, 1, tzinfo=UTC)
-    assert (whole["source_partition"], whole["clock"], whole["unfinished_tick_start"]) == (
+    assert (total_row["source_partition"], total_row["clock"], total_row["unfinished_tick_start"]) == (
         None,
         hour + timedelta(minutes=2),
         hour,
     )
-    assert whole["watermark"] == datetime(2013, 1, 1, 0, 39, 59, 999_000, tzinfo=UTC)
+    assert total_row["watermark"] == datetime(2013, 1, 1, 0, 39, 59, 999_000, tzinfo=UTC)
     assert (american["source_partition"], american["idle"], united["source_partition"], united["idle"]) == (
         "AA",
         False,
@@ -154,7 +154,7 @@ def test_the_table_has_the_pipeline_first_and_a_row_for_each_partition() -> None
         True,
     )
     assert united["max_event_time"] == datetime(2013, 1, 1, 0, 2, tzinfo=UTC)
-    assert {row["run_id"] for row in (whole, american, united)} == {"r1"}
+    assert {row["run_id"] for row in (total_row, american, united)} == {"r1"}
     assert Progress.from_table(table) == after
 
 
@@ -169,8 +169,8 @@ def test_before_the_first_run_there_is_no_progress() -> None:
     timeline, after = run([], 0, 60, Progress.none())
     assert after == Progress((), SourceProgress.none(), INITIAL_WATERMARK, START + HOUR)
     assert len(timeline) == 0
-    [whole] = after.to_table("r").to_pylist()
-    assert (whole["watermark"], whole["max_event_time"]) == (None, None)
+    [total_row] = after.to_table("r").to_pylist()
+    assert (total_row["watermark"], total_row["max_event_time"]) == (None, None)
     assert Progress.from_table(after.to_table("r")) == after
 
 
@@ -194,8 +194,13 @@ def test_a_partition_that_was_seen_before_is_kept_and_new_ones_find_their_place(
 def test_rows_without_a_source_partition_are_one_and_so_is_a_source_without_such_a_column() -> None:
     _, after = run([batch_of([(1, 1, None), (2, 5, "")])], 0, 5, Progress.none())
     assert after.names == ("",)
-    _, alone = run([batch_of([(1, 1, "AA"), (2, 5, "UA")])], 0, 5, Progress.none(), declared(partition=None))
-    assert (alone.names, alone.per_partition.max_event_ms.tolist()) == (("",), [START + 5 * MINUTE])
+    _, one_partition = run(
+        [batch_of([(1, 1, "AA"), (2, 5, "UA")])], 0, 5, Progress.none(), declared(partition=None)
+    )
+    assert (one_partition.names, one_partition.per_partition.max_event_ms.tolist()) == (
+        ("",),
+        [START + 5 * MINUTE],
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,11 +284,11 @@ def test_files_say_of_ticks_what_their_rows_say(
     judge = Judge.of(pipeline, scan)
     narrow = scan_of_pass(scan, judge)
 
-    found: dict[tuple[str, int], tuple[int, int]] = {}
+    maxima: dict[tuple[str, int], tuple[int, int]] = {}
     for part in InProcess().gather(narrow, AggregateTicks(judge)):
         for name, event, last in zip(*(column.to_pylist() for column in part.columns), strict=True):
-            before = found.get((name, last // MINUTE), (event, last))
-            found[name, last // MINUTE] = (max(event, before[0]), max(last, before[1]))
+            before = maxima.get((name, last // MINUTE), (event, last))
+            maxima[name, last // MINUTE] = (max(event, before[0]), max(last, before[1]))
 
     expected: dict[tuple[str, int], tuple[int, int]] = {}
     for row in table.to_pylist():
@@ -294,11 +299,11 @@ def test_files_say_of_ticks_what_their_rows_say(
             or event > arrival + pipeline.max_ahead_ms
         ):
             continue
-        seen = max(arrival, from_ms)
+        counted_from = max(arrival, from_ms)
         name = "" if partition is None or row["p"] is None else row["p"]
-        before = expected.get((name, seen // MINUTE), (event, seen))
-        expected[name, seen // MINUTE] = (max(event, before[0]), max(seen, before[1]))
-    assert found == expected
+        before = expected.get((name, counted_from // MINUTE), (event, counted_from))
+        expected[name, counted_from // MINUTE] = (max(event, before[0]), max(counted_from, before[1]))
+    assert maxima == expected
 
 
 def test_a_moment_is_none_before_the_first_watermark() -> None:

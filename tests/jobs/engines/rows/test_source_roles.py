@@ -39,7 +39,7 @@ class TestRoles:
         check_roles(self.roles(source_partition=None, order_by="x"), SCHEMA_OF_ROLES, ())
 
     @pytest.mark.parametrize(
-        ("changes", "told"),
+        ("changes", "message"),
         [
             ({"event_time": "when"}, "source 't' has no column 'when'; it has e, a, text, n, x, list. Mend"),
             ({"event_time": "text"}, "event_time is column 'text' of type string; it must be a timestamp"),
@@ -55,8 +55,8 @@ class TestRoles:
             ),
         ],
     )
-    def test_others_are_refused_with_what_the_source_has(self, changes: dict[str, str], told: str) -> None:
-        with pytest.raises(SourceColumnError, match=told) as error:
+    def test_others_are_refused_with_what_the_source_has(self, changes: dict[str, str], message: str) -> None:
+        with pytest.raises(SourceColumnError, match=message) as error:
             check_roles(self.roles(**changes), SCHEMA_OF_ROLES, ())
         assert error.value.column in changes.values()  # type: ignore[attr-defined]
 

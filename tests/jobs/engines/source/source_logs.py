@@ -93,8 +93,8 @@ class Log:
 
     def copy_without(self, file: File, *rows: int, updated: Rows = frozenset()) -> None:
         """DELETE or UPDATE as it is done without deletion vectors."""
-        left = self.files[file] - set(rows) | updated
-        self.commit({self._new_file(): left} if left else {}, [file])
+        remaining_rows = self.files[file] - set(rows) | updated
+        self.commit({self._new_file(): remaining_rows} if remaining_rows else {}, [file])
 
     def hide(self, file: File, *rows: int, updated: Rows = frozenset()) -> File:
         """DELETE with a deletion vector; with `updated` an UPDATE, which writes them to another file in the
@@ -111,18 +111,20 @@ class Log:
     def compact(self, *files: File, into: int = 1) -> list[File]:
         """OPTIMIZE, or REORG … APPLY (PURGE) of files with deletion vectors."""
         rows = sorted((row for file in files for row in self.files[file]), key=self.arrival)
-        made = [self._new_file() for _ in range(into)]
+        new_files = [self._new_file() for _ in range(into)]
         size = -(-len(rows) // into) or 1
-        parts = {file: frozenset(rows[place * size : place * size + size]) for place, file in enumerate(made)}
+        parts = {
+            file: frozenset(rows[place * size : place * size + size]) for place, file in enumerate(new_files)
+        }
         self.commit({file: part for file, part in parts.items() if part}, list(files), data_change=False)
-        return [file for file in made if file in self.files]
+        return [file for file in new_files if file in self.files]
 
     def restore(self, version: int) -> None:
         """RESTORE TABLE … TO VERSION AS OF."""
-        wanted, there = self.versions[version], self.files
+        files_wanted, files_there = self.versions[version], self.files
         self.commit(
-            {file: rows for file, rows in wanted.items() if file not in there},
-            [file for file in there if file not in wanted],
+            {file: rows for file, rows in files_wanted.items() if file not in files_there},
+            [file for file in files_there if file not in files_wanted],
         )
 
     def commit(self, added: dict[File, Rows], removed: list[File], data_change: bool = True) -> None:
@@ -146,14 +148,14 @@ class Log:
         path, vector = file
         action: dict[str, Any] = {"path": path, "partitionValues": {}, "size": 100, "dataChange": data_change}
         if vector is not None:
-            told = {
+            commit_info = {
                 "storageType": "u",
                 "pathOrInlineDv": vector,
                 "offset": 1,
                 "sizeInBytes": 34,
                 "cardinality": 1,
             }
-            action["deletionVector"] = told
+            action["deletionVector"] = commit_info
         return action
 
     def _statistics(self, file: File) -> str:
@@ -164,13 +166,13 @@ class Log:
             (START + timedelta(hours=at)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
             for at in (arrivals[0], arrivals[-1])
         )
-        told = {
+        commit_info = {
             "numRecords": len(arrivals),
             "minValues": {"a": least},
             "maxValues": {"a": greatest},
             "nullCount": {"a": 0},
         }
-        return json.dumps({**told, "tightBounds": file[1] is None})
+        return json.dumps({**commit_info, "tightBounds": file[1] is None})
 
     def _write(self, files: dict[File, Rows], actions: list[dict[str, Any]]) -> None:
         path = self.folder / "_delta_log" / f"{len(self.versions):020d}.json"

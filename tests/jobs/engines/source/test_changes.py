@@ -181,13 +181,13 @@ class TestRestoredTables:
         file = log.append(1, 2)
         before = log.pin()
         log.commit({}, [file])
-        seen = log.version
+        seen_version = log.version
         log.restore(before.version)
         now = log.pin()
         now.check_kept(before, hour(24), "a")
         now.check_kept(before, hour(24), "a", [ReadRange(hour(0), hour(24), now.version)])
         with pytest.raises(SourceRewritten):
-            now.check_kept(before, hour(24), "a", [ReadRange(hour(0), hour(24), seen)])
+            now.check_kept(before, hour(24), "a", [ReadRange(hour(0), hour(24), seen_version)])
 
 
 class TestLogsThatAreGone:
@@ -264,8 +264,8 @@ def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: 
         if data.draw(st.booleans()):
             version, end = data.draw(st.integers(read_at, log.version)), data.draw(st.integers(1, COVERED))
             newer_reads = [ReadRange(hour(0), hour(end), version)] if version > read_at else []
-            again = {row for row in log.rows(version) if log.arrival(row) < end}
-            read = {row for row in read if log.arrival(row) >= end} | again if newer_reads else read
+            reread_rows = {row for row in log.rows(version) if log.arrival(row) < end}
+            read = {row for row in read if log.arrival(row) >= end} | reread_rows if newer_reads else read
         before, now = log.pin(read_at), log.pin()
         try:
             now.check_kept(before, hour(COVERED), "a", newer_reads)
@@ -273,16 +273,16 @@ def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: 
             return
         assert read <= log.rows(log.version)
         if now.is_certain_since(before, newer_reads):
-            found = []
+            new_row_ids = []
             for file in now.files(hour(COVERED), hour(COVERED), "a", before, newer_reads=newer_reads):
-                left = file.read_to_ms or hour(0)
+                read_to = file.read_to_ms or hour(0)
                 rows = next(rows for (path, _), rows in log.files.items() if path == file.path)
-                found += [
+                new_row_ids += [
                     row
                     for row in rows
-                    if file.may_hold_unread and left <= hour(log.arrival(row)) < hour(COVERED)
+                    if file.may_hold_unread and read_to <= hour(log.arrival(row)) < hour(COVERED)
                 ]
-            assert sorted(found) == sorted(
+            assert sorted(new_row_ids) == sorted(
                 row for row in log.rows(log.version) - read if log.arrival(row) < COVERED
             )
 
@@ -317,8 +317,8 @@ def test_rows_whose_deletion_counts_as_an_erasure_were_never_there(data: st.Data
         before, now = log.pin(read_at), log.pin().without(frozenset(erasing))
         now.check_kept(before, hour(COVERED), "a")
         if now.is_certain_since(before):
-            found = [row for row in new_rows(log, now, before, COVERED) if log.arrival(row) < COVERED]
-            assert found == sorted(
+            new_row_ids = [row for row in new_rows(log, now, before, COVERED) if log.arrival(row) < COVERED]
+            assert new_row_ids == sorted(
                 row for row in log.rows(log.version) - log.rows(read_at) if log.arrival(row) < COVERED
             )
 
@@ -332,24 +332,26 @@ def test_changes_of_files_that_nobody_has_read_are_never_refused(data: st.DataOb
         log.append(30, 31, 32)
         before = log.pin()
         for number in range(data.draw(st.integers(1, 6))):
-            there = [file for file in log.files if file not in read]
+            unread_files = [file for file in log.files if file not in read]
             kind = data.draw(
-                st.sampled_from(["append", "compact", "compact read", *(["hide", "copy"] if there else [])])
+                st.sampled_from(
+                    ["append", "compact", "compact read", *(["hide", "copy"] if unread_files else [])]
+                )
             )
             if kind == "append":
                 log.append(*data.draw(st.sampled_from([(5 + number, 40 + number), (50 + number,)])))
             elif kind == "compact read":
                 read = log.compact(*read)
             elif kind == "compact":
-                log.compact(*(file for file in there if min(log.written[file[0]]) >= 24))
+                log.compact(*(file for file in unread_files if min(log.written[file[0]]) >= 24))
             else:
-                file = data.draw(st.sampled_from(there))
-                gone = (
+                file = data.draw(st.sampled_from(unread_files))
+                lost_rows = (
                     data.draw(st.sets(st.sampled_from(sorted(log.files[file])), max_size=2))
                     if log.files[file]
                     else set()
                 )
-                (log.hide if kind == "hide" else log.copy_without)(file, *gone)
+                (log.hide if kind == "hide" else log.copy_without)(file, *lost_rows)
         log.pin().check_kept(before, hour(24), "a")
 
 

@@ -32,19 +32,19 @@ def readers(rows: list[Row], runs: list[Run]) -> dict[Row, list[Run]]:
     """Which live runs have read each row: that of its own slice, else the first later one whose version alone
     has it.
     """
-    found: dict[Row, list[Run]] = {row: [] for row in rows}
+    runs_by_row: dict[Row, list[Run]] = {row: [] for row in rows}
     for run in runs:
         for row in rows:
-            own = run.low <= row.arrival < run.high
+            is_in_slice = run.low <= row.arrival < run.high
             folded = (
                 row.arrival < run.low
                 and run.parent is not None
                 and not row.is_in(run.parent)
-                and not found[row]
+                and not runs_by_row[row]
             )
-            if row.is_in(run.version) and (own or folded):
-                found[row].append(run)
-    return found
+            if row.is_in(run.version) and (is_in_slice or folded):
+                runs_by_row[row].append(run)
+    return runs_by_row
 
 
 @st.composite
@@ -58,10 +58,12 @@ def lineages(draw: st.DrawFn) -> tuple[list[Run], list[ReadRange], int]:
     if draw(st.booleans()):
         low = draw(st.integers(0, slices - 1))
         high = draw(st.integers(low + 1, slices))
-        again = sorted(draw(st.lists(st.integers(versions[-1], 8), min_size=high - low, max_size=high - low)))
+        versions_again = sorted(
+            draw(st.lists(st.integers(versions[-1], 8), min_size=high - low, max_size=high - low))
+        )
         for position, number in enumerate(range(low, high)):
-            before = again[position - 1] if position else runs[number].parent
-            runs[number] = replace(runs[number], version=again[position], parent=before)
+            before = versions_again[position - 1] if position else runs[number].parent
+            runs[number] = replace(runs[number], version=versions_again[position], parent=before)
     last = runs[-1].version
     return runs, [ReadRange(run.low, run.high, run.version) for run in runs if run.version > last], last
 
@@ -73,9 +75,9 @@ def test_a_row_that_is_new_since_the_run_before_has_been_read_if_a_restatement_h
 ) -> None:
     runs, newer_reads, last = lineage
     row = Row(arrival, last + version)
-    was = bool(readers([row], runs)[row])
+    has_read = bool(readers([row], runs)[row])
     until = read_to(newer_reads, row.added)
-    assert was == (until is not None and arrival < until)
+    assert has_read == (until is not None and arrival < until)
 
 
 @given(lineages(), st.integers(0, 69), st.integers(1, 9))
@@ -101,12 +103,12 @@ def test_what_a_live_run_has_read_of_a_removed_file_is_never_overlooked(
     added = data.draw(st.one_of(st.none(), st.integers(last + 1, last + 4)))
     removed = data.draw(st.integers(max(last, added or 0) + 1, last + 8))
     rows = [Row(arrival, added or 0, removed) for arrival in range(low, high + 1)]
-    found = readers(rows, runs)
-    rests = any(run.version < removed for row in rows for run in found[row])
-    told = was_read(newer_reads, low, high, added_at=added, removed_at=removed, read_ms=end)
-    assert told or not rests
+    runs_by_row = readers(rows, runs)
+    rests = any(run.version < removed for row in rows for run in runs_by_row[row])
+    answer = was_read(newer_reads, low, high, added_at=added, removed_at=removed, read_ms=end)
+    assert answer or not rests
     if not newer_reads:
-        assert told == rests, "without a restatement it is exact"
+        assert answer == rests, "without a restatement it is exact"
 
 
 def test_a_file_that_was_restated_as_a_whole_rests_on_nothing_any_more() -> None:

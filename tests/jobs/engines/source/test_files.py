@@ -235,9 +235,9 @@ class TestRowsThatComeAfterTheirSlice:
 
     def test_what_a_restatement_has_read_of_a_new_file_is_not_read_again(self, tmp_path: Path) -> None:
         before = commit(tmp_path, {1: after(1)})
-        seen = commit(tmp_path, {2: after(2), 3: None})
+        reread_source = commit(tmp_path, {2: after(2), 3: None})
         later = commit(tmp_path, {4: after(3), 5: None})
-        newer_reads = [ReadRange(ms(after(0)), ms(after(24)), seen.version)]
+        newer_reads = [ReadRange(ms(after(0)), ms(after(24)), reread_source.version)]
         files = later.files(ms(after(48)), ms(after(72)), "a", before, newer_reads=newer_reads)
         assert [
             (read_columns(later.uri, file, later.schema, ("row",)).column("row").to_pylist(), file.read_to_ms)
@@ -261,13 +261,13 @@ class TestRowsThatComeAfterTheirSlice:
 
     def test_what_only_a_restatement_has_read_may_not_be_removed_either(self, tmp_path: Path) -> None:
         before = commit(tmp_path, {1: after(1)})
-        seen = commit(tmp_path, {2: after(2)})
+        reread_source = commit(tmp_path, {2: after(2)})
         DeltaTable(str(tmp_path)).delete("row = 2")
         later = pin(SOURCE, str(tmp_path))
         later.check_kept(before, ms(after(48)), "a")
         with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T02:00:00Z on"):
             later.check_kept(
-                before, ms(after(48)), "a", [ReadRange(ms(after(0)), ms(after(24)), seen.version)]
+                before, ms(after(48)), "a", [ReadRange(ms(after(0)), ms(after(24)), reread_source.version)]
             )
 
 
@@ -306,8 +306,8 @@ class TestReadingAFile:
         commit(tmp_path, {1: after(1)})
         wider = table_of({2: after(2)}).append_column("gate", pa.array(["B4"]))
         write_deltalake(str(tmp_path), wider, mode="append", schema_mode="merge")
-        found = self.read_all(pin(SOURCE, str(tmp_path)), "row", "gate")
-        assert sorted(found, key=lambda row: row["row"]) == [
+        rows = self.read_all(pin(SOURCE, str(tmp_path)), "row", "gate")
+        assert sorted(rows, key=lambda row: row["row"]) == [
             {"row": 1, "gate": None},
             {"row": 2, "gate": "B4"},
         ]

@@ -44,11 +44,11 @@ class TestPinning:
         assert rows_read(first, after(0), after(24)) == ([1], [])
         assert rows_read(second, after(0), after(24), first) == ([1, 2], [])
         monkeypatch.undo()
-        sent = pickle.loads(pickle.dumps(second))
-        assert sent == second
-        assert "actions" in vars(second) and "actions" not in vars(sent)
+        pickled_source = pickle.loads(pickle.dumps(second))
+        assert pickled_source == second
+        assert "actions" in vars(second) and "actions" not in vars(pickled_source)
         assert replace(second, version=first.version).actions.num_rows == 1
-        assert sent.actions == second.actions
+        assert pickled_source.actions == second.actions
 
     def test_a_source_without_rows_is_empty(self, tmp_path: Path) -> None:
         Folder(str(tmp_path), SCHEMA).ensure()
@@ -156,17 +156,17 @@ class TestALogThatHasLostAFile:
 
     def test_what_lies_before_the_run_before_was_looked_at_by_it(self, uri: str) -> None:
         """A log whose checkpoints come seldom is not asked for all its files by every slice."""
-        asked: list[str] = []
+        requested_uris: list[str] = []
 
         class Listed:
             def get_file_info(self, paths: list[str]) -> list[Any]:
-                asked.extend(paths)
+                requested_uris.extend(paths)
                 return filesystem(uri).get_file_info(paths)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(pinning, "filesystem", lambda _: Listed())
             pin_both(SOURCE, uri, 3)
-        assert asked == [f"_delta_log/{4:020d}.json"]
+        assert requested_uris == [f"_delta_log/{4:020d}.json"]
 
     def test_an_empty_commit_that_a_checkpoint_has_made_good_for_says_not_what_it_changed(
         self, uri: str

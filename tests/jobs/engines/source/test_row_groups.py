@@ -18,29 +18,31 @@ from slackwater.jobs.engines.source.row_groups import Arrivals, SourceFile
 SCHEMA = pa.schema([("a", pa.int64()), ("day", pa.string()), ("b", pa.string()), ("new", pa.float64())])
 
 
-def source_file(folder: Path, rows: int, group: int, known: bool = True) -> tuple[SourceFile, pa.Table]:
+def source_file(
+    folder: Path, rows: int, group: int, has_statistics: bool = True
+) -> tuple[SourceFile, pa.Table]:
     """A file in the partition day=x, written before the column `new` was there, and its rows."""
     stored = pa.table({"a": np.arange(rows), "b": [f"row {number}" for number in range(rows)]})
     pq.write_table(stored, folder / "part.parquet", row_group_size=group)
-    file = InputFile("part.parquet", (("day", "x"),), rows if known else None, 1, False)
-    whole = pa.table(
+    file = InputFile("part.parquet", (("day", "x"),), rows if has_statistics else None, 1, False)
+    all_rows = pa.table(
         [stored.column("a"), pa.repeat("x", rows), stored.column("b"), pa.nulls(rows, pa.float64())],
         schema=SCHEMA,
     )
-    return SourceFile(str(folder), file, SCHEMA), whole
+    return SourceFile(str(folder), file, SCHEMA), all_rows
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("has_statistics", [True, False])
 @pytest.mark.parametrize(
     ("rows", "at_once", "expected"), [(10, 100, [10]), (10, 4, [3, 3, 4]), (10, 6, [6, 4]), (0, 5, [])]
 )
 def test_pieces_are_whole_row_groups_up_to_a_size(
-    tmp_path: Path, rows: int, at_once: int, expected: list[int], known: bool
+    tmp_path: Path, rows: int, at_once: int, expected: list[int], has_statistics: bool
 ) -> None:
-    file, whole = source_file(tmp_path, rows, 3, known)
+    file, all_rows = source_file(tmp_path, rows, 3, has_statistics)
     pieces = list(file.batches(SCHEMA.names, None, (), at_once))
     assert [piece.rows.num_rows for piece in pieces] == expected
-    assert pa.concat_tables([whole.slice(0, 0), *(piece.rows for piece in pieces)]).equals(whole)
+    assert pa.concat_tables([all_rows.slice(0, 0), *(piece.rows for piece in pieces)]).equals(all_rows)
 
 
 NOON = 1_357_041_600_000_000
@@ -93,14 +95,14 @@ def test_times_lie_between_bounds_in_the_unit_in_which_they_are_read(
 def test_whole_rows_are_those_of_the_file(
     tmp_path_factory: pytest.TempPathFactory, rows: int, group: int, at_once: int, data: st.DataObject
 ) -> None:
-    file, whole = source_file(tmp_path_factory.mktemp("file"), rows, group)
+    file, all_rows = source_file(tmp_path_factory.mktemp("file"), rows, group)
     start = 0
     for piece in file.batches(SCHEMA.names, ("a",), (), at_once):
         size = piece.rows.num_rows
         chosen = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
         positions = np.array(sorted(chosen), np.int64)
         assert piece.rows.column_names == ["a"]
-        assert piece.full_rows(positions).equals(whole.take(pa.array(positions + start)))
+        assert piece.full_rows(positions).equals(all_rows.take(pa.array(positions + start)))
         start += size
     assert start == rows
 
@@ -142,12 +144,12 @@ def test_shares_hold_every_wanted_arrival_once(
         for piece in SourceFile(str(folder), share, schema).batches(["row"], None, (), 2, arrivals)
         for row in piece.rows.column("row").to_pylist()
     ]
-    wanted = {
+    expected_rows = {
         row
         for row, second in enumerate(seconds)
         if (earlier if second is None else (second < high and (earlier or second >= low)) or second in also)
     }
-    assert wanted <= set(read)
+    assert expected_rows <= set(read)
     assert read == sorted(set(read))
 
 

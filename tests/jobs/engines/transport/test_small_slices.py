@@ -32,7 +32,7 @@ def scan(tmp_path: Path) -> SliceScan:
     return SliceScan(source, tuple(source.files(low, high, "a", None)), ("a",), "a", low, high, low)
 
 
-class Made:
+class RecordingTransport:
     """Counts how often the transport is made."""
 
     def __init__(self) -> None:
@@ -49,21 +49,21 @@ def sized(scan: SliceScan, size: int) -> SliceScan:
 
 class TestSparkWhereNeeded:
     def test_a_small_slice_that_fits_tasks_here_needs_no_spark(self, scan: SliceScan) -> None:
-        made = Made()
-        chosen = SparkWhereNeeded(made, 2).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots)
+        recording = RecordingTransport()
+        chosen = SparkWhereNeeded(recording, 2).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots)
         assert isinstance(chosen, InThreads)
         assert chosen.slots == 2
         chosen.start()
-        assert made.times == 0
+        assert recording.times == 0
 
     def test_one_of_more_bytes_does(self, scan: SliceScan) -> None:
-        whole = SparkWhereNeeded(Made(), 2)
-        assert whole.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1) is whole
+        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        assert transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1) is transport
 
     def test_one_of_which_a_part_is_of_the_slice_counts_with_that_part(self, scan: SliceScan) -> None:
         large = sized(scan, 4 * SMALL_BYTES)
         assert isinstance(
-            SparkWhereNeeded(Made(), 2).for_slice(
+            SparkWhereNeeded(RecordingTransport(), 2).for_slice(
                 replace(large, files=tuple(replace(file, fraction=0.25) for file in large.files)),
                 lambda slots: 1,
             ),
@@ -71,37 +71,37 @@ class TestSparkWhereNeeded:
         )
 
     def test_one_whose_state_is_more_than_the_tasks_here_hold_does(self, scan: SliceScan) -> None:
-        whole = SparkWhereNeeded(Made(), 2)
-        assert whole.for_slice(scan, lambda slots: 2 * slots + 1) is whole
+        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        assert transport.for_slice(scan, lambda slots: 2 * slots + 1) is transport
 
     def test_spark_is_given_the_memory_that_small_ones_have_left(
         self, scan: SliceScan, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        given: list[str] = []
-        monkeypatch.setattr(small_slices, "give_back", lambda: given.append("all"))
-        whole = SparkWhereNeeded(Made(), 2)
-        whole.for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
-        assert given == []
-        whole.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: slots)
-        assert given == ["all"]
+        freed: list[str] = []
+        monkeypatch.setattr(small_slices, "give_back", lambda: freed.append("all"))
+        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        transport.for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
+        assert freed == []
+        transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: slots)
+        assert freed == ["all"]
 
     def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
-        whole = SparkWhereNeeded(Made(), 2)
+        transport = SparkWhereNeeded(RecordingTransport(), 2)
         mapped = replace(scan, source=replace(scan.source, why_not_direct="column mapping"))
-        assert whole.for_slice(mapped, lambda slots: 1) is whole
+        assert transport.for_slice(mapped, lambda slots: 1) is transport
 
     def test_it_is_made_once_and_does_the_work_of_all_others(self, scan: SliceScan) -> None:
-        made = Made()
-        whole = SparkWhereNeeded(made, 2)
-        whole.start()
-        assert whole.slots == 1
-        [table] = whole.gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
+        recording = RecordingTransport()
+        transport = SparkWhereNeeded(recording, 2)
+        transport.start()
+        assert transport.slots == 1
+        [table] = transport.gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
         assert table.num_rows == 5
-        [number] = whole.shuffle(
+        [number] = transport.shuffle(
             scan, lambda batches: ((0, batch.rows) for batch in batches), 1, lambda number, received: received
         )
         assert number.num_rows == 5
-        assert made.times == 1
+        assert recording.times == 1
 
 
 class TestTasksHere:

@@ -101,16 +101,16 @@ def gathered(carrier: Transport, scan: SliceScan) -> list[dict[str, Any]]:
 
 def shuffled(carrier: Transport, scan: SliceScan, ranges: int) -> dict[int, list[int]]:
     """Row numbers by range."""
-    found: dict[int, list[int]] = {}
+    rows_by_range: dict[int, list[int]] = {}
     number = None
     for table in carrier.shuffle(scan, judging(scan.from_ms, scan.to_ms), ranges, summing):
         if "range" in table.column_names:
             number = table.column("range")[0].as_py()
-            found[number] = []
+            rows_by_range[number] = []
         else:
             assert number is not None
-            found[number] += table.column("row").to_pylist()
-    return found
+            rows_by_range[number] += table.column("row").to_pylist()
+    return rows_by_range
 
 
 ROWS = {0: 1.0, 1: 2.0, 2: 30.0, 3: 47.9, 4: 48.0, 5: None, 6: 30.5, 7: -0.5}
@@ -284,10 +284,10 @@ class TestOnSpark:
         self, spark: "SparkSession", tmp_path: Path
     ) -> None:
         before = commit(tmp_path, {1: 1.0, 2: 30.0})
-        seen = commit(tmp_path, {3: 2.0, 4: 31.0, 5: None})
+        reread_source = commit(tmp_path, {3: 2.0, 4: 31.0, 5: None})
         later = commit(tmp_path, {6: 3.0, 7: 32.0, 8: None, 9: 50.0})
         day = [to_ms(START + timedelta(hours=hours)) for hours in (0, 24, 48, 72)]
-        newer_reads = (ReadRange(day[0], day[1], seen.version),)
+        newer_reads = (ReadRange(day[0], day[1], reread_source.version),)
         files = tuple(later.files(day[2], day[3], "a", before, newer_reads=newer_reads))
         scan = SliceScan(later, files, tuple(SCHEMA.names), "a", day[2], day[3], day[0], before, newer_reads)
         by_spark = replace(scan, source=replace(later, why_not_direct="deletion vectors"))
@@ -318,10 +318,10 @@ class TestOnSpark:
     ) -> None:
         def loaded(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
             module = vars(spark_transport)
-            yield 0, pa.table({"is_spared": [not any(held is module for held in gc.get_objects())]})
+            yield 0, pa.table({"is_spared": [not any(item is module for item in gc.get_objects())]})
 
-        [found] = OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, {1: 1.0})), loaded)
-        assert found.to_pylist() == [{"is_spared": True}]
+        [rows_by_range] = OnSpark(spark, here_bytes=0).gather(scan_of(commit(tmp_path, {1: 1.0})), loaded)
+        assert rows_by_range.to_pylist() == [{"is_spared": True}]
 
     def test_the_error_of_a_task_is_what_the_user_reads(self, spark: "SparkSession", tmp_path: Path) -> None:
         def failing(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
@@ -339,12 +339,12 @@ class TestOnSpark:
     def test_executors_with_other_versions_than_the_driver_are_refused(
         self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here = versions.versions()
-        monkeypatch.setattr(versions, "versions", lambda: {**here, "numpy": "1.26.4"})
+        own_versions = versions.versions()
+        monkeypatch.setattr(versions, "versions", lambda: {**own_versions, "numpy": "1.26.4"})
         scan = scan_of(commit(tmp_path, ROWS))
         refusals = (
             rf"a task failed: slackwater.jobs.runtime.versions.DifferentVersions: .* has numpy "
-            rf"{here['numpy']} where the driver has 1\.26\.4"
+            rf"{own_versions['numpy']} where the driver has 1\.26\.4"
         )
         with pytest.raises(TaskFailed, match=refusals):
             OnSpark(spark, here_bytes=0).gather(scan, judging(scan.from_ms, scan.to_ms))
@@ -358,9 +358,9 @@ class TestOnSpark:
         facts = {"worker_version": "3.12", "driver_version": "3.11"}
         raised = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=facts)
         trace = "".join(traceback.format_exception(raised))
-        told = (
+        message = (
             r"^a task failed: Python in worker has different version: 3\.12 than that in driver: 3\.11, .+ "
             r"PYSPARK_PYTHON names .+$"
         )
-        with pytest.raises(TaskFailed, match=told), spark_transport.spark_errors():
+        with pytest.raises(TaskFailed, match=message), spark_transport.spark_errors():
             raise PythonException(f"An exception was thrown from the Python worker:\n{trace}")

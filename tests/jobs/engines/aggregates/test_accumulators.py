@@ -78,8 +78,8 @@ def summed(kind: str) -> Callable[[list[Any]], Any]:
         assert isinstance(total, Fraction)
         if kind == "decimal":
             with localcontext(prec=60):
-                total = reduce(Decimal.__add__, values)
-            return ResultOverflow if abs(total) >= 10**28 else total
+                decimal_total = reduce(Decimal.__add__, values)
+            return ResultOverflow if abs(total) >= 10**28 else decimal_total
         return int(total) if -(2**63) <= total < 2**63 else ResultOverflow
 
     return brute_force
@@ -192,10 +192,8 @@ def test_stretches_of_rows_come_to_what_their_rows_do(data: st.DataObject) -> No
             order[start:stop].tolist(),
             one_by_one.create_accumulator(),
         )
-        wholes = (expected, state, function.accumulator_of(stretch))
-        parts = [
-            [a.encode(part) for a, part in zip(accumulators, at_once, strict=True)] for at_once in wholes
-        ]
+        states = (expected, state, function.accumulator_of(stretch))
+        parts = [[a.encode(part) for a, part in zip(accumulators, state, strict=True)] for state in states]
         assert repr(parts[0]) == repr(parts[1]) == repr(parts[2])
 
 

@@ -79,16 +79,16 @@ def command(
 
 def _rebuild(pipeline: str, work: "Rebuild") -> None:
     repairs = work.run()
-    for table, count in repairs.doubled.items():
+    for table, count in repairs.removed_copies.items():
         click.echo(f"{pipeline}: {count:,} rows of {table} stood there more than once, and stand there once.")
-    if repairs.is_published_anew and "published" not in repairs.doubled:
+    if repairs.is_published_anew and "published" not in repairs.removed_copies:
         click.echo(f"{pipeline}: `published` was not what its corrections make it, and is now.")
     if repairs.row is not None:
         click.echo(
             f"{pipeline}: the panes of the live runs said otherwise than `published`; corrected by row "
             f"{repairs.row.seq}."
         )
-    if not repairs.doubled and not repairs.is_published_anew and repairs.row is None:
+    if not repairs.removed_copies and not repairs.is_published_anew and repairs.row is None:
         click.echo(
             f"{pipeline}: nothing to do; every row stands once and says what the panes of the live runs say."
         )

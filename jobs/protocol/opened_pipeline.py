@@ -185,7 +185,7 @@ class OpenedPipeline:
 
     def publisher(self) -> Publisher:
         """Publishes staged runs."""
-        return Publisher(self.name, self.tables, self.roll_forward, declared=self._declarations())
+        return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
 
     def publish_branch(self, branch: str) -> LedgerRow | None:
         """Make a branch live; None where main has all its runs. The source says what was read twice.

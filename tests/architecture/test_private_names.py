@@ -14,10 +14,6 @@ PRODUCT = ("jobs", "windowing", "dags", "slackwater")
 BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
 # Files that still do; none comes to them.
 STILL = {
-    "tests/jobs/protocol/staging/test_tick_cache.py",
-    "tests/jobs/protocol/staging/test_lost_assignments.py",
-    "tests/jobs/protocol/publishing/test_publishers.py",
-    "tests/jobs/protocol/publishing/test_restatements.py",
     "tests/properties/test_window_pipelines.py",
 }
 

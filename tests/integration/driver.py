@@ -32,8 +32,8 @@ MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
     "before the panes are staged": (Folder, "commit_files", False, "panes"),
     "before the ledger commit": (LedgerWriter, "commit", False, None),
     "after the ledger commit": (LedgerWriter, "commit", True, None),
-    "between the roll-forward commits": (RollForward, "_once", False, "published"),
-    "after the roll-forward": (RollForward, "_once", True, "published"),
+    "between the roll-forward commits": (RollForward, "take_step", False, "published"),
+    "after the roll-forward": (RollForward, "take_step", True, "published"),
 }
 
 

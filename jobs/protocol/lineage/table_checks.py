@@ -256,7 +256,7 @@ class TableChecks:
             changes = corrections.read(corrections.schema.names, until & portion.where)
             published_rows = files.read(folder.schema.names, portion.where)
             base_rows = published_rows.slice(0, 0) if has_all_corrections else published_rows
-            rebuilt_rows = forward.publication.rebuilt(changes, base_rows, forward.names_of(changes))
+            rebuilt_rows = forward.publication.rebuild(changes, base_rows, forward.seqs_of_runs(changes))
             rebuilt_hash.add(PUBLISHED, rebuilt_rows.select(names), without=())
             published_hash.add(PUBLISHED, published_rows.select(names), without=())
         step = (

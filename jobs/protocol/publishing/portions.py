@@ -1,7 +1,12 @@
-"""Cuts the rows of files into ranges of key groups that fit memory. All rows of a key, so of a window, lie in
-one of them.
+"""Cuts the rows of files into ranges of key groups that fit memory. All rows of a key, and so of a window,
+lie in one range.
 
-Knows only what Delta's log says of the files: numbers of rows, and the least and greatest key group.
+The cuts follow from the statistics of Delta's log: each file spreads its rows evenly over the key groups from
+its least to its greatest, and the sum over the files is cut into pieces of equal size.
+
+    file 1   4 rows, groups 0-3     |####....|
+    file 2   8 rows, groups 2-5     |..####..|
+    rows of each group               11332200      of about 6 rows: groups up to 3, and from 4 on
 """
 
 from collections.abc import Sequence
@@ -23,7 +28,7 @@ class Portion(NamedTuple):
 
     @property
     def where(self) -> pc.Expression:
-        """Whether a row lies in it."""
+        """The condition that a row lies in the portion."""
         is_inside = pc.scalar(True)
         if self.least is not None:
             is_inside = is_inside & (pc.field(KEY_GROUP) >= self.least)
@@ -31,11 +36,11 @@ class Portion(NamedTuple):
 
 
 def portions(files: Sequence[pa.Table], most: int) -> list[Portion]:
-    """Ranges of key groups, which together are all, each with about `most` rows if those of a file are spread
-    evenly over its own.
+    """Ranges of key groups that together cover all, each with about `most` rows.
 
     Args:
-        files: of each table its files, as of `actions_of`.
+        files: the files of each table, as `actions_of` gives them.
+        most: how many rows may be held at once.
     """
     rows = np.zeros(_LAST + 2)
     for actions in files:

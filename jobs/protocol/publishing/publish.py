@@ -1,6 +1,9 @@
 """Makes staged runs live: one compare-and-swap on the ledger, then the roll-forward.
 
-A chain of staged slices is committed whole, in one Delta commit, or not at all. Needs no Spark and no source.
+    live            staged                     a chain, each slice staged on the one before
+    run 1 - run 2 - run a - run b - run c      publishing run b commits a and b at once
+
+A chain is committed in one Delta commit or not at all. Needs no Spark and no source.
 """
 
 import logging
@@ -26,17 +29,17 @@ Chain = list[tuple[Attempt, LedgerRow]]
 
 
 class NotStaged(UsageError):
-    """The run was never staged, or ended in another way."""
+    """The run to be published does not exist, or has not ended as staged."""
 
 
 class StagedStateGone(RetryableError):
-    """The state that a run has staged was dropped, and its files are deleted: another try at its slice stages
-    it again.
+    """The snapshot that a run has staged was dropped, and its files are deleted: another try at its slice
+    stages it again.
     """
 
 
 class RejectedByValidation(RejectedError):
-    """A run of the chain was rejected and is not accepted."""
+    """Validation has rejected a run of the chain, and no reason to accept it was given."""
 
 
 @dataclass(frozen=True)
@@ -46,48 +49,48 @@ class Publisher:
     Attributes:
         pipeline: its name.
         tables: its tables.
-        roll_forward: how its published table follows.
+        roll_forward: carries what is committed into `published`.
         clock: the wall clock.
-        declared: what the pipeline declares now, for what was staged before; None: it was staged by these
-            declarations.
+        declarations: today's, against which those of the staged runs are checked; None: the caller has just
+            staged the runs by today's.
     """
 
     pipeline: str
     tables: Tables
     roll_forward: RollForward
     clock: Callable[[], datetime] = wall_clock
-    declared: Declarations | None = None
+    declarations: Declarations | None = None
 
     def publish(self, run_id: str | None = None, accept: str | None = None) -> list[LedgerRow]:
         """Commit every staged slice up to `run_id` (default: the newest staged run that continues main) and
         roll forward.
 
-        Returns the rows committed now; none when they were committed before, or nothing that is staged
+        Returns the rows that were committed now; none when they were committed before, or no staged run
         continues main. `accept` is the reason to commit in spite of a failed verdict; it is recorded.
 
         Raises:
             NotStaged, RejectedByValidation, LostRaceError.
-            SettingsChanged: what is staged was declared with other rules than today's.
+            SettingsChanged: a staged run was declared with other rules than today's.
         """
         self.roll_forward.finish()
-        chain = self._chain(run_id)
+        chain = self.chain(run_id)
         if not chain:
             return []
-        if self.declared is not None:
+        if self.declarations is not None:
             for _, row in chain:
-                self.declared.refuse_other_rules(row)
-        refused = [row for _, row in chain if row.verdict == validation.FAILED]
-        if refused and accept is None:
+                self.declarations.refuse_other_rules(row)
+        rejected_runs = [row for _, row in chain if row.verdict == validation.FAILED]
+        if rejected_runs and accept is None:
             raise RejectedByValidation(
-                f"{self.pipeline}: run {refused[0].run_id} was rejected by validation and moves nothing. "
-                "Look at it with "
-                f"`slackwater runs {self.pipeline}` and the table `validations`; publish it all the same "
-                "with "
-                f"`slackwater publish {self.pipeline} {chain[-1][1].run_id} --accept REASON`.",
-                run_id=refused[0].run_id,
+                f"{self.pipeline}: run {rejected_runs[0].run_id} was rejected by validation and moves "
+                f"nothing. Look at it with `slackwater runs {self.pipeline}` and the table `validations`; "
+                f"publish it all the same with `slackwater publish {self.pipeline} {chain[-1][1].run_id} "
+                "--accept REASON`.",
+                run_id=rejected_runs[0].run_id,
             )
-        parent = self._continued(chain[0][0])
-        attempts, rows = [attempt for attempt, _ in chain], [_accepted(row, accept) for _, row in chain]
+        parent = self._parent_of(chain[0][0])
+        attempts = [attempt for attempt, _ in chain]
+        rows = [_with_acceptance(row, accept) for _, row in chain]
         return self.commit(
             attempts, rows, None if parent is None else parent.seq, MAIN if parent is None else parent.branch
         )
@@ -95,11 +98,12 @@ class Publisher:
     def commit(
         self, attempts: list[Attempt], rows: list[LedgerRow], parent_seq: int | None, branch: str = MAIN
     ) -> list[LedgerRow]:
-        """Commit the runs `rows` on `branch` if its head is still `parent_seq`, record it and roll forward
-        what main has open. Returns no rows where another publisher of the same ones was first: they are live.
+        """Commit the runs `rows` on `branch` if its head is still `parent_seq`, record that in `attempts`,
+        and roll main forward. Returns no rows where another publisher of the same runs was first: they are
+        live.
 
         Raises:
-            StagedStateGone: what a run has staged is not there to be continued; nothing was changed.
+            StagedStateGone: the snapshot of a run is gone; nothing was changed.
             LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
         """
         self._require_state(rows)
@@ -111,7 +115,8 @@ class Publisher:
                 self.roll_forward.finish()
                 return []
             if self.tables.ledger.by_run_id(rows[0].run_id) is not None:
-                # somebody has published the first rows of the chain; the others continue them and stay staged
+                # Somebody has published the first rows of the chain. The others continue them and stay
+                # staged.
                 raise
             for attempt in attempts:
                 log_of.record(
@@ -140,9 +145,10 @@ class Publisher:
         return bound
 
     def _require_state(self, rows: list[LedgerRow]) -> None:
-        """Refuse to make runs live whose snapshots the log does not have: upkeep that believed them dead may
-        have dropped them. What it drops from here on it puts back itself, when it sees that they are live, or
-        staged on the head."""
+        """Refuse to make runs live whose snapshots upkeep has dropped, because it believed the runs dead.
+        A snapshot that upkeep drops from here on it puts back itself, when it sees that the run is live, or
+        staged on the head.
+        """
         for row in rows:
             try:
                 put_back(self.tables, row)
@@ -154,8 +160,10 @@ class Publisher:
                     run_id=row.run_id,
                 ) from error
 
-    def _chain(self, run_id: str | None) -> Chain:
-        """The staged slices up to `run_id` that are not committed yet, oldest first."""
+    def chain(self, run_id: str | None) -> Chain:
+        """The staged slices up to `run_id` that are not committed yet, oldest first; None: up to the newest
+        staged run that continues main.
+        """
         if run_id is None:
             return self._newest_chain()
         attempt = self.tables.attempts.find(run_id)
@@ -168,12 +176,12 @@ class Publisher:
         return self._chain_to(attempt)
 
     def _newest_chain(self) -> Chain:
-        """The chain of the newest staged run that continues main; empty when none does."""
+        """The chain of the newest staged run that continues main; empty where no staged run does."""
         head = self.tables.ledger.head()
         for attempt in reversed(self.tables.attempts.newest_rows()):
             if attempt.outcome == "staged":
                 chain = self._chain_to(attempt)
-                parent = self._continued(chain[0][0]) if chain else None
+                parent = self._parent_of(chain[0][0]) if chain else None
                 if chain and (None if parent is None else parent.seq) == (None if head is None else head.seq):
                     return chain
         return []
@@ -194,14 +202,15 @@ class Publisher:
             attempt = None if parent is None else self.tables.attempts.find(parent)
         return chain
 
-    def _continued(self, first: Attempt) -> LedgerRow | None:
-        """The committed row that the chain continues, on its branch; None where it begins the lineage."""
+    def _parent_of(self, first: Attempt) -> LedgerRow | None:
+        """The committed row that the first run of a chain continues; None where it begins the lineage."""
         assert first.ledger_row is not None
         parent, _ = unpack(first.ledger_row)
         return None if parent is None else self.tables.ledger.by_run_id(parent)
 
 
-def _accepted(row: LedgerRow, reason: str | None) -> LedgerRow:
+def _with_acceptance(row: LedgerRow, reason: str | None) -> LedgerRow:
+    """`row` with `reason` as the verdict, where validation has rejected it and there is one."""
     return (
         replace(row, verdict=f"accepted: {reason}")
         if row.verdict == validation.FAILED and reason is not None

@@ -1,8 +1,8 @@
-"""Makes `published`, `corrections` and the ledger right again: copies of rows go, and `published` is
-corrected by the live runs' panes.
+"""Repairs the ledger, `corrections` and `published`: removes copies of rows, and corrects `published` by the
+panes of the live runs.
 
-Each table is mended in one commit, from the version that was read, and keeps the seq that it was rolled
-forward to. Killed at any moment it can be run again.
+Each table is repaired in one commit, on the version that was read, and keeps the seq up to which it was
+rolled forward. A rebuild that was killed can be run again.
 """
 
 import logging
@@ -37,28 +37,28 @@ class NotACopy(PermanentError):
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What was mended.
+    """The repairs of a rebuild.
 
     Attributes:
-        doubled: table → rows that stood there several times and stand there once now; tables without any are
-            left out.
-        is_published_anew: whether `published` was not what its corrections make it.
-        row: the ledger row that corrects what panes say otherwise; None where they say the same.
+        removed_copies: table → how many rows were removed as copies of others; tables without any are left
+            out.
+        is_published_anew: whether `published` differed from what its corrections make it.
+        row: the ledger row by which `published` was corrected; None where it agreed with the panes.
     """
 
-    doubled: dict[str, int]
+    removed_copies: dict[str, int]
     is_published_anew: bool
     row: LedgerRow | None
 
 
 @dataclass(frozen=True)
 class Rebuild:
-    """Mends the tables of one pipeline.
+    """Repairs the tables of one pipeline.
 
     Attributes:
         pipeline: its name.
         tables: its tables.
-        roll_forward: finished when the tables are right.
+        roll_forward: finished once the tables are repaired.
         version: of the product, recorded in the ledger.
         clock: the wall clock.
     """
@@ -70,31 +70,31 @@ class Rebuild:
     clock: Callable[[], datetime] = wall_clock
 
     def run(self) -> Rebuilt:
-        """Mend the ledger, `corrections`, `published`, in this order, and roll forward.
+        """Repair the ledger, `corrections` and `published`, in this order, and roll forward.
 
         Raises:
-            NotACopy: somebody has changed one of two rows that should be equal; nothing of that table was
-                changed.
+            NotACopy: two rows that should be equal differ, so somebody else has written there; that table was
+                not changed.
             LeaseHeld: upkeep is at work.
             LostRaceError: main moved meanwhile.
         """
         with only_upkeep(self.pipeline, AttemptsWriter(self.tables["attempts"]), self.clock):
             counts = {
-                LEDGER: _until_committed(self._once_in_ledger),
-                CORRECTIONS: _until_committed(self._once_in_corrections),
+                LEDGER: _until_committed(self._remove_copies_from_ledger),
+                CORRECTIONS: _until_committed(self._remove_copies_from_corrections),
             }
             surplus = self.roll_forward.uniqueness.surplus_of(PUBLISHED)
-            is_changed = _until_committed(self._as_corrected)
+            is_changed = _until_committed(self._redo_published)
             self.roll_forward.finish()
             row = self._correct_by_panes()
-        doubled = {name: count for name, count in {**counts, PUBLISHED: surplus}.items() if count}
-        return Rebuilt(doubled, bool(is_changed), row)
+        counts[PUBLISHED] = surplus
+        return Rebuilt({name: count for name, count in counts.items() if count}, bool(is_changed), row)
 
-    def _once_in_ledger(self) -> int:
+    def _remove_copies_from_ledger(self) -> int:
+        """Keep the first row of each seq. Returns how many were removed."""
         table = self.tables[LEDGER].open()
-        folder = replace(
-            self.tables[LEDGER], schema=pa.schema(table.schema())
-        )  # a run may have added columns meanwhile
+        # With the schema of this version: a newer release may have added columns.
+        folder = replace(self.tables[LEDGER], schema=pa.schema(table.schema()))
         files = folder.files(table=table)
         rows = files.read(folder.schema.names)
         rows = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "ascending")]))
@@ -110,7 +110,8 @@ class Rebuild:
             folder.commit_files(parts.close(), files, table)
         return int(rows.num_rows - len(firsts))
 
-    def _once_in_corrections(self) -> int:
+    def _remove_copies_from_corrections(self) -> int:
+        """Keep the first of equal corrections. Returns how many were removed."""
         folder, unique = self.tables[CORRECTIONS], self.roll_forward.uniqueness
         table = folder.open()
         files = folder.files(table=table)
@@ -120,7 +121,7 @@ class Rebuild:
         with Parts(folder) as parts:
             for portion in portions([files.actions], self.roll_forward.portion_rows):
                 rows = files.read(folder.schema.names, portion.where)
-                firsts = _first_of_each(unique.told_apart(CORRECTIONS, rows))
+                firsts = _first_of_each(unique.identity_of(CORRECTIONS, rows))
                 if len(firsts) != len(_first_of_each(_flat(rows))):
                     raise self._not_a_copy(CORRECTIONS)
                 surplus += rows.num_rows - len(firsts)
@@ -128,10 +129,8 @@ class Rebuild:
             folder.commit_files(parts.close(), files, table)
         return surplus
 
-    def _as_corrected(self) -> int:
-        """Make `published` what the corrections up to its own seq make it; returns 1 where it was something
-        else.
-        """
+    def _redo_published(self) -> int:
+        """Make `published` anew from the corrections up to its own seq. Returns 1 where that changed it."""
         folder, publication = self.tables[PUBLISHED], self.roll_forward.publication
         table = folder.open()
         files, corrections = folder.files(table=table), self.tables[CORRECTIONS].files()
@@ -140,10 +139,14 @@ class Rebuild:
             for portion in portions([files.actions, corrections.actions], self.roll_forward.portion_rows):
                 changes = corrections.read(corrections.schema.names, until & portion.where)
                 stored_rows = files.read(folder.schema.names, portion.where)
-                right = publication.rebuilt(changes, stored_rows, self.roll_forward.names_of(changes))
-                all_rows = _flat(pa.concat_tables([right, stored_rows.cast(right.schema)]))
-                is_same = is_same and right.num_rows == stored_rows.num_rows == len(_first_of_each(all_rows))
-                parts.add(right)
+                seqs_of_runs = self.roll_forward.seqs_of_runs(changes)
+                right_rows = publication.rebuild(changes, stored_rows, seqs_of_runs)
+                all_rows = _flat(pa.concat_tables([right_rows, stored_rows.cast(right_rows.schema)]))
+                # As many distinct rows together as on either side: both sides have the same rows, each once.
+                is_same = is_same and right_rows.num_rows == stored_rows.num_rows == len(
+                    _first_of_each(all_rows)
+                )
+                parts.add(right_rows)
             files_written = parts.close()
         if is_same:
             return 0
@@ -151,8 +154,8 @@ class Rebuild:
         return 1
 
     def _correct_by_panes(self) -> LedgerRow | None:
-        """A ledger row by which every window is looked at anew, if its panes say something else than
-        `published`.
+        """Commit a ledger row that touches every window, where some panes disagree with `published`, and roll
+        it forward. Returns the row; None where all agree.
         """
         ledger = self.tables.ledger_writer
         head = ledger.head()
@@ -170,33 +173,33 @@ class Rebuild:
     def _not_a_copy(self, name: str) -> NotACopy:
         return NotACopy(
             f"{self.pipeline}: {self.tables[name].uri} holds rows of one identity that differ, so none of "
-            "them is a copy that could go. "
-            "Somebody has written there; RESTORE the table to the version before.",
+            "them is a copy that could go. Somebody has written there; RESTORE the table to the version "
+            "before.",
             table=name,
         )
 
 
-def _until_committed(mend: Callable[[], int]) -> int:
+def _until_committed(repair: Callable[[], int]) -> int:
+    """Repeat a repair until nobody else has written to its table meanwhile."""
     while True:
         try:
-            return mend()
+            return repair()
         except CommitConflict:
             continue
 
 
-def _first_of_each(told_apart: pa.Table) -> pa.Array:
-    """Positions of the first of the rows that are equal, ascending."""
-    names = told_apart.column_names
-    numbered = told_apart.unify_dictionaries().append_column(
-        _ROW, pa.array(range(told_apart.num_rows), pa.int64())
-    )
-    firsts = numbered.group_by(names, use_threads=False).aggregate([(_ROW, "min")]).column(f"{_ROW}_min")
+def _first_of_each(rows: pa.Table) -> pa.Array:
+    """The positions of the rows that equal none before them, ascending."""
+    names = rows.column_names
+    numbered_rows = rows.unify_dictionaries().append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
+    firsts = numbered_rows.group_by(names, use_threads=False).aggregate([(_ROW, "min")]).column(f"{_ROW}_min")
     return firsts.take(pc.sort_indices(firsts)).combine_chunks()
 
 
 def _flat(rows: pa.Table) -> pa.Table:
-    """`rows` with a column for each field of a struct, so that rows can be grouped by all that they are; a
-    struct that is null has a column that says so."""
+    """`rows` with a column for each field of a struct, and one for whether the struct is null, so that rows
+    can be grouped by all of their values.
+    """
     structs = [field.name for field in rows.schema if pa.types.is_struct(field.type)]
     for name in structs:
         rows = rows.append_column(f"{_ROW}_{name}", pc.is_null(rows.column(name)))

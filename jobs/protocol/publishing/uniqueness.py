@@ -1,8 +1,9 @@
-"""Rows that must stand once: the ledger's by seq and run id, those of `published` and `corrections` by what
-tells them apart.
+"""Looks for doubled rows in the tables whose rows are unique: those of the ledger by seq and run id, those of
+`published` and `corrections` by their identity.
 
-Two compactions at once, of this product before it made its own, or of somebody else's, leave both copies of
-what they rewrite. The log's statistics tell that at a glance; reading the rows tells it for certain.
+Two compactions at the same moment, of an OPTIMIZE or of an early release of this product, leave both copies
+of the rows that they rewrite. The statistics of the log show most of it at a glance; reading the rows shows
+all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,12 +20,12 @@ from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.warehouse import Tables
 
 LEDGER, CORRECTIONS, PUBLISHED = UNIQUE_TABLES = ("runs", "corrections", "published")
-# Two files of other rows hardly agree in all of these.
-_BOUNDED = ("seq", "run_seq", KEY_GROUP, "window_start", "timestamp")
+# Two files with different rows hardly agree in the bounds of all these columns.
+_COMPARED_BOUNDS = ("seq", "run_seq", KEY_GROUP, "window_start", "timestamp")
 
 
 class DoubledRows(PermanentError):
-    """A table holds rows several times that it must hold once. Facts: surplus (table → how many too many)."""
+    """A table holds rows several times that are unique. Facts: surplus (table → how many rows too many)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Uniqueness:
 
     Attributes:
         tables: the pipeline's tables.
-        publication: what tells rows of `published` and `corrections` apart.
+        publication: knows the identity of rows of `published` and `corrections`.
         portion_rows: about so many rows are held at once.
     """
 
@@ -42,14 +43,12 @@ class Uniqueness:
     portion_rows: int = 1 << 20
 
     def surplus(self) -> dict[str, int]:
-        """Table → how many of its rows are too many, from all of its rows; tables without any are left
-        out.
-        """
+        """Table → how many of its rows are copies, by reading all; tables without any are left out."""
         counts = {name: self.surplus_of(name) for name in UNIQUE_TABLES}
         return {name: count for name, count in counts.items() if count}
 
     def surplus_of(self, name: str) -> int:
-        """How many rows of one of the tables are too many, from all of its rows."""
+        """How many rows of one of the tables are copies, by reading all of them."""
         if name != LEDGER:
             return self.surplus_in(name, self.tables[name].files())
         rows = self.tables[name].read(["seq", "run_id"])
@@ -57,7 +56,7 @@ class Uniqueness:
         return rows.num_rows - min(distinct)
 
     def surplus_in(self, name: str, files: StoredFiles) -> int:
-        """The same of some files of `corrections` or `published`."""
+        """How many rows in some files of `corrections` or `published` are copies."""
         columns = self._columns(name)
         parts = (
             files.read(columns, portion.where) for portion in portions([files.actions], self.portion_rows)
@@ -65,7 +64,7 @@ class Uniqueness:
         return sum(self._surplus_among(name, rows) for rows in parts)
 
     def require(self) -> None:
-        """Refuse tables with doubled rows, from all rows.
+        """Refuse tables with doubled rows, by reading all rows.
 
         Raises:
             DoubledRows.
@@ -73,9 +72,10 @@ class Uniqueness:
         self._refuse(self.surplus())
 
     def require_at_a_glance(self) -> None:
-        """Refuse doubled rows as far as the log tells them: seqs are counted from 1 without gaps, so the
-        newest is how many rows the ledger has; and only files that agree in all that the log says of them are
-        read.
+        """Refuse tables with doubled rows, as far as the log shows them.
+
+        Seqs are counted from 1 without gaps, so the greatest is the number of rows of the ledger. Of the
+        other tables only files are read that agree in all that the log says of them.
 
         Raises:
             DoubledRows.
@@ -85,15 +85,15 @@ class Uniqueness:
         surplus = {LEDGER: max(0, ledger.rows - (newest or 0))}
         for name in (CORRECTIONS, PUBLISHED):
             files = self.tables[name].files()
-            alike = [
+            groups = [
                 replace(files, actions=files.actions.take(pa.array(numbers)))
-                for numbers in _alike(files.actions)
+                for numbers in _files_that_agree(files.actions)
             ]
-            surplus[name] = sum(self.surplus_in(name, few) for few in alike)
+            surplus[name] = sum(self.surplus_in(name, group) for group in groups)
         self._refuse({name: count for name, count in surplus.items() if count})
 
     def require_once(self, name: str, rows: pa.Table) -> None:
-        """Refuse doubled rows among those of `corrections` or `published` that somebody has read.
+        """Refuse doubled rows among `rows`, which the caller has read from `corrections` or `published`.
 
         Raises:
             DoubledRows.
@@ -114,9 +114,11 @@ class Uniqueness:
         ]
         return list(dict.fromkeys(names))
 
-    def told_apart(self, name: str, rows: pa.Table) -> pa.Table:
-        """What tells `rows` of `corrections` or `published` apart. Of a process function, one correction may
-        take a row away and another put one in its place."""
+    def identity_of(self, name: str, rows: pa.Table) -> pa.Table:
+        """The columns that identify each of `rows` of `corrections` or `published`.
+
+        Of a process function also the op: one ledger row may withdraw a row and insert another in its place.
+        """
         if name == PUBLISHED:
             return self.publication.identity_of(rows, "run_seq").unify_dictionaries()
         columns = ["seq", "op"] if self.publication.identity is Identity.RUN else ["seq"]
@@ -126,11 +128,9 @@ class Uniqueness:
         ).unify_dictionaries()
 
     def _surplus_among(self, name: str, rows: pa.Table) -> int:
-        told_apart = self.told_apart(name, rows)
-        return int(
-            rows.num_rows
-            - told_apart.group_by(told_apart.column_names, use_threads=False).aggregate([]).num_rows
-        )
+        identity = self.identity_of(name, rows)
+        distinct = identity.group_by(identity.column_names, use_threads=False).aggregate([])
+        return int(rows.num_rows - distinct.num_rows)
 
     def _refuse(self, surplus: dict[str, int]) -> None:
         if not surplus:
@@ -139,17 +139,16 @@ class Uniqueness:
         counts = ", ".join(f"{name} {count:,}" for name, count in surplus.items())
         raise DoubledRows(
             f"{pipeline}: tables hold rows more than once (rows too many: {counts}), as two upkeeps at the "
-            "same moment left them before "
-            "upkeep took a claim, or an OPTIMIZE of somebody else's beside it. Nothing was changed now. "
-            f"`slackwater publish {pipeline} "
-            "--rebuild` makes them right again; then run the same command again.",
+            "same moment left them before upkeep took a claim, or an OPTIMIZE of somebody else's beside it. "
+            f"Nothing was changed now. `slackwater publish {pipeline} --rebuild` makes them right again; "
+            "then run the same command again.",
             surplus=surplus,
         )
 
 
-def _alike(actions: pa.Table) -> Iterator[list[int]]:
-    """Positions of files that the log can't tell apart but by their names."""
-    bounds = [f"{side}.{column}" for side in ("min", "max") for column in _BOUNDED]
+def _files_that_agree(actions: pa.Table) -> Iterator[list[int]]:
+    """The positions of files that agree in their partition, number of rows and bounds, group by group."""
+    bounds = [f"{side}.{column}" for side in ("min", "max") for column in _COMPARED_BOUNDS]
     partition = [name for name in actions.column_names if name.startswith("partition.")]
     names = ["num_records", *partition, *(name for name in bounds if name in actions.column_names)]
     if actions.num_rows < 2 or len(names) == 1 + len(partition):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.publishing.corrections import BEFORE, RUN, Identity, Publication
+from slackwater.jobs.protocol.publishing.correction_sql import BEFORE, RUN
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
 from slackwater.jobs.tables.schemas import Shape, table_schemas
 from tests.jobs.protocol.lineages import KEYS, RESULTS, TIMES, History, Row, histories, panes
 from tests.jobs.protocol.published_model import PaneRow, Published, comparable, history_of
@@ -98,7 +99,7 @@ def test_panes_of_windows_that_nobody_has_published_are_inserted_alike_without_a
     history.run("main", (), data.draw(panes(identity, {})))
     ours = InMemory(history)
     publication, log = ours.publication, ours.log([1])
-    short = publication.inserts(log.select(publication.of_inserts), None)
+    short = publication.inserts(log.select(publication.columns_of_inserts), None)
     whole = publication.changes(log, log, SCHEMAS["published"].empty_table(), None)
     kinds = [
         (name, SCHEMAS["corrections"].field(name).type if name != BEFORE else pa.int64())
@@ -108,7 +109,7 @@ def test_panes_of_windows_that_nobody_has_published_are_inserted_alike_without_a
         whole.select(short.column_names).cast(pa.schema(kinds)).to_pylist()
     )
     corrections = pa.Table.from_pylist(ours.corrections, schema=SCHEMAS["corrections"])
-    assert in_any_order(publication.fresh(corrections).to_pylist()) == in_any_order(
+    assert in_any_order(publication.new_rows(corrections).to_pylist()) == in_any_order(
         ours.published.to_pylist()
     )
 

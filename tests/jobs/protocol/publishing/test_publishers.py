@@ -49,7 +49,7 @@ def publisher(tables: Tables) -> Publisher:
 
 def test_one_that_loses_to_a_publisher_of_the_first_slices_leaves_the_others_staged(tables: Tables) -> None:
     late = publisher(tables)
-    chain = late._chain("c")
+    chain = late.chain("c")
     assert [row.run_id for row in publisher(tables).publish("b")] == ["a", "b"]
     with pytest.raises(LostRaceError):
         late.commit([attempt for attempt, _ in chain], [row for _, row in chain], None)

@@ -95,11 +95,11 @@ class TestADoubledTable:
     ) -> None:
         before = facts(rolling)
         surplus = double(rolling.tables[table])
-        assert rebuild(rolling).doubled == {table: surplus}
+        assert rebuild(rolling).removed_copies == {table: surplus}
         assert facts(rolling) == before
         assert rolling.tables["published"].open().transaction_version(APPLICATION) == 4
         again = rebuild(rolling)
-        assert (again.doubled, again.is_published_anew, again.row) == ({}, False, None)
+        assert (again.removed_copies, again.is_published_anew, again.row) == ({}, False, None)
         go_on(rolling)
         with TemporaryDirectory() as root:
             untroubled = roll_forward(root)
@@ -153,11 +153,11 @@ def check_lineage(identity: Identity, data: st.DataObject) -> None:
         assert rolling.uniqueness.surplus() == {}
         before = facts(rolling)
         nothing = rebuild(rolling)
-        assert (nothing.doubled, nothing.is_published_anew, nothing.row) == ({}, False, None)
+        assert (nothing.removed_copies, nothing.is_published_anew, nothing.row) == ({}, False, None)
         surplus = {
             name: double(rolling.tables[name]) for name in data.draw(st.sets(st.sampled_from(UNIQUE_TABLES)))
         }
-        assert rebuild(rolling).doubled == {name: count for name, count in surplus.items() if count}
+        assert rebuild(rolling).removed_copies == {name: count for name, count in surplus.items() if count}
         assert facts(rolling) == before
         for row in past.rows[cut:]:
             write(rolling.tables, row)

@@ -9,6 +9,7 @@ import pytest
 
 from slackwater.jobs.protocol.publishing.corrections import Identity
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.tables.delta.folder import Folder
 from tests.jobs.protocol.lineages import History
 from tests.jobs.protocol.published_model import PaneRow
 from tests.jobs.protocol.rolling import pane, roll_forward, write
@@ -191,11 +192,15 @@ def test_a_restatement_killed_between_its_two_commits_is_finished_by_whoever_com
     rolling.finish()
     past.restate(1, [on(2, n=22)])
 
-    def die(*_: Any, **__: Any) -> None:
-        raise Killed
+    commit_files = Folder.commit_files
+
+    def dying(folder: Folder, *arguments: Any, **named: Any) -> None:
+        if folder.name == "published":
+            raise Killed
+        commit_files(folder, *arguments, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(RollForward, "_publish", die)
+        patched.setattr(Folder, "commit_files", dying)
         with pytest.raises(Killed):
             rolling.finish()
     corrections = changes(rolling, 2)

@@ -133,7 +133,10 @@ def test_what_was_staged_with_another_trigger_is_published_only_where_that_is_de
     def publish() -> list[LedgerRow]:
         rolling = RollForward.of(world.pipeline, world.tables, shape)
         return Publisher(
-            "daily", world.tables, rolling, declared=Declarations(world.pipeline, world.code, world.tables)
+            "daily",
+            world.tables,
+            rolling,
+            declarations=Declarations(world.pipeline, world.code, world.tables),
         ).publish()
 
     declare(trigger=PURGING)

@@ -28,7 +28,8 @@ class KeyGroupIndex(dict[Any, int]):
         super().__init__()
         if key_groups.last >= max_parallelism:
             raise KeyGroupError(
-                f"Key groups {key_groups.first} to {key_groups.last} are not all among {max_parallelism}."
+                f"Key groups {key_groups.first} to {key_groups.last} are not all among {max_parallelism}; "
+                "raise max_parallelism or choose a lower range."
             )
         self.key_type, self.key_groups, self.max_parallelism = key_type, key_groups, max_parallelism
 

@@ -159,7 +159,7 @@ class KeyGroupRunner(SliceRunner):
             raise
         self._log.elements_processed += len(values)
 
-    def know_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
+    def add_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
         """Cache pairs of key and key group that the caller has computed for many keys at once, unchecked."""
         self._group_of.update(key_groups)
 

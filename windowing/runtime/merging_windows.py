@@ -110,5 +110,6 @@ class MergingWindows:
             name, now, until = "processing time", self._timers.current_processing_time, last_instant
         if until <= now:
             raise MergeIntoPastError(
-                f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already."
+                f"Windows merged into {result!r}, which ends at {until}, but the {name} is at {now} already. "
+                "An assigner may merge windows only into one that ends later."
             )

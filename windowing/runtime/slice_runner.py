@@ -146,7 +146,7 @@ class SliceRunner:
         self._operator.open()
         self._operator.initialize_watermark(self._slice_log.watermark)
 
-    def move(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
+    def move_storage(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
         """Go on with state and timers in another place, as if the slice had been cut here. Called between two
         elements.
         """

@@ -277,7 +277,10 @@ class WindowOperator:
                 continue
             state_window = sessions.state_window(actual)
             if state_window is None:
-                raise UnknownWindowError(f"{actual!r} has no state window; the assigner merged it away.")
+                raise UnknownWindowError(
+                    f"{actual!r} has no state window; the assigner merged it away. "
+                    "It must report every merge of windows in flight."
+                )
             self._context.window = actual
             is_new = self._contents.add(key, state_window, element)
             if self._listener is not None:
@@ -420,7 +423,9 @@ class WindowOperator:
             sessions = None if merging is None else merging.load(key)
             state_window = window if sessions is None else sessions.state_window(window)
             if state_window is None:
-                raise UnknownWindowError(f"{window!r} has no state window; the snapshot is incomplete.")
+                raise UnknownWindowError(
+                    f"{window!r} has no state window; the snapshot is incomplete. Restore an earlier one."
+                )
             delete_cleanup_timer(self._timers, self._ends, key, window)
             self._clear_all_state(key, window, state_window, sessions)
             if merging is not None and sessions is not None:

@@ -77,7 +77,7 @@ class WindowLayout:
         return self.is_event_time and self.trigger.fires_at_last_instant
 
     def cleanup_time(self, window: Window) -> int:
-        """When the window is collected; Long.MAX is never. WindowOperator counts the same way."""
+        """When the window is collected; Long.MAX is never. The same as WindowEnds.cleanup_time."""
         lateness = self.allowed_lateness_ms if self.is_event_time else 0
         return int(min(window.max_timestamp() + lateness, LONG_MAX))
 

@@ -28,7 +28,10 @@ def times(values: Sequence[int | None], column: str) -> pa.Array:
     for time in (extremes["min"], extremes["max"]):
         if time is not None and abs(time) > _LATEST_MS:
             raise SnapshotTimeError(
-                f"{column}: {time} ms has no timestamp in microseconds.", column=column, time=time
+                f"{column}: {time} ms has no timestamp in microseconds; "
+                "times must lie within 292,000 years of 1970.",
+                column=column,
+                time=time,
             )
     return pc.multiply(milliseconds, 1000).cast(TIME)
 

@@ -98,7 +98,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         if sequence is None:
             super().feed(runner, spilling)
             return
-        runner.know_key_groups(sequence.key_groups())
+        runner.add_key_groups(sequence.key_groups())
         process_element, process_elements = runner.process_element, runner.process_elements
         for first, steps in sequence.pieces(range_work.BETWEEN_LOOKS):
             for step, value in zip(steps, self.elements.of_steps(first, steps), strict=True):

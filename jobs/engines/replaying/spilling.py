@@ -89,7 +89,7 @@ class Spilling:
         if size > self._limit:
             self._storages.append(_on_disk())
             self.is_spilled = True
-            runner.move(self.storage.make_backend, self.storage.make_timer_queue)
+            runner.move_storage(self.storage.make_backend, self.storage.make_timer_queue)
 
     def parts(self, key_groups: KeyGroupRange) -> list[KeyGroupRange]:
         """The parts in which state is restored and parked: all key groups at once or, where state has left

@@ -167,7 +167,9 @@ class RocksDBDatabase:
             self.path, self._owner = _make_directory(parent)
         except OSError as error:
             raise StateStorageError(
-                f"No directory for RocksDB can be made in {parent}: {error}.", path=parent
+                f"No directory for RocksDB can be made in {parent}: {error}. "
+                "Name a writable folder on a local disk.",
+                path=parent,
             ) from error
         with self._lock:
             self._open_databases.add(self)
@@ -180,7 +182,9 @@ class RocksDBDatabase:
             self._database = None
             self.close()
             raise StateStorageError(
-                f"RocksDB cannot be opened in {self.path}: {error}", path=self.path
+                f"RocksDB cannot be opened in {self.path}: {error}. "
+                "Free space there, or name another folder.",
+                path=self.path,
             ) from error
 
     def column_family(self, name: str) -> ColumnFamily:

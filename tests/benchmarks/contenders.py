@@ -90,7 +90,7 @@ class _Timeline:
 
     def __init__(self, rows: Rows) -> None:
         self.initial = -(1 << 62)
-        self.collected = -(1 << 63)
+        self.collected_mark = -(1 << 63)
         self.tick_ends = array("q", (START + TICK * (tick + 1) for tick in range(len(rows.watermarks))))
         self.watermarks = array("q", rows.watermarks)
 

@@ -269,7 +269,7 @@ class Rises(NamedTuple):
     initial: int
     tick_ends: Any
     watermarks: Any
-    collected: int = LONG_MIN
+    collected_mark: int = LONG_MIN
 
 
 def rises(arrivals: Sequence[Arrival], bound: int, from_ms: int, to_ms: int) -> Rises:

@@ -103,7 +103,7 @@ class OneTick(NamedTuple):
     initial: int
     tick_ends: Any
     watermarks: Any
-    collected: int = LONG_MIN
+    collected_mark: int = LONG_MIN
 
 
 class Numbers(list[int]):

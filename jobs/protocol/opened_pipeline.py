@@ -1,8 +1,8 @@
-"""A registered pipeline in a warehouse, opened once per command: from it every verb gets the piece of the
-protocol that does its work.
+"""A registered pipeline in a warehouse, opened once per command: it makes the part of the protocol that does
+the work of a verb.
 
-The only place where these pieces are put together. A user's file is loaded once, and Spark starts when the
-first task that needs it is run.
+The only place where these parts are put together. A user's file is loaded once, and Spark starts with the
+first task that needs it.
 """
 
 from collections.abc import Callable
@@ -47,8 +47,7 @@ Lines = Callable[[str], object]
 
 @dataclass(frozen=True)
 class OpenedPipeline:
-    """A pipeline, where it is registered, and the warehouse with its tables; each looked up when first asked
-    for.
+    """A pipeline with its registry, its warehouse and its tables. Each of these is opened on first use.
 
     Attributes:
         name: of the pipeline.
@@ -85,7 +84,8 @@ class OpenedPipeline:
 
     @cached_property
     def tables(self) -> Tables:
-        """The stored tables, whose columns are those of the last run: neither Spark nor the source is needed.
+        """The stored tables, with the columns that the last run gave them. Needs neither Spark nor the
+        source.
 
         Raises:
             NoRuns: nothing has run yet.
@@ -95,7 +95,7 @@ class OpenedPipeline:
 
     @cached_property
     def roll_forward(self) -> RollForward:
-        """Brings `published` up to the ledger."""
+        """The roll-forward, which brings `published` up to the ledger."""
         return RollForward.of_stored(self.pipeline, self.tables)
 
     @property
@@ -109,7 +109,7 @@ class OpenedPipeline:
         return self.registry.code(self.name)
 
     def transport(self, purpose: str | None = None) -> Callable[[], Transport]:
-        """Makes the transport on a Spark session named after the pipeline and what it is for."""
+        """Makes the transport on a Spark session, which is named after the pipeline and the `purpose`."""
         return spark_transport(self.name if purpose is None else f"{purpose} {self.name}")
 
     def runner(
@@ -118,7 +118,7 @@ class OpenedPipeline:
         ranges: int | None = None,
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
-        """Runs slices of the pipeline. `engine` and `ranges` (number of key-group ranges) replace the
+        """The runner of slices. `engine` and `ranges` (number of key-group ranges) replace the
         planner's choice; `transport` makes the transport of slices that are not small.
 
         Raises:
@@ -146,11 +146,11 @@ class OpenedPipeline:
         )
 
     def planner(self) -> RangePlanner:
-        """Foretells runs and restatements, without Spark; the pipeline need not have run yet."""
+        """Plans runs and restatements, without Spark; the pipeline need not have run yet."""
         return RangePlanner(self.warehouse, self.pipeline)
 
     def calibrating_planner(self, lines: Lines = print) -> RangePlanner:
-        """Foretells them from rates that it measures first: that replays rows, on Spark."""
+        """Plans them with rates that it measures first, by replaying rows on Spark."""
         measure = partial(
             calibrate, self.pipeline, self.warehouse, transport=self.transport("calibrate"), lines=lines
         )
@@ -188,7 +188,8 @@ class OpenedPipeline:
         return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
 
     def publish_branch(self, branch: str) -> LedgerRow | None:
-        """Make a branch live; None where main has all its runs. The source says what was read twice.
+        """Make a branch live; None where main has all its runs. The source is asked which rows were
+        read twice.
 
         Raises:
             SlackwaterError: see `BranchPublisher.publish_as_it_is`.
@@ -200,7 +201,7 @@ class OpenedPipeline:
         return publisher.publish_as_it_is(branch, self.pipeline, self.warehouse)
 
     def rebuild(self) -> Rebuild:
-        """Mends the published tables."""
+        """Removes copies of rows from the published tables, and corrects `published` by the panes."""
         return Rebuild(self.name, self.tables, self.roll_forward, registry.product_version())
 
     def maintenance(self) -> Maintenance:
@@ -212,11 +213,11 @@ class OpenedPipeline:
         return TableChecks(self.name, self.tables, self.roll_forward, tuple(self.pipeline.side_columns))
 
     def verifier(self) -> Verifier:
-        """Repeats recorded runs."""
+        """Repeats recorded runs and compares them."""
         return Verifier(self.warehouse, self.pipeline, self.code, OperatorEngine(), self.transport("verify"))
 
     def redrive(self) -> Redrive:
-        """Lets late rows arrive earlier. Spark starts only for a slice that is large."""
+        """Gives late rows an earlier arrival. Spark starts only where a large slice is looked at again."""
         return Redrive(self.warehouse, self.pipeline, self.roll_forward, self.transport("redrive"))
 
     def moves(self) -> Moves:

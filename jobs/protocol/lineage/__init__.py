@@ -1,3 +1,3 @@
-"""The lineage as a whole: runs one after another, moves of its head, upkeep, erasure, and checks that it
-still says what was run.
+"""The lineage as a whole: runs that catch up, moves of its head, its close, upkeep, erasure, and checks of
+the tables and of recorded runs against the ledger.
 """

@@ -1,11 +1,11 @@
 """Whose rows an erasure takes out: a person, named by values of columns, and the tests by which rows of a
 table are recognised as theirs.
 
-    of a key or a source column   every column has its value                      `is_of_any`, `where_any`
-    of a row told as JSON         every column stands in it with that value       `is_json_of_any`
+    of columns of the table       every column has its value                      `is_of_any`, `where_any`
+    of a row written as JSON      every column stands in it with that value       `is_json_of_any`
     of an error's text            one of the values is a word of it               `names_any`
 
-Pure functions on rows. What is done to those rows is said in `erasure`.
+Pure functions on rows; `erasure` takes the rows out.
 """
 
 import json

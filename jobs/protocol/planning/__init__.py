@@ -1,3 +1,3 @@
-"""What a run or a restatement would read, touch and take, and the measurements that such predictions
-rest on.
+"""Plans: what a run or a restatement would read, which windows it would touch, and how long it would take;
+and the measurements on which such predictions rest.
 """

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.planning import touched
+from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.staging.collected_mark import (
     LiveMarks,
@@ -33,7 +33,7 @@ class TouchedWindows:
     touched_published_windows: int
 
 
-def touched_windows(
+def count_touched_windows(
     inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table]
 ) -> TouchedWindows:
     """The windows that `points` touch, in the snapshot of the run `owner` and in `published`."""
@@ -44,12 +44,12 @@ def touched_windows(
     parked_windows = read_staged(tables, "window_state", snapshot_files(tables, "window_state", owner))
     published_windows = tables["published"].schema.empty_table()
     if points:
-        times = pa.concat_tables(part.select([touched.TIME_COLUMN]) for part in points)
-        published_windows = touched.windows_between(tables["published"], keys, times, reach_ms)
+        times = pa.concat_tables(part.select([touched_windows.TIME_COLUMN]) for part in points)
+        published_windows = touched_windows.windows_between(tables["published"], keys, times, reach_ms)
     return TouchedWindows(
         parked_windows.num_rows,
-        touched.count(keys, parked_windows, points, reach_ms),
-        touched.count(keys, published_windows, points, reach_ms),
+        touched_windows.count(keys, parked_windows, points, reach_ms),
+        touched_windows.count(keys, published_windows, points, reach_ms),
     )
 
 
@@ -73,7 +73,7 @@ def warn_of_collected_windows(
         return []
     last_instants = np.concatenate(
         [
-            *(newest_last_instants(pipeline, part.column(touched.TIME_COLUMN)) for part in points),
+            *(newest_last_instants(pipeline, part.column(touched_windows.TIME_COLUMN)) for part in points),
             np.zeros(0, np.int64),
         ]
     )

@@ -14,7 +14,7 @@ from functools import partial
 from slackwater.jobs.engines import planner as engines
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.protocol.planning.cost import Measure, cost_of
-from slackwater.jobs.protocol.planning.parked_state import touched_windows, warn_of_collected_windows
+from slackwater.jobs.protocol.planning.parked_state import count_touched_windows, warn_of_collected_windows
 from slackwater.jobs.protocol.planning.plan import Plan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.planning.source_reads import read_source, stragglers_of
@@ -108,7 +108,7 @@ class RangePlanner:
         """
         _refuse_changed_settings(inputs, slices, owner)
         reads = read_source(inputs, slices, owner)
-        windows = touched_windows(inputs, owner, reads.points)
+        windows = count_touched_windows(inputs, owner, reads.points)
         choice = engines.choose(self.pipeline, inputs.source.schema)
         cost = cost_of(inputs, reads, choice, windows.parked_windows, self.measure)
         return Plan(

@@ -16,7 +16,7 @@ from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.protocol.planning import touched
+from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan import SlicePlan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_or_adopt
@@ -43,7 +43,7 @@ class SourceReads:
         slices: of the plan, with the sizes of what they read.
         files: of each slice.
         points: for each file read, the keys of the range's rows and the times by which windows take them
-            (see `touched.points`); none where only Spark can read the source.
+            (see `touched_windows.points`); none where only Spark can read the source.
         warnings: sentences on what would be refused, can't be counted, or is read in vain.
     """
 
@@ -140,7 +140,7 @@ def _rows_of_range(
         times, is_undated = in_milliseconds(rows.column(declaration.arrival_time))
         is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
         arrivals.append(times[is_inside])
-        points.append(touched.points(inputs.pipeline, rows.filter(pa.array(is_inside))))
+        points.append(touched_windows.points(inputs.pipeline, rows.filter(pa.array(is_inside))))
     return np.sort(np.concatenate(arrivals)), points, []
 
 

@@ -21,6 +21,7 @@ from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
 from slackwater.jobs.protocol.staging.run import wall_clock
+from slackwater.jobs.protocol.staging.slices import start_of
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.overrides import Override, OverridesWriter
@@ -32,17 +33,17 @@ log = logging.getLogger("slackwater")
 
 
 @dataclass(frozen=True)
-class Redriven:
-    """What a redrive came to.
+class RedriveResult:
+    """The new arrivals that a redrive has given, and the restatement that takes the rows in.
 
     Attributes:
         overrides: the new arrivals, one a row.
         new: how many of them were not recorded before.
         unmoved_rows: how many late rows today's allowed lateness takes at the arrival that they have: they
             need a restatement, and no new arrival.
-        to_restate: [from, to) of arrivals that are to be restated, so that all of them are taken; None where
-            there are none.
-        notes: what a reader should know besides.
+        to_restate: [from, to), the arrivals whose restatement takes all these rows in; None where there is no
+            row.
+        notes: sentences on rows whose new arrival is earlier than need be.
     """
 
     overrides: tuple[Override, ...]
@@ -69,34 +70,37 @@ class Redrive:
     spark: Callable[[], Transport]
     clock: Callable[[], datetime] = wall_clock
 
-    def run(self, late: pa.Table, reason: str, *, is_dry: bool = False) -> Redriven:
+    def run(self, late: pa.Table, reason: str, *, is_dry: bool = False) -> RedriveResult:
         """Write a new arrival for each of the rows `late` (of `late_events`): the start of the last tick at
         which all windows that it missed would still have taken it, by the allowed lateness declared today.
+        With `is_dry` nothing is written.
 
-        Where the run in which the first of them closed can't be looked at again, that is the start of its
-        slice, when it was open for sure.
+        Where the run in which the first of these windows closed can't be looked at again, the new arrival is
+        the start of that run's slice, when the window was certainly open.
         """
         tables = self.warehouse.stored_tables(self.pipeline.name)
         if not is_dry:
             self.roll_forward.finish()
         rows = [row for row in late.to_pylist() if row["windows"]]
-        closing = [_first_last_instant(row) + self.pipeline.allowed_lateness_ms for row in rows]
-        moves = [
-            number
-            for number, row in enumerate(rows)
-            if row["watermark"] is not None and closing[number] <= to_ms(row["watermark"])
+        closing_watermarks = [_first_last_instant(row) + self.pipeline.allowed_lateness_ms for row in rows]
+        moved_places = [
+            place
+            for place, row in enumerate(rows)
+            if row["watermark"] is not None and closing_watermarks[place] <= to_ms(row["watermark"])
         ]
         live = self._live(tables) if rows else []
-        arrivals, notes = self._arrivals(tables, live, [closing[number] for number in moves])
-        overrides = self._overrides([rows[number] for number in moves], late.schema, arrivals, reason)
+        arrivals, notes = self._arrivals(tables, live, [closing_watermarks[place] for place in moved_places])
+        overrides = self._overrides([rows[place] for place in moved_places], late.schema, arrivals, reason)
         writer = OverridesWriter(tables["overrides"])
         new_overrides = overrides if is_dry else writer.add(overrides, self.clock)
         log.info("redrive", extra={"pipeline": self.pipeline.name})
-        to_restate = (
-            self._to_restate(tables, live, rows, dict(zip(moves, arrivals, strict=True))) if rows else None
-        )
-        return Redriven(
-            tuple(overrides), len(new_overrides), len(rows) - len(moves), to_restate, tuple(notes)
+        new_arrivals = dict(zip(moved_places, arrivals, strict=True))
+        return RedriveResult(
+            overrides=tuple(overrides),
+            new=len(new_overrides),
+            unmoved_rows=len(rows) - len(moved_places),
+            to_restate=self._to_restate(tables, live, rows, new_arrivals) if rows else None,
+            notes=tuple(notes),
         )
 
     def _live(self, tables: Tables) -> list[LedgerRow]:
@@ -111,15 +115,17 @@ class Redrive:
         rows: Sequence[dict[str, Any]],
         new_arrivals: dict[int, int],
     ) -> tuple[datetime, datetime]:
-        """From the first new arrival on; further back where the snapshot before it has collected a window by
-        the lateness of its run. Rows that keep their arrival are taken from before the collection of their
-        windows on."""
+        """The arrivals whose restatement takes in all `rows`; `new_arrivals` has those of moved rows, by
+        place.
+
+        It starts at the first new arrival, or further back where the snapshot before that has collected a
+        window by the lateness of its run. For rows that keep their arrival it starts before the collection of
+        their windows.
+        """
         marks = LiveMarks.of(tables, live, self.pipeline)
         earliest_ms = min(
-            marks.restated_from(
-                new_arrivals.get(number, to_ms(row["arrival_time"])), _first_last_instant(row)
-            )
-            for number, row in enumerate(rows)
+            marks.restated_from(new_arrivals.get(place, to_ms(row["arrival_time"])), _first_last_instant(row))
+            for place, row in enumerate(rows)
         )
         return to_datetime(earliest_ms), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
 
@@ -147,17 +153,17 @@ class Redrive:
         return list({row.row_hash: row for row in overrides}.values())
 
     def _arrivals(
-        self, tables: Tables, live: Sequence[LedgerRow], closing: Sequence[int]
+        self, tables: Tables, live: Sequence[LedgerRow], closing_watermarks: Sequence[int]
     ) -> tuple[list[int], list[str]]:
-        """For each watermark, in milliseconds: the start of the last tick before main, with its runs `live`,
-        reached it.
+        """For each of `closing_watermarks`, in milliseconds: the start of the last tick before main reached
+        it. The notes name runs that can't be looked at again.
         """
-        if not closing:
+        if not closing_watermarks:
             return [], []
-        start_ms = _start_of(live[0])
+        start_ms = start_of(live[0])
         by_run: dict[int, set[int]] = {}
-        for watermark in closing:
-            by_run.setdefault(_reached_in(live, watermark), set()).add(watermark)
+        for watermark in closing_watermarks:
+            by_run.setdefault(_place_of_run_reaching(live, watermark), set()).add(watermark)
         arrivals: dict[int, int] = {}
         notes: list[str] = []
         for place, watermarks in by_run.items():
@@ -166,13 +172,16 @@ class Redrive:
                 starts = self._tick_starts(tables, live[place], sorted_watermarks)
             except (CannotRepeat, SnapshotGone) as error:
                 notes.append(f"{error.message} Its rows are moved to the start of its slice.")
-                starts = [_start_of(live[place])] * len(sorted_watermarks)
+                starts = [start_of(live[place])] * len(sorted_watermarks)
             arrivals.update(zip(sorted_watermarks, (max(start, start_ms) for start in starts), strict=True))
-        return [arrivals[watermark] for watermark in closing], notes
+        return [arrivals[watermark] for watermark in closing_watermarks], notes
 
     def _tick_starts(self, tables: Tables, row: LedgerRow, watermarks: list[int]) -> list[int]:
+        """The starts of the ticks at whose ends the run `row` reached these `watermarks`, from a replay of
+        its timeline.
+        """
         if self.pipeline.watermarks.kind == "punctuated":  # there are no ticks
-            return [_start_of(row)] * len(watermarks)
+            return [start_of(row)] * len(watermarks)
         work = recorded_slice(self.pipeline, self.warehouse, tables, row)
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
@@ -187,14 +196,9 @@ def _first_last_instant(row: dict[str, Any]) -> int:
     return min(to_ms(window["end"]) for window in row["windows"]) - 1
 
 
-def _reached_in(live: Sequence[LedgerRow], watermark: int) -> int:
-    """The place of the run at whose end main's watermark had first reached this one."""
+def _place_of_run_reaching(live: Sequence[LedgerRow], watermark: int) -> int:
+    """The place of the first run at whose end main's watermark had reached this one."""
     for place, row in enumerate(live):
         if row.watermark_out is not None and to_ms(row.watermark_out) >= watermark:
             return place
     return len(live) - 1
-
-
-def _start_of(row: LedgerRow) -> int:
-    assert row.slice_start is not None
-    return to_ms(row.slice_start)

@@ -17,7 +17,7 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating.redrive import Redrive, Redriven
+from slackwater.jobs.protocol.restating.redrive import Redrive, RedriveResult
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
 from tests.jobs.protocol.world import HOUR, Event, World, every_hour, moment, multiset
@@ -40,14 +40,14 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> Redriven:
+def redrive(world: World, *, is_dry: bool = False, key: str | None = None) -> RedriveResult:
     late = Inspection(world.pipeline.name, world.tables).late(key).rows
     runner = world.runner()
     rolling = RollForward.of(runner.pipeline, world.tables, runner.prepare().shape)
     return Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late, "a reason", is_dry=is_dry)
 
 
-def restate(world: World, done: Redriven) -> None:
+def restate(world: World, done: RedriveResult) -> None:
     """What a redrive prints."""
     assert done.to_restate is not None
     first, last = ((bound - moment(0)) / HOUR for bound in done.to_restate)

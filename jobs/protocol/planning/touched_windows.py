@@ -42,7 +42,8 @@ def windows_between(folder: Folder, keys: Sequence[str], times: pa.Table, reach_
 
 
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:
-    """How many of `windows` (key columns, window_start, window_end) the points in `parts` touch.
+    """How many of `windows` (key columns, window_start, window_end) the points in `parts` touch; each window
+    counts once.
 
     A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of
     its key. `reach_ms` is the gap of sessions, which an element opens before it merges.
@@ -57,8 +58,8 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
         WHERE p.{TIME_COLUMN} < w.__high
     """
     with connect() as connection:
-        connection.register("given", windows.select([*keys, "window_start", "window_end"]))
-        distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM given"
+        connection.register("all_windows", windows.select([*keys, "window_start", "window_end"]))
+        distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM all_windows"
         connection.execute(
             f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS __number FROM ({distinct})"
         )

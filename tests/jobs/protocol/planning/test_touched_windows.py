@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.planning.touched import TIME_COLUMN, count
+from slackwater.jobs.protocol.planning.touched_windows import TIME_COLUMN, count
 from slackwater.jobs.tables.schemas import TIME
 
 EPOCH = datetime(2013, 1, 1, tzinfo=UTC)

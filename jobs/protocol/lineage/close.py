@@ -60,9 +60,9 @@ def close(
     closed already.
 
     Raises:
-        NothingToClose, NeverEnds. SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`;
-        `review` may refuse what validation
-            rejected.
+        NothingToClose, NeverEnds.
+        SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`; `review` may refuse what
+            validation rejected.
     """
     publisher.roll_forward.finish()
     refuse_endless(prepared_runner.runner.pipeline)

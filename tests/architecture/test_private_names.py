@@ -12,10 +12,6 @@ from tests.architecture.tracked import ROOT, tracked
 
 PRODUCT = ("jobs", "windowing", "dags", "slackwater")
 BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
-# Files that still do; none comes to them.
-STILL = {
-    "tests/properties/test_window_pipelines.py",
-}
 
 
 def is_private(name: str) -> bool:
@@ -57,7 +53,7 @@ def test_no_test_reaches_into_a_private_name_of_the_product() -> None:
     private = {name for _, tree in files_of(*PRODUCT) for name in bound_privately(tree) if is_private(name)}
     assert private
     offenders = {str(file): list(reached(tree, private)) for file, tree in files_of("tests")}
-    assert {file: names for file, names in offenders.items() if names and file not in STILL} == {}
+    assert {file: names for file, names in offenders.items() if names} == {}
 
 
 def test_a_private_name_would_be_noticed() -> None:

@@ -250,7 +250,7 @@ def ends(pipeline):
 
 
 COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
-APART = ((groups, "_FREE_ENTRIES"), (groups, "_ENTRIES_PER_ROW"), (key_numbers, "_SPARSE"))
+APART = ((groups, "FREE_ENTRIES"), (groups, "ENTRIES_PER_ROW"), (key_numbers, "_SPARSE"))
 MIXED = (
     (COLUMNAR, OPERATOR),
     (OPERATOR, COLUMNAR),
@@ -300,7 +300,7 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
 
     once = run([OPERATOR])
     apart = data.draw(
-        st.sampled_from([(), APART, (*APART, (groups, "_SORTED_PER_ROW"))]),
+        st.sampled_from([(), APART, (*APART, (groups, "SORTED_PER_ROW"))]),
         label="how far apart values count as",
     )
     with ExitStack() as stack:

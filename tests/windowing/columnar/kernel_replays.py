@@ -54,10 +54,10 @@ class ElementSets:
         return ElementSets(sum((other.sets for other in others), self.sets))
 
     def combine(self, groups: Groups) -> ElementSets:
-        whole = [frozenset[int]()] * groups.size
+        groups_of_numbers = [frozenset[int]()] * groups.size
         for number, code in zip(self.sets, groups.codes.tolist(), strict=True):
-            whole[code] = disjoint(whole[code], number)
-        return ElementSets(tuple(whole))
+            groups_of_numbers[code] = disjoint(groups_of_numbers[code], number)
+        return ElementSets(tuple(groups_of_numbers))
 
     def combine_spans(self, spans: Spans) -> ElementSets:
         return self.take(spans.explode()[0]).combine(spans.explode()[1])
@@ -95,7 +95,7 @@ class Replaying:
         """`places` are those of times, as the kernel's pieces count them."""
         self.kernel, self.piecing, self.places = kernel, piecing, places
         nobody = columns_of(OpenWindows, [])
-        self.restored = WindowState(nobody, columns_of(TriggerStates, []), ElementSets(()))
+        self.initial_state = WindowState(nobody, columns_of(TriggerStates, []), ElementSets(()))
 
     def replay(self, part: Slice) -> SliceRows:
         """Panes, open windows, late elements and counts of one slice."""
@@ -115,10 +115,10 @@ class Replaying:
                 elements=tardy,
                 element_accumulators=of_tardy,
             ),
-            self.restored,
+            self.initial_state,
             part.timeline,
         )
-        self.restored = _parked(slice_result)
+        self.initial_state = _parked(slice_result)
         late = [
             (tardy_numbers[row], int(tardy.watermarks[row])) for row in slice_result.late.positions.tolist()
         ]
@@ -137,22 +137,31 @@ class Replaying:
     def _pieces(self, elements: Elements, numbers: Longs, pieces: Longs) -> tuple[Pieces, ElementSets]:
         rows, sets = [], []
         for piece in np.unique(pieces).tolist():
-            own = rows_of(elements, pieces == piece)
-            places = self.places(own.times)
+            members = rows_of(elements, pieces == piece)
+            places = self.places(members.times)
             bounds = (int(places.min()), int(places.max()), len(places))
-            rows.append((int(own.keys[0]), *bounds, int(own.clocks.min()), int(own.clocks.max())))
+            rows.append(
+                (
+                    int(members.keys[0]),
+                    *bounds,
+                    int(members.clocks.min()),
+                    int(members.clocks.max()),
+                )
+            )
             sets.append(frozenset(numbers[pieces == piece].tolist()))
         return columns_of(Pieces, rows), ElementSets(tuple(sets))
 
 
 def _parked(slice_result: SliceResult[ElementSets]) -> WindowState[ElementSets]:
     """What the next slice restores, as a snapshot gives it back."""
-    held = slice_result.windows.contents
+    parked_contents = slice_result.windows.contents
     windows = slice_result.windows._replace(
-        contents=np.where(held == NO_CONTENTS, NO_CONTENTS, np.arange(len(held)))
+        contents=np.where(parked_contents == NO_CONTENTS, NO_CONTENTS, np.arange(len(parked_contents)))
     )
     nothing = ElementSets((frozenset(),))
-    return WindowState(windows, slice_result.triggers, slice_result.accumulators.join([nothing]).take(held))
+    return WindowState(
+        windows, slice_result.triggers, slice_result.accumulators.join([nothing]).take(parked_contents)
+    )
 
 
 def _panes(slice_result: SliceResult[ElementSets]) -> list[tuple[Any, ...]]:

@@ -81,9 +81,9 @@ def slices(draw: st.DrawFn, keys: int = 3, spread: int = 300) -> list[Slice]:
     for from_ms, to_ms in pairwise([start, *cuts]):
         ends, marks, initial = [], [], watermark
         for end in range(from_ms // INTERVAL * INTERVAL + INTERVAL, to_ms + 1, INTERVAL):
-            seen = [element.time for element in elements if element.arrival < end]
-            if seen and max(seen) - lag > watermark and draw(st.integers(0, 2)):
-                watermark = max(seen) - lag
+            times_so_far = [element.time for element in elements if element.arrival < end]
+            if times_so_far and max(times_so_far) - lag > watermark and draw(st.integers(0, 2)):
+                watermark = max(times_so_far) - lag
                 ends.append(end)
                 marks.append(watermark)
         beyond = sum(element.arrival < to_ms for element in elements)
@@ -141,16 +141,21 @@ def through_operator(
         }
         windows = [
             (
-                opened.key,
-                _span(opened.window),
-                opened.life.elements,
-                opened.life.firings,
-                opened.life.last_fired_at,
-                opened.life.first_arrival,
-                opened.life.last_arrival,
-                contents.get((opened.key, state_windows.get((opened.key, opened.window), opened.window))),
+                window.key,
+                _span(window.window),
+                window.life.elements,
+                window.life.firings,
+                window.life.last_fired_at,
+                window.life.first_arrival,
+                window.life.last_arrival,
+                contents.get(
+                    (
+                        window.key,
+                        state_windows.get((window.key, window.window), window.window),
+                    )
+                ),
             )
-            for opened in snapshot.windows or ()
+            for window in snapshot.windows or ()
         ]
         late = [(item.value, item.watermark) for item in runner.late_elements]
         rows_of_slices.append(SliceRows(list(map(_pane, runner.panes)), windows, late, runner.counts()))

@@ -58,7 +58,7 @@ def check(
     grid = assigner.grid
     windows = None if grid is None else FixedWindows(*grid, lateness_ms)
     rules = ContinuousRules(windows, interval_ms, accumulates)
-    ours = kernel_replays.Replaying(lambda *given: replay_continuous(*given, rules))
+    ours = kernel_replays.Replaying(lambda *inputs: replay_continuous(*inputs, rules))
     kernel_replays.check(ours, parts, theirs)
 
 

@@ -26,7 +26,7 @@ from tests.windowing.columnar.operator_replays import Slice, slices, through_ope
 
 
 def counted(rules: CountRules) -> Replaying:
-    return Replaying(lambda *given: replay_counted(*given, rules))
+    return Replaying(lambda *inputs: replay_counted(*inputs, rules))
 
 
 def trigger_of(max_count: int, accumulates: bool) -> Trigger:

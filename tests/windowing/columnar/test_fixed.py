@@ -36,7 +36,7 @@ def fixed(windows: FixedWindows, accumulates: bool, batches: int) -> Replaying:
         return is_ahead, groups.codes * batches + np.arange(len(places)) % batches
 
     rules = FixedRules(windows, accumulates)
-    return Replaying(lambda *given: replay_fixed(*given, rules), piecing, windows.slices)
+    return Replaying(lambda *inputs: replay_fixed(*inputs, rules), piecing, windows.slices)
 
 
 @pytest.mark.parametrize("accumulates", [True, False])

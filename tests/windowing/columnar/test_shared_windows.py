@@ -44,5 +44,5 @@ def test_steps_are_those_of_the_definition(rows, keeps_order, size_and_slide, of
             group.append(position)
             continue
         expected.append((False, [position]))
-    taken = [steps.order[start:end].tolist() for start, end in pairwise(steps.starts.tolist())]
-    assert list(zip(steps.are_together.tolist(), taken, strict=True)) == expected
+    positions_by_step = [steps.order[start:end].tolist() for start, end in pairwise(steps.starts.tolist())]
+    assert list(zip(steps.are_together.tolist(), positions_by_step, strict=True)) == expected

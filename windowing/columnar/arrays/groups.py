@@ -17,11 +17,11 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.orders import sort_with_places
 
 # Group numbers come from a table with an entry for each possible value, where these are at most
-# _ENTRIES_PER_ROW for each row and _FREE_ENTRIES more. Values that span more are sorted, and those that span
-# more than _SORTED_PER_ROW for each row are hashed, as there may be few distinct ones.
-_FREE_ENTRIES: Final = 1 << 16
-_ENTRIES_PER_ROW: Final = 4
-_SORTED_PER_ROW: Final = 16
+# ENTRIES_PER_ROW for each row and FREE_ENTRIES more. Values that span more are sorted, and those that span
+# more than SORTED_PER_ROW for each row are hashed, as there may be few distinct ones.
+FREE_ENTRIES: Final = 1 << 16
+ENTRIES_PER_ROW: Final = 4
+SORTED_PER_ROW: Final = 16
 _ROWS_COMPARED_FIRST: Final = 1 << 10  # columns that differ mostly do so in these rows
 
 
@@ -88,13 +88,13 @@ def code_values(values: Longs) -> tuple[ValueCodes, Longs]:
         return ValueCodes(values, 0, values), values
     least = int(values.min())
     span = int(values.max()) - least + 1
-    if span > _SORTED_PER_ROW * len(values) + _FREE_ENTRIES:
+    if span > SORTED_PER_ROW * len(values) + FREE_ENTRIES:
         dictionary_array = pa.array(values).dictionary_encode()
         distinct: Longs = dictionary_array.dictionary.to_numpy()
         return ValueCodes(
             dictionary_array.indices.to_numpy().astype(np.int64), len(distinct), np.arange(len(distinct))
         ), distinct
-    if span > _ENTRIES_PER_ROW * len(values) + _FREE_ENTRIES:
+    if span > ENTRIES_PER_ROW * len(values) + FREE_ENTRIES:
         order, ascending = sort_with_places(values)
         starts = run_starts(ascending)
         codes = np.empty(len(values), np.int64)

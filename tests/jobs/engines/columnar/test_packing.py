@@ -21,15 +21,15 @@ def test_unpack_is_the_inverse(rows):
         }
     )
     table = table.replace_schema_metadata({b"name": b"x"})
-    packed = pack(table)
-    assert unpack(packed).equals(table, check_metadata=True)
-    assert unpack(packed[1:3]).equals(table[1:3], check_metadata=True)
-    assert unpack(packed, ("b",)).equals(table.select(["b"]), check_metadata=True)
+    packed_table = pack(table)
+    assert unpack(packed_table).equals(table, check_metadata=True)
+    assert unpack(packed_table[1:3]).equals(table[1:3], check_metadata=True)
+    assert unpack(packed_table, ("b",)).equals(table.select(["b"]), check_metadata=True)
 
 
 def test_small_spans_travel_narrow_and_constants_not_at_all():
-    packed = pack(pa.table({"same": [5, 5], "near": [10**12, 10**12 + 255], "far": [0, 2**40]}))
-    assert {name: packed.schema.field(name).type for name in packed.column_names if name} == {
+    packed_table = pack(pa.table({"same": [5, 5], "near": [10**12, 10**12 + 255], "far": [0, 2**40]}))
+    assert {name: packed_table.schema.field(name).type for name in packed_table.column_names if name} == {
         "near": pa.uint8(),
         "far": pa.int64(),
     }

@@ -34,9 +34,11 @@ TUMBLING, SESSIONS, GLOBAL = (
 
 def reason(window: Any, trigger: Trigger | None = None) -> str | None:
     source = DeltaSource("t", event_time="e", arrival_time="a")
-    declared = {"window": window, "trigger": trigger, "select": {"n": agg.count()}, "start": "2013-01-01"}
+    declarations = {"window": window, "trigger": trigger, "select": {"n": agg.count()}, "start": "2013-01-01"}
     return why_not(
-        Pipeline(name="p", source=source, watermarks=WatermarkStrategy.monotonous(), key_by="k", **declared)
+        Pipeline(
+            name="p", source=source, watermarks=WatermarkStrategy.monotonous(), key_by="k", **declarations
+        )
     )
 
 
@@ -59,7 +61,7 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "trigger", "said"),
+    ("window", "trigger", "expected"),
     [
         (GLOBAL, ProcessingTimeTrigger(), "ProcessingTimeTrigger has no columnar form on GlobalWindows"),
         (
@@ -80,5 +82,7 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
         (TumblingProcessingTimeWindows.of(HOUR), None, "TumblingProcessingTimeWindows has no columnar form"),
     ],
 )
-def test_what_has_no_form_is_named_by_its_classes(window: Any, trigger: Trigger | None, said: str) -> None:
-    assert reason(window, trigger) == said
+def test_what_has_no_form_is_named_by_its_classes(
+    window: Any, trigger: Trigger | None, expected: str
+) -> None:
+    assert reason(window, trigger) == expected

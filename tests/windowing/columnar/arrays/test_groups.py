@@ -38,12 +38,12 @@ def test_pairs_are_grouped_by_both_values(rows: list[tuple[int, int, int]]) -> N
 @given(st.lists(st.integers(-40, 40), max_size=30))
 def test_values_get_codes_however_they_are_found(entries: tuple[int, int], values: list[int]) -> None:
     column = np.array(values, np.int64)
-    with patch.multiple(grouping, _FREE_ENTRIES=0, _ENTRIES_PER_ROW=entries[0], _SORTED_PER_ROW=entries[1]):
-        coded, distinct = code_values(column)
+    with patch.multiple(grouping, FREE_ENTRIES=0, ENTRIES_PER_ROW=entries[0], SORTED_PER_ROW=entries[1]):
+        value_codes, distinct = code_values(column)
     assert sorted(distinct.tolist()) == sorted(set(values))
-    known = dict(zip(coded.present.tolist(), distinct.tolist(), strict=True))
-    assert known.keys() == set(coded.codes.tolist())
-    assert [known[code] for code in coded.codes.tolist()] == values
+    values_by_code = dict(zip(value_codes.present.tolist(), distinct.tolist(), strict=True))
+    assert values_by_code.keys() == set(value_codes.codes.tolist())
+    assert [values_by_code[code] for code in value_codes.codes.tolist()] == values
     if entries[1]:
         assert distinct.tolist() == sorted(set(values))
 

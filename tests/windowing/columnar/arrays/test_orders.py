@@ -50,18 +50,18 @@ def test_numbers_are_sorted_stably_16_bits_at_a_time(numbers: list[int]) -> None
     assert stable_order(codes, 2**33 + 1).tolist() == np.argsort(codes, kind="stable").tolist()
 
 
-def positions(asked: Pairs, among: Pairs) -> list[int]:
+def positions(pairs: Pairs, among: Pairs) -> list[int]:
     """`positions_of_pairs` of pairs as tuples."""
     columns = [
-        tuple(np.array([pair[place] for pair in pairs], np.int64) for place in (0, 1))
-        for pairs in (asked, among)
+        tuple(np.array([pair[place] for pair in column_pairs], np.int64) for place in (0, 1))
+        for column_pairs in (pairs, among)
     ]
     return positions_of_pairs(columns[0], among=columns[1]).tolist()
 
 
-def positions_by_dictionary(asked: Pairs, among: Pairs) -> list[int]:
+def positions_by_dictionary(pairs: Pairs, among: Pairs) -> list[int]:
     places = {pair: place for place, pair in enumerate(among)}
-    return [places.get(pair, -1) for pair in asked]
+    return [places.get(pair, -1) for pair in pairs]
 
 
 @given(
@@ -71,13 +71,13 @@ def positions_by_dictionary(asked: Pairs, among: Pairs) -> list[int]:
     st.sets(st.tuples(st.integers(0, 60_000), st.sampled_from([-3, 0, 7, YEAR_9999])), max_size=20),
 )
 def test_pairs_stand_where_a_dictionary_has_them(among: Pairs, others: set[tuple[int, int]]) -> None:
-    asked = sorted(others | set(among[::2]))
-    assert positions(asked, among) == positions_by_dictionary(asked, among)
+    pairs = sorted(others | set(among[::2]))
+    assert positions(pairs, among) == positions_by_dictionary(pairs, among)
 
 
 @pytest.mark.parametrize("keys", [1_000, 40_000, 60_000])
 def test_one_far_pair_hides_none_of_many_near_ones(keys: int) -> None:
     """Key and window in one number would not fit 64 bits."""
     among = [(key, 1_700_000_000_000) for key in range(keys)] + [(keys - 1, YEAR_9999)]
-    asked = among[:-1]
-    assert positions(asked, among) == positions_by_dictionary(asked, among)
+    pairs = among[:-1]
+    assert positions(pairs, among) == positions_by_dictionary(pairs, among)

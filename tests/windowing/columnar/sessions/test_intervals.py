@@ -42,8 +42,8 @@ def test_chains_are_rows_that_touch(
         for key, first, length in rows
     ]
     keys, firsts, lasts = (np.array(column, np.int64) for column in zip(*spans, strict=True))
-    found = chain_intervals(keys, firsts, firsts if are_points else lasts, gap * unit)
-    members = [chain.tolist() for chain in np.split(found.order, found.starts[1:])]
+    chains = chain_intervals(keys, firsts, firsts if are_points else lasts, gap * unit)
+    members = [chain.tolist() for chain in np.split(chains.order, chains.starts[1:])]
     assert {frozenset(chain) for chain in members} == set(touching(spans, gap * unit))
-    assert found.lasts.tolist() == [max(spans[row][2] for row in chain) for chain in members]
-    assert [spans[row][:2] for row in found.order.tolist()] == sorted(span[:2] for span in spans)
+    assert chains.lasts.tolist() == [max(spans[row][2] for row in chain) for chain in members]
+    assert [spans[row][:2] for row in chains.order.tolist()] == sorted(span[:2] for span in spans)

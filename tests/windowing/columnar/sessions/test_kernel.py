@@ -39,7 +39,7 @@ def sessions(rules: SessionRules, batches: int, few_chains: int) -> Replaying:
             places[rows] = chains.numbers() * batches + batch
         return harmless, places
 
-    return Replaying(lambda *given: replay_sessions(*given, rules, few_chains), piecing)
+    return Replaying(lambda *inputs: replay_sessions(*inputs, rules, few_chains), piecing)
 
 
 def check(
@@ -86,10 +86,14 @@ def test_sessions_that_a_shorter_lateness_has_expired_are_gone_before_the_first_
         initial_state = WindowState(parked, None, ElementSets((frozenset({-1}),)))
         return replay_sessions(slice_input, initial_state, timeline, rules, few_chains)
 
-    alone = replayed()
-    assert (len(alone.windows.keys), alone.counts.windows_cleaned) == (0, 1)
-    two = replayed((1, 21, 120, 50), (1, 25, 130, 50))
-    assert two.late.positions.tolist() == [0]
-    assert list(zip(two.windows.starts.tolist(), two.windows.ends.tolist(), strict=True)) == [(25, 55)]
-    assert (two.counts.windows_opened, two.counts.windows_merged, two.counts.windows_cleaned) == (1, 0, 1)
-    assert sum(len(firings.keys) for firings in two.firings) == 0
+    untouched = replayed()
+    assert (len(untouched.windows.keys), untouched.counts.windows_cleaned) == (0, 1)
+    result = replayed((1, 21, 120, 50), (1, 25, 130, 50))
+    assert result.late.positions.tolist() == [0]
+    assert list(zip(result.windows.starts.tolist(), result.windows.ends.tolist(), strict=True)) == [(25, 55)]
+    assert (
+        result.counts.windows_opened,
+        result.counts.windows_merged,
+        result.counts.windows_cleaned,
+    ) == (1, 0, 1)
+    assert sum(len(firings.keys) for firings in result.firings) == 0

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.stored_columns import RESERVED_NAMES
 from slackwater.windowing import (
     AggregateFunction,
     Evictor,
@@ -25,18 +26,6 @@ from slackwater.windowing.times import MILLISECOND, duration_ms
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Columns that our tables add beside a pipeline's own keys and results (the tables:
-# slackwater.jobs.tables.schemas).
-# fmt: off
-TABLE_COLUMNS = frozenset({
-    "arrival_time", "at", "cause", "cause_arrival", "cleanup_time", "contents", "domain", "elements",
-    "event_time", "firing", "firings", "first_arrival", "key_group", "kind", "last_arrival",
-    "last_fired_at", "late_by_ms", "map_key", "namespace_end", "namespace_start", "new", "next_firing",
-    "old", "op", "ordinal", "purpose", "revision", "run_id", "run_seq", "seq", "service", "state_name",
-    "state_window_end", "state_window_start", "tick_end", "time", "timestamp", "trigger_state",
-    "user_state", "value_json", "watermark", "window_date", "window_end", "window_start", "windows",
-})
-# fmt: on
 # A longer duration is a slip of the unit, and a time plus it would not fit into a timestamp column.
 _LONGEST = timedelta(days=366_000)
 
@@ -144,7 +133,7 @@ def check_column_names(subject: str, names: Sequence[str]) -> None:
                 subject,
                 f"column {name!r} must be letters, digits and single underscores (double ones are ours)",
             )
-        if name.lower() in TABLE_COLUMNS:
+        if name.lower() in RESERVED_NAMES:
             raise PipelineError(
                 subject, f"column {name!r} is a column of our own tables; give it another name"
             )

@@ -10,6 +10,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.jobs.stored_columns import (
+    CORRECTIONS,
+    LATE_EVENTS,
+    PANES,
+    PUBLISHED,
+    SIDE_OUTPUT,
+    columns_of,
+)
 from slackwater.windowing.snapshot.columns import snapshot_columns
 
 FORMAT_VERSION = 2
@@ -39,6 +47,8 @@ ERASED_ROWS = pa.struct(
     ]
 )
 WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])
+
+_TYPES = {"string": TEXT, "int": INT, "long": LONG, "timestamp": TIME, "date": pa.date32()}
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
@@ -155,9 +165,7 @@ OVERRIDES: Columns = (
 
 # The columns of `late_events` that the engine adds: a column of the source with such a name is left out
 # there.
-RESERVED_NAMES = frozenset(
-    {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
-)
+LATE_EVENT_NAMES = frozenset(name for name, kind in columns_of(LATE_EVENTS) if kind)
 
 PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "window_state": ("run_id",),
@@ -167,12 +175,6 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "published": ("window_date",),
 }
 
-# Table → the columns that it lacks in an earlier format, in their order at the table's end; they are null in
-# rows of that format.
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "runs": ("table_versions", "erased"),
-    "source_progress": ("collected",),
-}
 # The tables in which struct columns lack fields in an earlier format. Where fields were added later, they
 # stand behind the others.
 ADDED_FIELDS: frozenset[str] = frozenset({"runs"})
@@ -229,8 +231,13 @@ def staged_tables(shape: Shape) -> tuple[str, ...]:
 def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
     result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
-    window: Columns = (("window_start", TIME), ("window_end", TIME))
-    reserved_names = {*(name.lower() for name in shape.key_names), *RESERVED_NAMES}
+    types = {**_TYPES, "result": result, "windows": pa.list_(WINDOW)}
+    reserved_names = {*(name.lower() for name in shape.key_names), *LATE_EVENT_NAMES}
+    source = tuple(column for column in shape.source if column[0].lower() not in reserved_names)
+
+    def with_own(table: str, others: Mapping[str, Columns]) -> Columns:
+        return _expanded(table, {"KEYS": shape.keys, "RESULTS": shape.results, **others}, types)
+
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,
@@ -239,79 +246,24 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
             for name, columns in snapshot_columns(shape.keys, shape.parts, shape.states).items()
         },
         "source_progress": SOURCE_PROGRESS,
-        "panes": (
-            ("run_id", TEXT),
-            ("key_group", INT),
-            *shape.keys,
-            *window,
-            ("firing", LONG),
-            ("ordinal", LONG),
-            ("timestamp", TIME),
-            ("kind", TEXT),
-            *shape.results,
-            ("elements", LONG),
-            ("watermark", TIME),
-            ("tick_end", TIME),
-            ("cause_arrival", TIME),
-        ),
-        "late_events": (
-            ("run_id", TEXT),
-            ("key_group", INT),
-            *shape.keys,
-            *((name, kind) for name, kind in shape.source if name.lower() not in reserved_names),
-            ("event_time", TIME),
-            ("arrival_time", TIME),
-            ("windows", pa.list_(WINDOW)),
-            ("late_by_ms", LONG),
-            ("watermark", TIME),
-        ),
+        "panes": with_own(PANES, {}),
+        "late_events": with_own(LATE_EVENTS, {"SOURCE": source}),
         "quarantine": QUARANTINE,
-        "published": (
-            *shape.keys,
-            *window,
-            *shape.results,
-            ("kind", TEXT),
-            ("firing", LONG),
-            ("ordinal", LONG),
-            ("timestamp", TIME),
-            ("revision", LONG),
-            ("run_seq", LONG),
-            ("key_group", INT),
-            ("window_date", pa.date32()),
-        ),
-        "corrections": (
-            ("seq", LONG),
-            ("run_id", TEXT),
-            ("key_group", INT),
-            *shape.keys,
-            *window,
-            ("ordinal", LONG),
-            ("timestamp", TIME),
-            ("kind", TEXT),
-            ("firing", LONG),
-            ("revision", LONG),
-            ("op", TEXT),
-            ("cause", TEXT),
-            ("old", result),
-            ("new", result),
-            ("at", TIME),
-        ),
+        "published": with_own(PUBLISHED, {}),
+        "corrections": with_own(CORRECTIONS, {}),
         "validations": VALIDATIONS,
         "overrides": OVERRIDES,
-        **{
-            side_table(tag): (
-                ("run_id", TEXT),
-                ("key_group", INT),
-                *shape.keys,
-                *window,
-                ("firing", LONG),
-                ("ordinal", LONG),
-                ("timestamp", TIME),
-                *columns,
-            )
-            for tag, columns in shape.sides
-        },
+        **{side_table(tag): with_own(SIDE_OUTPUT, {"SIDE": columns}) for tag, columns in shape.sides},
     }
+
+
+def _expanded(table: str, own_columns: Mapping[str, Columns], types: Mapping[str, pa.DataType]) -> Columns:
+    """The columns of a text of `stored_columns`, with a pipeline's own where it has a word in capitals."""
+    return tuple(
+        column
+        for name, kind in columns_of(table)
+        for column in (((name, types[kind]),) if kind else own_columns[name])
+    )
 
 
 def table_schemas(shape: Shape) -> dict[str, pa.Schema]:

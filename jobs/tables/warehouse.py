@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.delta.folder import Folder
@@ -145,8 +146,8 @@ class Tables:
 
     def ensure(self) -> None:
         """Make every table that isn't there; give a table of an earlier format the columns and fields that it
-        lacks (`schemas.ADDED_COLUMNS`, `ADDED_FIELDS`) and today's partition columns. A column that the
-        source has gained is added to `late_events`; one that the source has lost stays there.
+        lacks (`stored_columns.ADDED_COLUMNS`, `ADDED_FIELDS`) and today's partition columns. A column that
+        the source has gained is added to `late_events`; one that the source has lost stays there.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -204,7 +205,7 @@ class Tables:
             )
         missing_fields = [
             folder.schema.field(column)
-            for column in schemas.ADDED_COLUMNS.get(folder.name, ())
+            for column in ADDED_COLUMNS.get(folder.name, ())
             if column not in stored_schema.names
         ]
         if missing_fields and pa.schema([*stored_schema, *missing_fields]).equals(folder.schema):

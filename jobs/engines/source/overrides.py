@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.tables.schemas import RESERVED_NAMES, TIME
+from slackwater.jobs.tables.schemas import LATE_EVENT_NAMES, TIME
 from slackwater.windowing.snapshot import row_digests
 
 Int64s = npt.NDArray[np.int64]
@@ -75,7 +75,7 @@ def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
         for name in candidates
         if name is not None
         and name not in times
-        and (name.lower() in keys or name.lower() not in RESERVED_NAMES)
+        and (name.lower() in keys or name.lower() not in LATE_EVENT_NAMES)
     )
     return tuple(dict.fromkeys(names))
 

@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
+from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables.delta.parquet import check_footer, file_format, naming_damaged_file, open_verified
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, hardly_repeats, write_file
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.schemas import ADDED_COLUMNS, partitioned_by
+from slackwater.jobs.tables.schemas import partitioned_by
 from slackwater.jobs.tables.warehouse import Tables
 
 # Tasks choose row groups by this column. For all others the bounds of the file in Delta's log are enough: a

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import Transaction
 
+from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import (
     LogDamaged,
@@ -23,7 +24,7 @@ from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.run_files.staging import read_staged, write_staged
-from slackwater.jobs.tables.schemas import ADDED_COLUMNS, PARTITIONED_BY, Shape, table_columns
+from slackwater.jobs.tables.schemas import PARTITIONED_BY, Shape, table_columns
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 

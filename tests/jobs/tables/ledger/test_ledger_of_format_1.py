@@ -10,11 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
-from slackwater.jobs.tables.schemas import ADDED_COLUMNS, INPUT, Shape
+from slackwater.jobs.tables.schemas import INPUT, Shape
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.jobs.tables.ledger.ledger_rows import day, run_row
 

@@ -8,9 +8,9 @@ of a SIDE output. `result` is a struct of all results, `windows` a list of windo
 from collections.abc import Iterator, Mapping
 
 PANES = """
-    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, firing long, ordinal long,
-    timestamp timestamp, kind string, RESULTS, elements long, watermark timestamp, tick_end timestamp,
-    cause_arrival timestamp
+    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, firing long,
+    ordinal long, timestamp timestamp, kind string, RESULTS, elements long, watermark timestamp,
+    tick_end timestamp, cause_arrival timestamp
 """
 LATE_EVENTS = """
     run_id string, key_group int, KEYS, SOURCE, event_time timestamp, arrival_time timestamp, windows windows,
@@ -26,8 +26,8 @@ CORRECTIONS = """
     new result, at timestamp
 """
 SIDE_OUTPUT = """
-    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, firing long, ordinal long,
-    timestamp timestamp, SIDE
+    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, firing long,
+    ordinal long, timestamp timestamp, SIDE
 """
 # The snapshot's tables beside keys, accumulators and declared states; their types are those of
 # slackwater.windowing.snapshot.columns.

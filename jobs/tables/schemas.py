@@ -236,7 +236,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     source = tuple(column for column in shape.source if column[0].lower() not in reserved_names)
 
     def with_own(table: str, others: Mapping[str, Columns]) -> Columns:
-        return _expanded(table, {"KEYS": shape.keys, "RESULTS": shape.results, **others}, types)
+        return _expand_columns(table, {"KEYS": shape.keys, "RESULTS": shape.results, **others}, types)
 
     return {
         "runs": RUNS,
@@ -257,7 +257,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     }
 
 
-def _expanded(table: str, own_columns: Mapping[str, Columns], types: Mapping[str, pa.DataType]) -> Columns:
+def _expand_columns(table: str, own_columns: Mapping[str, Columns], types: Mapping[str, pa.DataType]) -> Columns:
     """The columns of a text of `stored_columns`, with a pipeline's own where it has a word in capitals."""
     return tuple(
         column

@@ -134,20 +134,20 @@ class Story:
     [page for page in pages() if page != "README.md" and any(block.test == "runs" for block in story(page))],
 )
 def test_the_blocks_of_a_page_run_one_after_the_other(page: str, warehouse: Path, tmp_path: Path) -> None:
-    story = Story(tmp_path, warehouse)
+    teller = Story(tmp_path, warehouse)
     for block in story(page):
         if block.test == "runs":
-            story.run(block)
+            teller.run(block)
 
 
 def test_the_readmes_blocks_run_from_an_empty_warehouse(warehouse: Path, tmp_path: Path) -> None:
     shutil.rmtree(warehouse)
     warehouse.mkdir()
-    story = Story(tmp_path, warehouse)
+    teller = Story(tmp_path, warehouse)
     [_, *blocks] = story("README.md")  # but for the two commands that set everything up
     for block in blocks:
         if block.test == "runs":
-            story.run(block)
+            teller.run(block)
     days = [(row["slice_end"] - row["slice_start"]) // 86_400_000 for row in told_runs(warehouse)]
     assert days == [1] * 12  # ten days, one that was staged, and one that was restated
 

@@ -257,7 +257,9 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
     }
 
 
-def _expand_columns(table: str, own_columns: Mapping[str, Columns], types: Mapping[str, pa.DataType]) -> Columns:
+def _expand_columns(
+    table: str, own_columns: Mapping[str, Columns], types: Mapping[str, pa.DataType]
+) -> Columns:
     """The columns of a text of `stored_columns`, with a pipeline's own where it has a word in capitals."""
     return tuple(
         column

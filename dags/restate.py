@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Asset, Param
 
 from slackwater.dags.settings import Settings, read
 from slackwater.dags.tasks.announce import AnnounceOperator
+from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.restate import ConcludeOperator, manifest, restate
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import load
@@ -32,7 +33,7 @@ def _time(title: str, description: str) -> Param:
 
 
 def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
-    """restate → conclude → announce."""
+    """restate → conclude → announce, and a task deliver_<sink> for each sink beside that."""
     name = f"{pipeline.name}__restate"
     with DAG(
         name,
@@ -65,13 +66,11 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         published_table = Asset(
             f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
         )
-        (
-            restate(pipeline, settings)
-            >> ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings), retries=0)
-            >> AnnounceOperator(
-                task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
-            )
+        conclude_task = ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings), retries=0)
+        announce_task = AnnounceOperator(
+            task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
         )
+        restate(pipeline, settings) >> conclude_task >> [announce_task, *deliver(pipeline, settings)]
     return dag
 
 

@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
 
 from slackwater.dags.settings import Settings, read
 from slackwater.dags.tasks.announce import AnnounceOperator
+from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import manifest, replay
 from slackwater.dags.tasks.validate import ValidateOperator
@@ -36,7 +37,7 @@ TO = Param(
 
 
 def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
-    """replay → validate → publish → announce."""
+    """replay → validate → publish → announce, and a task deliver_<sink> for each sink beside that."""
     with DAG(
         pipeline.name,
         description=f"Windows of {pipeline.name}, replayed each interval",
@@ -63,14 +64,10 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         publish_task = PublishOperator(
             task_id="publish", pipeline=pipeline.name, run_id=validate_task.output, settings=settings
         )
-        (
-            replay_task
-            >> validate_task
-            >> publish_task
-            >> AnnounceOperator(
-                task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
-            )
+        announce_task = AnnounceOperator(
+            task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
         )
+        replay_task >> validate_task >> publish_task >> [announce_task, *deliver(pipeline, settings)]
     return dag
 
 

@@ -96,12 +96,17 @@ def backfill(
     """Arguments that restate [from, to); all may be templates. `until` is --until-converged or
     --until-same-code, `publish` is --publish or --no-publish."""
     range_and_mode = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
-    return ["backfill", pipeline, *range_and_mode, *_where(warehouse, pipelines)]
+    return ["backfill", pipeline, *range_and_mode, "--no-deliver", *_where(warehouse, pipelines)]
 
 
 def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
-    """Arguments that make all staged runs up to `run_id` live."""
-    return ["publish", pipeline, run_id, *_where(warehouse, pipelines)]
+    """Arguments that make all staged runs up to `run_id` live. Sinks have tasks of their own."""
+    return ["publish", pipeline, run_id, "--no-deliver", *_where(warehouse, pipelines)]
+
+
+def deliver(pipeline: str, sink: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
+    """Arguments that deliver to one sink what it lacks."""
+    return ["sinks", "deliver", pipeline, sink, *_where(warehouse, pipelines)]
 
 
 def runs(pipeline: str, *, since: int, warehouse: str, pipelines: str | None = None) -> list[str]:

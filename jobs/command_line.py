@@ -31,6 +31,7 @@ VERBS = {
     "state": "windows, timers, state and watermarks as they stand; fork, restore, close",
     "diff": "windows that two pipelines have published differently",
     "late": "rows that came too late",
+    "sinks": "where results are delivered to besides, and how far they are",
     "maintain": "retention, compaction, vacuum",
     "erase": "take somebody's rows out of every table, and record it",
     "examples": "list the examples, load their data",
@@ -42,10 +43,15 @@ VERBS = {
 
 # Verbs that change nothing: they start no JVM and answer in well under a second.
 INSPECTION = frozenset(
-    {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor"}
+    {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor", "sinks"}
 )
-# Their subcommands and options that run windows after all.
-WORK = (frozenset({"state", "close"}), frozenset({"late", "redrive"}), frozenset({"plan", "--calibrate"}))
+# Their subcommands and options that do work after all.
+WORK = (
+    frozenset({"state", "close"}),
+    frozenset({"late", "redrive"}),
+    frozenset({"plan", "--calibrate"}),
+    frozenset({"sinks", "deliver"}),
+)
 
 
 class _PandasRefusal:
@@ -145,7 +151,11 @@ def run(work: Callable[[], Any]) -> int:
     return code if isinstance(code, int) else 0
 
 
-_EXTRAS = dict.fromkeys(("pyspark", "py4j", "delta", "great_expectations", "pandas", "rocksdict"), "spark")
+_EXTRAS = {
+    **dict.fromkeys(("pyspark", "py4j", "delta", "great_expectations", "pandas", "rocksdict"), "spark"),
+    "sqlalchemy": "sql",
+    "redis": "redis",
+}
 
 
 def _storage_errors() -> tuple[type[Exception], ...]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     help="length of the branch's slices, e.g. 6h (default: main's own cuts)",
 )
 @click.option("--reason", metavar="TEXT", help="recorded with the publication")
+@options.no_deliver
 @options.replaying
 @options.warehouse
 @options.pipelines
@@ -62,6 +63,7 @@ def command(
     no_publish: bool,
     slice_ms: int | None,
     reason: str | None,
+    no_deliver: bool,
     engine: str | None,
     partitions: int | None,
     manifest: Path | None,
@@ -98,7 +100,7 @@ def command(
         ranges=partitions,
     )
     work = opened_pipeline.backfill(request, click.echo)
-    with _progress_bar(work):
+    with opened_pipeline.delivering(options.warn, delivers=not no_deliver), _progress_bar(work):
         if manifest is None:
             work.run()
         else:

@@ -56,7 +56,9 @@ def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | Non
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().restore(seq)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    with opened_pipeline.delivering(options.warn):
+        row = opened_pipeline.moves().restore(seq)
     if row is None:
         click.echo(f"{pipeline}: nothing to do; what was live after {seq} is live now.")
     else:
@@ -117,7 +119,9 @@ def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_forma
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    row = OpenedPipeline(pipeline, warehouse, pipelines).close(click.echo)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    with opened_pipeline.delivering(options.warn):
+        row = opened_pipeline.close(click.echo)
     if row is None:
         click.echo(f"{pipeline}: nothing to do; the lineage is closed.")
         return

@@ -129,6 +129,18 @@ def log_format(function: Function) -> Function:
     )(function)
 
 
+def no_deliver(function: Function) -> Function:
+    """--no-deliver"""
+    return click.option(
+        "--no-deliver", is_flag=True, help="leave the pipeline's sinks to `slackwater sinks deliver`"
+    )(function)
+
+
+def warn(line: str) -> None:
+    """Print a warning where it does not mix with results."""
+    click.echo(line, err=True)
+
+
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps({"at": _moment(record), "step": record.getMessage(), **_facts(record)}, default=str)

@@ -1,5 +1,6 @@
 """`slackwater publish`: makes staged runs or a branch live, without Spark."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -8,6 +9,7 @@ from slackwater.jobs.commands import options
 
 if TYPE_CHECKING:
     from slackwater.jobs.protocol.publishing.rebuild import Rebuild
+    from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
 @click.command("publish")
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="make `published` and `corrections` right again, where a verb says that they are not",
 )
+@options.no_deliver
 @options.warehouse
 @options.pipelines
 @options.log_format
@@ -30,6 +33,7 @@ def command(
     run_id: str | None,
     accept: str | None,
     rebuild: bool,
+    no_deliver: bool,
     warehouse: str | None,
     pipelines: str | None,
     log_format: str,
@@ -53,23 +57,29 @@ def command(
         raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-    if rebuild:
-        _rebuild(pipeline, opened_pipeline.rebuild())
-        return
-    if run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
-        if accept is not None:
-            raise click.UsageError(
-                "--accept is for staged runs; what failed its validation never becomes part of a branch"
-            )
-        row = opened_pipeline.publish_branch(run_id)
-        outcome = (
-            "nothing to publish; main has all its runs"
-            if row is None
-            else f"published by row {row.seq}, verdict {row.verdict}"
-        )
-        click.echo(f"{pipeline}: branch {run_id}: {outcome}.")
-        return
-    rows = opened_pipeline.publisher().publish(run_id, accept)
+    with opened_pipeline.delivering(options.warn, delivers=not no_deliver):
+        if rebuild:
+            _rebuild(pipeline, opened_pipeline.rebuild())
+        elif run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
+            if accept is not None:
+                raise click.UsageError(
+                    "--accept is for staged runs; what failed its validation never becomes part of a branch"
+                )
+            _tell_of_branch(pipeline, run_id, opened_pipeline.publish_branch(run_id))
+        else:
+            _tell_of_runs(pipeline, opened_pipeline.publisher().publish(run_id, accept))
+
+
+def _tell_of_branch(pipeline: str, branch: str, row: "LedgerRow | None") -> None:
+    outcome = (
+        "nothing to publish; main has all its runs"
+        if row is None
+        else f"published by row {row.seq}, verdict {row.verdict}"
+    )
+    click.echo(f"{pipeline}: branch {branch}: {outcome}.")
+
+
+def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]") -> None:
     if not rows:
         click.echo(f"{pipeline}: nothing to publish; no staged run continues what is live.")
     for row in rows:

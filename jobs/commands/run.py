@@ -36,6 +36,7 @@ from slackwater.jobs.commands.options import Time
 @click.option(
     "--all", "everything", is_flag=True, help="catch up over more slices than Pipeline.max_catch_up"
 )
+@options.no_deliver
 @options.replaying
 @options.warehouse
 @options.pipelines
@@ -49,6 +50,7 @@ def command(
     no_publish: bool,
     branch: str,
     everything: bool,
+    no_deliver: bool,
     engine: str | None,
     partitions: int | None,
     manifest: Path | None,
@@ -76,10 +78,12 @@ def command(
         ranges=partitions,
         branch=branch,
     )
-    work = OpenedPipeline(pipeline, warehouse, pipelines).catch_up(request, click.echo)
-    if manifest is None:
-        work.run()
-        return
-    from slackwater.jobs.protocol.outcome import report_to
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    work = opened_pipeline.catch_up(request, click.echo)
+    with opened_pipeline.delivering(options.warn, delivers=request.publish and not no_deliver):
+        if manifest is None:
+            work.run()
+            return
+        from slackwater.jobs.protocol.outcome import report_to
 
-    report_to(manifest, work)
+        report_to(manifest, work)

@@ -52,6 +52,7 @@ _TYPES = (
     ("expect", Sequence, "a list of expectations"),
     ("schedule", str | None, "a cron expression, a preset such as '@daily', or None"),
     ("approve_warnings", bool, "True or False"),
+    ("sinks", Sequence, "a list of sinks"),
 )
 _CHOICES = {
     "stragglers": ("fold", "restate"),

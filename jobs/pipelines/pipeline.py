@@ -17,6 +17,7 @@ from slackwater.jobs.pipelines.conditions import Term, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.expectations import Expectation
 from slackwater.jobs.pipelines.process_functions import check_keyed_process
+from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import DeltaSource
 from slackwater.jobs.pipelines.windows import window_config
 from slackwater.windowing import (
@@ -95,6 +96,9 @@ class Pipeline:
         flink_exact: lose a merged session, as Flink 2.3.0 does, when the window of a new element has exactly
             its bounds.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
+        sinks: where published results are delivered to besides, `SqlSink`, `RedisSink`, `ChangeFeedSink`,
+            `FunctionSink` or a `Sink` of your own. They are no part of what is computed: a change of them is
+            none of the lineage.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
 
     Raises:
@@ -135,6 +139,7 @@ class Pipeline:
     order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
+    sinks: Sequence[Sink] = ()
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
     condition: Term | None = field(init=False, repr=False, compare=False)
@@ -151,6 +156,7 @@ class Pipeline:
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
+        set_(self, "sinks", tuple(self.sinks))
         is_list = self.columns is None or (
             bool(self.columns) and all(isinstance(name, str) for name in self.columns)
         )
@@ -172,6 +178,7 @@ class Pipeline:
         }
         set_(self, "side_columns", side_columns)
         self._check_columns()
+        self._check_sinks()
         try:
             self.describe()
         except OpaqueValue as error:
@@ -236,9 +243,11 @@ class Pipeline:
 
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in the canonical form of which the config hash is
-        computed.
+        computed. Sinks are left out: where results go to besides is no part of what they are.
         """
-        declarations = {f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init}
+        declarations = {
+            f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init and f.name != "sinks"
+        }
         if self.keep_history is None:
             del declarations["keep_history"]  # lineages from before there was such a setting keep their hash
         return {**declarations, "key_by": list(self.keys)}
@@ -309,6 +318,25 @@ class Pipeline:
             window_config(self, STRING, AggregateFunction())
         except WindowingError as error:
             raise PipelineError(self._subject, str(error)) from error
+
+    def _check_sinks(self) -> None:
+        names: set[str] = set()
+        for sink in self.sinks:
+            if not isinstance(sink, Sink):
+                raise PipelineError(
+                    self._subject, f"sinks has {sink!r}; it is a list of sinks such as SqlSink(...)"
+                )
+            if not isinstance(sink.name, str) or not SINK_NAME.fullmatch(sink.name):
+                raise PipelineError(
+                    self._subject,
+                    f"the sink {sink.name!r}: a name is [a-z][a-z0-9_]{{0,62}}, and says what it is for",
+                )
+            if sink.name in names:
+                raise PipelineError(
+                    self._subject,
+                    f"two sinks are called {sink.name!r}; each keeps its position under its name",
+                )
+            names.add(sink.name)
 
     def _check_columns(self) -> None:
         """Keys, results and side outputs have names that can stand in our tables, and expectations name some

@@ -5,7 +5,8 @@ The only place where these parts are put together. A user's file is loaded once,
 first task that needs it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -13,7 +14,7 @@ from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
-from slackwater.jobs.errors import UsageError
+from slackwater.jobs.errors import SlackwaterError, UsageError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import Registry
@@ -27,6 +28,7 @@ from slackwater.jobs.protocol.lineage.table_checks import TableChecks
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan_range import RangePlanner
 from slackwater.jobs.protocol.planning.trial import calibrate
+from slackwater.jobs.protocol.publishing.delivery import Delivery
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -39,6 +41,7 @@ from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
@@ -186,6 +189,39 @@ class OpenedPipeline:
     def publisher(self) -> Publisher:
         """Publishes staged runs."""
         return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
+
+    def delivery(self) -> Delivery:
+        """Delivers corrections to the pipeline's sinks."""
+        return Delivery(self.pipeline, self.tables, self.warehouse.root)
+
+    @contextmanager
+    def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
+        """A block that publishes; what it has published is then delivered to every sink, also where it ends
+        with an error of ours. A sink that is down changes nothing of how the block ends: `warn` is told what
+        waits.
+        """
+        try:
+            yield
+        except SlackwaterError:
+            self._deliver(warn, delivers=delivers)
+            raise
+        self._deliver(warn, delivers=delivers)
+
+    def _deliver(self, warn: Lines, *, delivers: bool) -> None:
+        if not delivers or not self.pipeline.sinks:
+            return
+        try:
+            delivery = self.delivery()
+        except NoRuns:
+            return
+        for sink in self.pipeline.sinks:
+            try:
+                delivery.deliver(sink)
+            except SlackwaterError as error:
+                warn(f"warning: {error}")
+                [state] = delivery.states(sink.name)
+                if state.backlog is not None:
+                    warn(f"  {state.backlog:,} corrections wait for the sink {sink.name}")
 
     def publish_branch(self, branch: str) -> LedgerRow | None:
         """Make a branch live; None where main has all its runs. The source is asked which rows were

@@ -6,17 +6,21 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from slackwater.dags.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # A user's own file, in which everything that a DAG takes from a pipeline differs from the example.
 CAREFUL = """
 from datetime import timedelta
-from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
+from slackwater import ChangeFeedSink, DeltaSource, Pipeline, SqlSink, TumblingEventTimeWindows
+from slackwater import WatermarkStrategy, agg
 
 careful = Pipeline(
     name="careful",
@@ -30,6 +34,14 @@ unscheduled = Pipeline(
     name="unscheduled", source=careful.source, watermarks=careful.watermarks, key_by="shop",
     window=careful.window,
     select={"orders": agg.count()}, start="2020-01-01", schedule=None,
+)
+delivered = Pipeline(
+    name="delivered", source=careful.source, watermarks=careful.watermarks, key_by="shop",
+    window=careful.window, select={"orders": agg.count()}, start="2020-01-01",
+    sinks=[
+        SqlSink("report", url="airflow:reports", table="orders"),
+        ChangeFeedSink("feed", uri="feeds/orders"),
+    ],
 )
 """
 
@@ -67,3 +79,18 @@ def dag_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
         SLACKWATER_POOL="spark",
         SLACKWATER_RETRIES="5",
     ) | {"folder": str(folder)}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        warehouse=str(tmp_path / "warehouse"),
+        pipelines=None,
+        spark_bin=tmp_path / "bin",
+        spark_connection="slackwater_spark",
+        spark_conf={},
+        pool="default_pool",
+        manifests=tmp_path,
+        retries=3,
+        retry_delay=timedelta(minutes=10),
+    )

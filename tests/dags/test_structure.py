@@ -51,7 +51,7 @@ def task(dag_folder: Any, dag: str, name: str) -> dict[str, Any]:
 
 def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(dag_folder: Any) -> None:
     assert dag_folder["import_errors"] == {}
-    pipelines = [*EXAMPLES, "careful", "unscheduled"]
+    pipelines = [*EXAMPLES, "careful", "unscheduled", "delivered"]
     assert sorted(dag_folder["dags"]) == sorted([*pipelines, *(f"{name}__restate" for name in pipelines)])
 
 
@@ -160,6 +160,18 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
     }
 
 
+def test_each_sink_has_a_task_of_its_own_behind_the_publication(dag_folder: Any) -> None:
+    sinks = ["deliver_feed", "deliver_report"]
+    scheduled, restating = (
+        shape(dag_folder["dags"]["delivered"]),
+        shape(dag_folder["dags"]["delivered__restate"]),
+    )
+    assert sorted(scheduled["edges"]["publish"]) == ["announce", *sinks]
+    assert sorted(restating["edges"]["conclude"]) == ["announce", *sinks]
+    assert {scheduled["operators"][name] for name in sinks} == {"DeliverOperator"}
+    assert [scheduled["retries"][name] for name in sinks] == [5, 5]
+
+
 def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> None:
     restate = task(dag_folder, "careful__restate", "restate")
     manifest = "/data/manifests/careful__restate/{{ run_id }}.json"
@@ -167,7 +179,13 @@ def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> 
         *("backfill", "careful", "--from", "{{ params['from'] }}", "--to", "{{ params.to }}"),
         "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}",
         "{{ '--publish' if params.publish else '--no-publish' }}",
-        *("--reason", "{{ params.reason or 'restated from Airflow' }}", "--manifest", manifest),
+        *(
+            "--reason",
+            "{{ params.reason or 'restated from Airflow' }}",
+            "--manifest",
+            manifest,
+            "--no-deliver",
+        ),
         *("--warehouse", "/data/warehouse", "--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
     assert task(dag_folder, "careful__restate", "conclude")["manifest"] == manifest

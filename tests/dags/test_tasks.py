@@ -3,9 +3,7 @@ hand, and `slackwater` is a script that answers.
 """
 
 import json
-import stat
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +25,7 @@ from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import prepare
 from slackwater.dags.tasks.validate import ValidateOperator
 from slackwater.jobs.args import Failure, Manifest, write_manifest
+from tests.dags.commands import install
 
 STAGED_MANIFEST = Manifest(
     pipeline="departures",
@@ -66,33 +65,6 @@ RESTATED_MANIFEST = replace(
     outcome="published",
     message="published as run 9; 12 rows updated in `published`, on 1 day.",
 )
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
-        warehouse=str(tmp_path / "warehouse"),
-        pipelines=None,
-        spark_bin=tmp_path / "bin",
-        spark_connection="slackwater_spark",
-        spark_conf={},
-        pool="default_pool",
-        manifests=tmp_path,
-        retries=3,
-        retry_delay=timedelta(minutes=10),
-    )
-
-
-def install(settings: Settings, script: str) -> Path:
-    """A `slackwater` that notes its arguments, one call a line, and then does what `script` says; gives the
-    file of notes.
-    """
-    command = settings.spark_bin / "slackwater"
-    command.parent.mkdir()
-    calls = settings.spark_bin / "calls"
-    command.write_text(f'#!/bin/sh\necho "$@" >>{calls}\n{script}\n')
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
-    return calls
 
 
 class Messages(dict[str, Any]):
@@ -307,7 +279,7 @@ def publish_operator(settings: Settings, run_id: str | None = "b2") -> PublishOp
 def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) -> None:
     calls = install(settings, "exit 0")
     publish_operator(settings).execute({})
-    assert calls.read_text() == f"publish departures b2 --warehouse {settings.warehouse}\n"
+    assert calls.read_text() == f"publish departures b2 --no-deliver --warehouse {settings.warehouse}\n"
 
 
 def test_nothing_staged_calls_nothing(settings: Settings) -> None:

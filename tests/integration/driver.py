@@ -19,8 +19,12 @@ from typing import Any
 from slackwater.jobs import command_line
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
+from slackwater.jobs.protocol.publishing.delivery import Delivery
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
+from slackwater.jobs.sinks.targets.change_feed import ChangeFeedTarget
+from slackwater.jobs.sinks.targets.redis import RedisTarget
+from slackwater.jobs.sinks.targets.sql import SqlTarget
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
@@ -34,6 +38,12 @@ MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
     "after the ledger commit": (LedgerWriter, "commit", True, None),
     "between the roll-forward commits": (RollForward, "take_step", False, "published"),
     "after the roll-forward": (RollForward, "take_step", True, "published"),
+    "before a batch reaches SQL": (SqlTarget, "deliver", False, None),
+    "after a batch has reached SQL": (SqlTarget, "deliver", True, None),
+    "before a batch reaches Redis": (RedisTarget, "deliver", False, None),
+    "after a batch has reached Redis": (RedisTarget, "deliver", True, None),
+    "before a batch is appended": (ChangeFeedTarget, "deliver", False, None),
+    "after a batch was appended": (ChangeFeedTarget, "deliver", True, None),
 }
 
 
@@ -48,6 +58,7 @@ class Plan:
         drivers: how many meet.
         spark: whether tasks run on Spark; else in this process.
         lease: whether the lease is claimed.
+        batch_rows: so many corrections are delivered to a sink at once.
     """
 
     at: str | None = None
@@ -56,6 +67,7 @@ class Plan:
     drivers: int = 2
     spark: bool = False
     lease: bool = True
+    batch_rows: int = 10_000
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -67,6 +79,7 @@ def main() -> None:
         opened_pipeline.spark_transport = lambda app: InProcess
     if not plan.lease:
         opened_pipeline.Runner = functools.partial(Runner, lease=False)
+    opened_pipeline.Delivery = functools.partial(Delivery, batch_rows=plan.batch_rows)
     if plan.at is not None:
         _build_in(plan, *MOMENTS[plan.at])
     command_line.main()

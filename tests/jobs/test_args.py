@@ -51,7 +51,12 @@ def test_arguments_are_spelled_as_the_verbs_take_them() -> None:
             "f.py",
         )
     ]
-    assert args.publish("p", "b2", warehouse="w") == ["publish", "p", "b2", "--warehouse", "w"]
+    assert args.publish("p", "b2", warehouse="w") == [
+        *("publish", "p", "b2", "--no-deliver", "--warehouse", "w")
+    ]
+    assert args.deliver("p", "report", warehouse="w") == [
+        *("sinks", "deliver", "p", "report", "--warehouse", "w")
+    ]
     assert args.runs("p", since=7, warehouse="w") == [
         "runs",
         "p",

@@ -88,6 +88,8 @@ def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str,
         ("state", "restore"),
         ("state", "adopt"),
         ("state", "close"),
+        ("sinks", "deliver"),
+        ("sinks", "reset"),
     }
     changes = words in {("run",), ("publish",), ("examples", "load"), ("conformance",), *moves}
     assert ("--output" in options) != changes

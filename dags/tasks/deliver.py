@@ -1,0 +1,79 @@
+"""The tasks `deliver_<sink>`: hand on to a sink what was published, by a command that needs no Spark.
+
+A sink that is down fails its own task alone, which is tried again; what it lacks is delivered by whichever
+try comes first, of this run or a later one.
+"""
+
+import os
+from functools import cached_property
+from typing import Any
+
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
+from airflow.sdk import BaseHook, BaseOperator
+
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.commands import require_success
+from slackwater.jobs import args
+from slackwater.jobs.pipelines import Pipeline
+
+AIRFLOW = "airflow:"  # a sink's URL that names an Airflow connection begins so
+
+
+def deliver(pipeline: Pipeline, settings: Settings) -> list["DeliverOperator"]:
+    """One task for each sink of the pipeline."""
+    return [
+        DeliverOperator(
+            task_id=f"deliver_{sink.name}",
+            pipeline=pipeline.name,
+            sink=sink.name,
+            url=getattr(sink, "url", ""),
+            settings=settings,
+        )
+        for sink in pipeline.sinks
+    ]
+
+
+class DeliverOperator(BaseOperator):
+    """Runs `slackwater sinks deliver` for one sink, its output in the task's log.
+
+    Args:
+        url: as declared; of an ``airflow:CONN_ID`` the connection is handed to the command in its
+            environment.
+    """
+
+    def __init__(self, *, pipeline: str, sink: str, url: str, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.sink = sink
+        self.url = url
+        self.settings = settings
+
+    @cached_property
+    def hook(self) -> SubprocessHook:
+        """One per task process, so that `on_kill` finds the command that `execute` started."""
+        return SubprocessHook()
+
+    def execute(self, context: Any) -> None:
+        """Raises AirflowFailException for a sink that is declared wrongly, AirflowException (another try) for
+        one that is down.
+        """
+        command = [
+            str(self.settings.spark_bin / "slackwater"),
+            *args.deliver(
+                self.pipeline, self.sink, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
+            ),
+        ]
+        result = self.hook.run_command(command, env=self._environment())
+        require_success(command, result.exit_code, result.output)
+
+    def on_kill(self) -> None:
+        """Airflow calls this when the task is stopped from outside."""
+        self.hook.send_sigterm()
+
+    def _environment(self) -> dict[str, str] | None:
+        """The command's environment where it needs an Airflow connection; None for the task's own."""
+        if not self.url.startswith(AIRFLOW):
+            return None
+        name = self.url.removeprefix(AIRFLOW)
+        connection = BaseHook.get_connection(name)
+        return {**os.environ, f"AIRFLOW_CONN_{name.upper()}": connection.get_uri()}

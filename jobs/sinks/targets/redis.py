@@ -1,0 +1,228 @@
+"""Hashes in Redis, one per row of `published`, through redis-py.
+
+The position is a hash of its own, which a Lua script compares and moves together with the rows: Redis runs a
+script whole or not at all, and nothing else meanwhile. Rows and position lie in one database, so whatever
+Redis forgets it forgets of both.
+"""
+
+import json
+import string
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import redis
+
+from slackwater.jobs.pipelines.sinks import START, SinkContext, SinkPosition, SinkTarget
+from slackwater.jobs.sinks.connections import resolve_url
+from slackwater.jobs.sinks.errors import SinkUnsuitable, as_sink_down, of_another_lineage
+from slackwater.jobs.sinks.key_patterns import fields_of
+from slackwater.jobs.sinks.targets.rows import WINDOW_COLUMNS, columns_of, standing_rows
+
+# KEYS[1]: the position. ARGV: lineage, seq and offset at which the batch starts, those at which it ends, the
+# keys to delete, and the hashes to set, both as JSON: ["key", …] and [["key", "field", "value", …], …].
+# Returns 1, or 0 where the position is elsewhere.
+_SCRIPT = """
+local at = redis.call('HMGET', KEYS[1], 'lineage', 'seq', 'offset')
+if at[1] then
+    if at[1] ~= ARGV[1] or at[2] ~= ARGV[2] or at[3] ~= ARGV[3] then return 0 end
+elseif ARGV[2] ~= '0' or ARGV[3] ~= '0' then
+    return 0
+end
+for _, key in ipairs(cjson.decode(ARGV[6])) do redis.call('DEL', key) end
+for _, row in ipairs(cjson.decode(ARGV[7])) do
+    for i = 2, #row, 2 do redis.call('HSET', row[1], row[i], row[i + 1]) end
+end
+redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'seq', ARGV[4], 'offset', ARGV[5])
+return 1
+"""
+_TIMEOUT_S = 30
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
+
+
+class RedisTarget(SinkTarget):
+    """An opened `RedisSink`."""
+
+    def __init__(self, *, sink: str, url: str, key: str, context: SinkContext, client: redis.Redis) -> None:
+        self._sink, self._url, self._pattern, self._context, self._client = sink, url, key, context, client
+        self._place = f"slackwater:{context.pipeline}:{sink}"
+        self._script = client.register_script(_SCRIPT)
+        self._results = tuple(name for name, _ in context.results)
+        # One text can be told from numbers beside it; of several each is written so that no separator is in
+        # it.
+        several = texts_of(context) & fields_of(key)
+        self._quoted_columns = several if len(several) > 1 else set[str]()
+
+    @classmethod
+    def open(cls, sink: str, url: str, key: str, context: SinkContext) -> "RedisTarget":
+        """The target of the declaration (`sink`, `url`, `key`). Connects with the first call.
+
+        Raises:
+            SinkUnsuitable: the URL is none of Redis; the key is the same for rows that stand side by side.
+        """
+        address = resolve_url(sink, url)
+        try:
+            client = redis.Redis.from_url(
+                address, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, decode_responses=True
+            )
+        except ValueError as error:
+            raise SinkUnsuitable(
+                f"sink {sink}: {url} names no URL of Redis; one is such as redis://host:6379/0.", sink=sink
+            ) from error
+        check_key(sink, key, context)
+        return cls(sink=sink, url=url, key=key, context=context, client=client)
+
+    def position(self) -> SinkPosition:
+        """See `SinkTarget.position`.
+
+        Raises:
+            SinkUnsuitable: the position is of another lineage.
+        """
+        with self._talking():
+            values: Mapping[str, str] = self._client.hgetall(self._place)  # type: ignore[assignment]
+        if not values:
+            return START
+        if values.get("lineage") != self._context.lineage:
+            raise of_another_lineage(self._sink, self._context.pipeline, "Redis")
+        return SinkPosition(int(values["seq"]), int(values["offset"]))
+
+    def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
+        """See `SinkTarget.deliver`."""
+        rows, replaced_identities = standing_rows(changes, self._context)
+        keys = self._keys(rows)
+        arguments: list[str | int] = [
+            self._context.lineage,
+            start.seq,
+            start.offset,
+            end.seq,
+            end.offset,
+            json.dumps([*self._keys(replaced_identities), *keys]),
+            json.dumps(self._hashes(keys, rows)),
+        ]
+        with self._talking():
+            return bool(self._script(keys=[self._place], args=arguments))
+
+    def reset(self, position: SinkPosition) -> None:
+        """See `SinkTarget.reset`."""
+        fields: list[str | int] = ["lineage", self._context.lineage, "seq", position.seq]
+        fields += ["offset", position.offset]
+        with self._talking():
+            self._client.hset(self._place, items=fields)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client.close()
+
+    def _keys(self, rows: pa.Table) -> list[str]:
+        """The key of each row's hash."""
+        parts: list[pa.Array | pa.ChunkedArray | str] = []
+        for literal, name, _, _ in string.Formatter().parse(self._pattern):
+            parts.append(literal)
+            if name is not None:
+                parts.append(self._placeholder(rows, name))
+        return pc.binary_join_element_wise(*parts, "").to_pylist() if rows.num_rows else []
+
+    def _placeholder(self, rows: pa.Table, name: str) -> pa.Array:
+        """What stands for a name in the keys of rows."""
+        if name not in rows.column_names:
+            times = rows.column(name.removesuffix("_ms")).cast(_MILLISECONDS)
+            return texts(times.cast(pa.int64()))
+        if name in self._quoted_columns:
+            return pa.array([quote(text, safe="") for text in rows.column(name).to_pylist()], pa.string())
+        values = rows.column(name)
+        return texts(values.cast(_MILLISECONDS) if pa.types.is_timestamp(values.type) else values)
+
+    def _hashes(self, keys: list[str], rows: pa.Table) -> list[list[str]]:
+        """For each row its key, then field after value of its results that are not null."""
+        hashes = [[key] for key in keys]
+        for name in self._results:
+            for item, text in zip(hashes, texts(rows.column(name)).to_pylist(), strict=True):
+                if text is not None:
+                    item += name, text
+        return [item for item in hashes if len(item) > 1]
+
+    def _talking(self) -> AbstractContextManager[None]:
+        return as_sink_down(self._sink, f"Redis of {self._url}", redis.RedisError)
+
+
+def check_key(sink: str, key: str, context: SinkContext) -> None:
+    """Refuse a key that is the same for rows that stand side by side.
+
+    Raises:
+        SinkUnsuitable: with what it lacks.
+    """
+    fields = fields_of(key)
+    placeholders = {*columns_known(context)}
+    if unknown := sorted(fields - placeholders):
+        raise SinkUnsuitable(
+            f"sink {sink}: its key names {', '.join(unknown)}; there are {', '.join(sorted(placeholders))}.",
+            sink=sink,
+        )
+    stems = {field.removesuffix("_ms") for field in fields if field not in dict(context.keys)} | fields
+    _check_separators(sink, key, context)
+    names_needed = set(context.identity)
+    if stems & {*WINDOW_COLUMNS} and context.has_windows:
+        names_needed -= {*WINDOW_COLUMNS}  # the windows of a key differ in both
+    if missing := [name for name in context.identity if name in names_needed - stems]:
+        raise SinkUnsuitable(
+            f"sink {sink}: its key {key!r} is the same for rows that differ in {', '.join(missing)}, "
+            "which would replace each other. Name these in it, too.",
+            sink=sink,
+        )
+
+
+def _check_separators(sink: str, key: str, context: SinkContext) -> None:
+    """Texts next to each other could not be told apart: ab and c, a and bc."""
+    texts, is_separated = texts_of(context), True
+    for literal, field, _, _ in string.Formatter().parse(key):
+        is_separated = is_separated or any(not character.isalnum() for character in literal)
+        if field in texts:
+            if not is_separated:
+                raise SinkUnsuitable(
+                    f"sink {sink}: in its key {key!r} nothing stands between two texts. Separate "
+                    "them, '{a}:{b}'.",
+                    sink=sink,
+                )
+            is_separated = False
+
+
+def texts_of(context: SinkContext) -> set[str]:
+    """The key columns that are texts."""
+    return {name for name, kind in context.keys if pa.types.is_string(kind) or pa.types.is_large_string(kind)}
+
+
+def columns_known(context: SinkContext) -> tuple[str, ...]:
+    """The names that may stand in a key."""
+    results = {name for name, _ in context.results}
+    names = [name for name, _ in columns_of(context) if name not in results]
+    times = [f"{name}_ms" for name in names if name in (*WINDOW_COLUMNS, "timestamp")]
+    return (*names, *times)
+
+
+def texts(column: pa.ChunkedArray) -> pa.Array:
+    """The values of a column as Redis holds them; null for null."""
+    kind = column.type
+    if pa.types.is_string(kind):
+        values = column
+    elif pa.types.is_timestamp(kind):
+        values = pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ")
+    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind):
+        values = column.cast(pa.string())
+    else:
+        values = pa.array([_text_of(value) for value in column.to_pylist()], pa.string())
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _text_of(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, list | dict | tuple):
+        return json.dumps(value, default=str)
+    return str(value)

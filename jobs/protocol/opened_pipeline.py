@@ -242,7 +242,8 @@ class OpenedPipeline:
 
     def maintenance(self) -> Maintenance:
         """The upkeep of the tables."""
-        return Maintenance(self.pipeline, self.tables, self.roll_forward)
+        delivered_seq = self.delivery().delivered_seq if self.pipeline.sinks else None
+        return Maintenance(self.pipeline, self.tables, self.roll_forward, delivered_seq)
 
     def table_checks(self) -> TableChecks:
         """Compares the tables with what the ledger says of them."""

@@ -102,10 +102,17 @@ class OldRows:
 
 @dataclass(frozen=True)
 class History:
-    """The history of one pipeline's lineage."""
+    """The history of one pipeline's lineage.
+
+    Attributes:
+        pipeline, tables: the pipeline and its tables.
+        delivered_seq: the ledger row up to which every sink has its corrections; None where there are no
+            sinks.
+    """
 
     pipeline: Pipeline
     tables: Tables
+    delivered_seq: int | None = None
 
     def horizon(self) -> tuple[LedgerRow, datetime] | None:
         """The last run whose history may go, and the end of the last window that the lineage had collected
@@ -144,8 +151,12 @@ class History:
         return [
             OldRows("panes", ends, until, Transaction(HORIZON, row.seq)),
             OldRows("late_events", is_of_old_run, Within("run_id", min(old_run_ids), max(old_run_ids))),
-            OldRows("corrections", ends, until),
+            OldRows("corrections", ends & self._is_delivered(), until),
         ]
+
+    def _is_delivered(self) -> pc.Expression:
+        """Whether a correction has reached every sink: the others stay, whatever their age."""
+        return pc.scalar(True) if self.delivered_seq is None else pc.field("seq") <= self.delivered_seq
 
     def count(self, old_rows: OldRows) -> int:
         """How many they are."""

@@ -65,6 +65,8 @@ class Maintenance:
     Attributes:
         pipeline, tables: the pipeline and its tables.
         roll_forward: finished first, as by every writing command.
+        delivered_seq: gives the ledger row up to which every sink has its corrections; None where there are
+            no sinks.
         lease: whether to claim that this is the only upkeep. Only tests turn it off: correctness rests on
             what each commit is based on.
         clock: the wall clock.
@@ -73,13 +75,14 @@ class Maintenance:
     pipeline: Pipeline
     tables: Tables
     roll_forward: RollForward
+    delivered_seq: Callable[[], int] | None = None
     lease: bool = True
     clock: Callable[[], datetime] = wall_clock
 
     def plan(self) -> list[Upkeep]:
         """What `run` would do now, one entry a table. Changes nothing."""
         upkeeps = []
-        history = History(self.pipeline, self.tables)
+        history = self._history()
         counts = {old_rows.table: history.count(old_rows) for old_rows in history.old_rows()}
         for name, table in self._tables():
             split = self._split_snapshots(name)
@@ -101,12 +104,16 @@ class Maintenance:
             self.tables.repartition()
             self.roll_forward.finish()
             self.roll_forward.uniqueness.require()
-            history = History(self.pipeline, self.tables)
+            history = self._history()
             counts = {old_rows.table: history.drop(old_rows) for old_rows in history.old_rows()}
             upkeeps = [self._keep_small(name, table, counts.get(name, 0)) for name, table in self._tables()]
             if any(upkeep.compacted for upkeep in upkeeps if upkeep.table in UNIQUE_TABLES):
                 self.roll_forward.uniqueness.require()
             return upkeeps
+
+    def _history(self) -> History:
+        delivered_seq = None if self.delivered_seq is None else self.delivered_seq()
+        return History(self.pipeline, self.tables, delivered_seq)
 
     def _keep_small(self, name: str, table: TableUpkeep, old_rows: int) -> Upkeep:
         split = self._split_snapshots(name)

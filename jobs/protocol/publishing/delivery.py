@@ -253,6 +253,17 @@ class Delivery:
                 states.append(SinkState(sink, None, newest, None, str(error)))
         return states
 
+    def delivered_seq(self) -> int:
+        """The ledger row up to which every sink has all corrections; 0 where one can't be reached."""
+        states = self.states()
+        if any(state.position is None for state in states):
+            return 0
+        return min(
+            state.newest_seq if not state.backlog else state.position.seq - 1
+            for state in states
+            if state.position is not None
+        )
+
     def deliver(self, sink: Sink) -> DeliveredRows:
         """Deliver to one sink what it lacks.
 

@@ -89,6 +89,20 @@ def test_what_was_final_goes_and_nothing_else(six_runs: Hourly, new_output: Call
     assert here("verify", "hourly", "--tables", *six_runs.where) == 0, "what was dropped is no damage"
 
 
+def test_corrections_that_a_sink_lacks_stay(six_runs: Hourly, new_output: Callable[[], str]) -> None:
+    sink = (
+        "__import__('slackwater').RedisSink('live', url='redis://127.0.0.1:1/0', key='{origin}:{window_end}')"
+    )
+    six_runs.declare(settings=f"{SETTINGS}, 'sinks': [{sink}]")
+    dropped = maintain(six_runs, new_output)
+    assert dropped["panes"] > dropped["corrections"] == 0
+    sink = "__import__('slackwater').ChangeFeedSink('feed', uri='feeds/hourly')"
+    six_runs.declare(settings=f"{SETTINGS}, 'sinks': [{sink}]")
+    assert here("sinks", "deliver", "hourly", *six_runs.where) == 0
+    assert maintain(six_runs, new_output)["corrections"] > 0
+    assert here("sinks", "deliver", "hourly", *six_runs.where) == 0
+
+
 def test_published_goes_on_as_if_all_of_it_were_there(
     six_runs: Hourly, twin: Hourly, new_output: Callable[[], str]
 ) -> None:

@@ -19,7 +19,7 @@ SINK_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 class SinkPosition(NamedTuple):
     """How far a target is: all corrections of ledger rows before `seq` have been applied, and the first
-    `offset` ones of `seq`.
+    `offset` ones of `seq`. A negative offset says that `seq` is being delivered in so many lanes.
 
     The corrections of a ledger row stand in an order of their own (key group, key, window, ordinal, …), which
     is the same whenever they are read.
@@ -81,6 +81,13 @@ class SinkTarget(ABC):
     @abstractmethod
     def reset(self, position: SinkPosition) -> None:
         """Take `position` as where the target is, whatever it says. What was delivered stays there."""
+
+    def lane(self, number: int) -> SinkTarget | None:
+        """The same target with a position of its own, for a part of the corrections of a large ledger row
+        that is delivered beside others; it is closed with this one. None where there is no such thing.
+        `reset` forgets the positions of all lanes.
+        """
+        return None
 
     def close(self) -> None:  # noqa: B027 - a target that holds nothing has nothing to let go of
         """Let go of connections. Called once, also after errors."""

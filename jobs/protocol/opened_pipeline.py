@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from importlib.util import find_spec
 
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.operator import OperatorEngine
@@ -28,7 +29,7 @@ from slackwater.jobs.protocol.lineage.table_checks import TableChecks
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan_range import RangePlanner
 from slackwater.jobs.protocol.planning.trial import calibrate
-from slackwater.jobs.protocol.publishing.delivery import Delivery
+from slackwater.jobs.protocol.publishing.delivery import Delivery, Parallel
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -192,7 +193,7 @@ class OpenedPipeline:
 
     def delivery(self) -> Delivery:
         """Delivers corrections to the pipeline's sinks."""
-        return Delivery(self.pipeline, self.tables, self.warehouse.root)
+        return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=spark_tasks(self.name))
 
     @contextmanager
     def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
@@ -294,3 +295,19 @@ def spark_transport(app: str) -> Callable[[], Transport]:
         return OnSpark(spark)
 
     return make
+
+
+def spark_tasks(pipeline: str) -> Parallel | None:
+    """Calls a function in tasks of Spark, on a session named after the pipeline; None without Spark."""
+    if find_spec("pyspark") is None:
+        return None
+
+    def run(task: Callable[[int], None], numbers: range) -> None:
+        from slackwater.jobs.runtime.session import session
+        from slackwater.jobs.runtime.user_code import ship
+
+        spark = session(f"slackwater deliver {pipeline}")
+        ship(spark, registry.loaded_by_value(), registry.loaded_files())
+        spark.sparkContext.parallelize(list(numbers), len(numbers)).foreach(task)
+
+    return run

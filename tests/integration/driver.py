@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ class Plan:
         spark: whether tasks run on Spark; else in this process.
         lease: whether the lease is claimed.
         batch_rows: so many corrections are delivered to a sink at once.
+        large_rows: a ledger row with so many corrections is delivered in lanes, one after the other here.
     """
 
     at: str | None = None
@@ -68,6 +69,7 @@ class Plan:
     spark: bool = False
     lease: bool = True
     batch_rows: int = 10_000
+    large_rows: int = 1_000_000
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -79,10 +81,20 @@ def main() -> None:
         opened_pipeline.spark_transport = lambda app: InProcess
     if not plan.lease:
         opened_pipeline.Runner = functools.partial(Runner, lease=False)
-    opened_pipeline.Delivery = functools.partial(Delivery, batch_rows=plan.batch_rows)
+    opened_pipeline.Delivery = functools.partial(
+        Delivery, batch_rows=plan.batch_rows, large_rows=plan.large_rows
+    )
+    if not plan.spark:
+        opened_pipeline.spark_tasks = lambda pipeline: one_by_one
     if plan.at is not None:
         _build_in(plan, *MOMENTS[plan.at])
     command_line.main()
+
+
+def one_by_one(task: Callable[[int], None], numbers: Iterable[int]) -> None:
+    """Stands in for tasks of Spark, in this process."""
+    for number in numbers:
+        task(number)
 
 
 def _build_in(plan: Plan, owner: type, name: str, after: bool, table: str | None) -> None:

@@ -53,6 +53,7 @@ class Delivered:
     end: int = 0
     rows: int = 0
     chance: random.Random = field(default_factory=random.Random)
+    large_rows: int = 15
 
     def __post_init__(self) -> None:
         redis.Redis.from_url(self.url).flushall()
@@ -75,9 +76,16 @@ class Delivered:
         self.own.append(rows or [{"e": moment(self.end), "a": moment(self.end), "k": "a", "x": 0}])
         self.end += 24
 
-    def drive(self, *verb: object, at: str | None = None, nth: int = 1, batch_rows: int = 7) -> int:
+    def drive(
+        self,
+        *verb: object,
+        at: str | None = None,
+        nth: int = 1,
+        batch_rows: int = 7,
+        spark: bool = False,
+    ) -> int:
         """Run a verb in a process of its own, with small batches; it may be killed at a moment."""
-        plan = Plan(at=at, nth=nth, batch_rows=batch_rows)
+        plan = Plan(at=at, nth=nth, batch_rows=batch_rows, large_rows=self.large_rows, spark=spark)
         arguments = [*verb, "--warehouse", self.own.warehouse, "--pipelines", self.own.file]
         return driver(plan, *arguments).returncode
 
@@ -172,6 +180,36 @@ def test_a_delivery_killed_at_a_batch_is_finished_by_the_next(delivered: Deliver
     verb = ("run", "own", "--to", moment(delivered.end).isoformat())
     assert delivered.drive(*verb, at=at, nth=2) == -9
     assert delivered.drive("sinks", "deliver", "own") == 0
+    delivered.assert_delivered()
+
+
+def lanes(delivered: Delivered) -> set[str]:
+    """The lanes that the database has positions of."""
+    with sqlite3.connect(delivered.own.root / "report.db") as connection:
+        rows = connection.execute("SELECT sink FROM slackwater_positions WHERE sink LIKE '%/%'").fetchall()
+    return {sink for (sink,) in rows}
+
+
+def test_a_ledger_row_with_many_corrections_is_delivered_in_lanes(delivered: Delivered) -> None:
+    delivered.chance = random.Random(3)
+    for _ in range(2):
+        delivered.append_a_day()
+        assert delivered.drive("run", "own", "--to", moment(delivered.end).isoformat()) == 0
+    assert lanes(delivered) == {f"report/{number}" for number in range(8)}
+    delivered.assert_delivered()
+    assert delivered.drive("sinks", "reset", "own", "report") == 0
+    assert lanes(delivered) == set()
+    assert delivered.drive("sinks", "deliver", "own") == 0
+    delivered.assert_delivered()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_lanes_are_tasks_of_spark(delivered: Delivered) -> None:
+    delivered.chance = random.Random(4)
+    delivered.append_a_day()
+    assert delivered.drive("run", "own", "--to", moment(24).isoformat(), spark=True) == 0
+    assert lanes(delivered) == {f"report/{number}" for number in range(8)}
     delivered.assert_delivered()
 
 

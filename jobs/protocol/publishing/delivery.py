@@ -1,165 +1,46 @@
 """Delivers committed corrections to the sinks of a pipeline, each behind its own position.
 
-    corrections     seq 4        seq 5            seq 6
-                    c c c c c    c c c c c c c    c c        in an order that never changes
-    target                  ^ (5, 2): all of seq 4, two of seq 5
+What comes after the position of a target is applied batch by batch: a target takes a batch only where its
+position is the batch's start, and moves it to the batch's end in the same step. So a batch that is delivered
+twice, by a second deliverer or after a death, changes nothing.
 
-What comes after the position is read in order, cut into batches, and applied one by one: a target takes a
-batch only where its position is the batch's start, and moves it to the batch's end in the same step. So a
-batch that is delivered twice, by a second deliverer or after a death, changes nothing.
+A ledger row with very many corrections is delivered in *lanes*, each of which has some of the key groups and
+a position of its own, by tasks of Spark:
 
-Within a ledger row the order is by key group and key, what is withdrawn of a key first, then by the columns
-that tell rows apart. Corrections of a row are read by ranges of key groups, so memory does not grow with a
-run.
+    target        (5, 2) ──▶ (6, -4): seq 6 is delivered in 4 lanes ──▶ (6, 8000000): all of it
+    lane 0                    (6, 0) … (6, 1990000)
+    lane 3                    (6, 0) … (6, 2003000)
 
-An erasure takes corrections away, and the offset into a row that was delivered in part then says nothing:
-such a row is delivered from its beginning.
+Whoever finds a target in lanes goes on with them. Each applies its batches once, as the target does, and the
+target moves on when all of them are done; the corrections of one ledger row are about different rows, so that
+their order among each other does not matter.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.jobs.errors import SlackwaterError, without_credentials
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sinks import START, Sink, SinkContext, SinkPosition, SinkTarget
-from slackwater.jobs.protocol.publishing.portions import portions
-from slackwater.jobs.protocol.publishing.roll_forward import rolled_forward_to
+from slackwater.jobs.protocol.publishing.committed_corrections import (
+    BATCH_ROWS,
+    CORRECTIONS,
+    CommittedCorrections,
+    batches,
+)
+from slackwater.jobs.sinks.connections import variable_of
 from slackwater.jobs.sinks.errors import SinkDown, SinkUnsuitable
-from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
-from slackwater.jobs.tables.ledger.row_kinds import RowKind
-from slackwater.jobs.tables.ledger.rows import MAIN
-from slackwater.jobs.tables.warehouse import Tables
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing import GlobalWindows
 
-CORRECTIONS = "corrections"
-# A batch is as full as this, or has waited so long for its next row.
-BATCH_ROWS = 10_000
-BATCH_SECONDS = 30.0
-
-
-class Batch(NamedTuple):
-    """Corrections on their way to a target.
-
-    Attributes:
-        changes: rows of `corrections`, in order.
-        start, end: the positions between which they lie.
-    """
-
-    changes: pa.Table
-    start: SinkPosition
-    end: SinkPosition
-
-
-@dataclass(frozen=True)
-class CommittedCorrections:
-    """The corrections of one pipeline's main, in the order in which they are delivered.
-
-    Attributes:
-        tables: the pipeline's tables.
-        keys: its key columns.
-        portion_rows: about so many rows are held at once.
-    """
-
-    tables: Tables
-    keys: tuple[str, ...]
-    portion_rows: int = 1 << 20
-
-    def newest_seq(self) -> int:
-        """The ledger row up to which corrections stand; 0 for none."""
-        with self.tables[CORRECTIONS].handle() as table:
-            return rolled_forward_to(table)
-
-    def rows_after(self, position: SinkPosition) -> int:
-        """How many corrections come after `position`."""
-        after = self._files(position.seq + 1, None)
-        count = sum(part.num_rows for part in after.scan(["seq"], pc.field("seq") > position.seq, 1 << 20))
-        return count + max(0, self.rows_of(position.seq) - self._offset(position))
-
-    def rows_of(self, seq: int) -> int:
-        """How many corrections a ledger row has."""
-        of_row = self._files(seq, seq).scan(["seq"], pc.field("seq") == seq, 1 << 20)
-        return sum(part.num_rows for part in of_row)
-
-    def after(self, position: SinkPosition) -> Iterator[tuple[pa.Table, SinkPosition]]:
-        """The corrections after `position`, some of one ledger row at once, each time with the position
-        before them.
-        """
-        for seq in self._seqs(position.seq, self.newest_seq()):
-            offset, rows_delivered = 0, self._offset(position) if seq == position.seq else 0
-            for rows in self._of_row(seq):
-                count, rows = rows.num_rows, rows.slice(max(0, rows_delivered - offset))
-                if rows.num_rows:
-                    yield rows, SinkPosition(seq, offset + count - rows.num_rows)
-                offset += count
-
-    def _seqs(self, first: int, last: int) -> Iterator[int]:
-        """Ledger rows of main that may have corrections, from `first` to `last`, both included."""
-        for row in self.tables.ledger.rows(since=first - 1):
-            if row.branch == MAIN and row.seq <= last and row.kind != RowKind.ERASE:
-                yield row.seq
-
-    def _offset(self, position: SinkPosition) -> int:
-        """How many corrections of the position's ledger row are behind it."""
-        if not position.offset:
-            return 0
-        later = self.tables.ledger.rows(since=position.seq)
-        return 0 if any(row.kind == RowKind.ERASE for row in later) else position.offset
-
-    def _of_row(self, seq: int) -> Iterator[pa.Table]:
-        files = self._files(seq, seq)
-        order = [
-            ("key_group", "ascending"),
-            *((key, "ascending") for key in self.keys),
-            ("__is_standing", "ascending"),
-            *(
-                (name, "ascending")
-                for name in ("window_start", "window_end", "timestamp", "run_id", "firing", "ordinal")
-            ),
-        ]
-        for portion in portions([files.actions], self.portion_rows):
-            rows = files.read(files.schema.names, (pc.field("seq") == seq) & portion.where)
-            is_standing = pc.not_equal(rows.column("op"), "withdraw")
-            yield rows.take(pc.sort_indices(rows.append_column("__is_standing", is_standing), order))
-
-    def _files(self, first: int, last: int | None) -> StoredFiles:
-        return self.tables[CORRECTIONS].files(Within("seq", first, last))
-
-
-def batches(
-    corrections: Iterator[tuple[pa.Table, SinkPosition]],
-    start: SinkPosition,
-    rows: int = BATCH_ROWS,
-    seconds: float = BATCH_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Batch]:
-    """`corrections` cut into batches of at most `rows`, behind `start`. A batch that has waited for `seconds`
-    is not filled up. Nothing is read ahead: who applies a batch slowly is read for slowly.
-    """
-    parts: list[pa.Table] = []
-    count, began, end = 0, clock(), start
-    for table, before in corrections:
-        for cut in _cuts(table.num_rows, rows - count, rows):
-            piece = table.slice(cut.start, len(cut))
-            parts.append(piece)
-            count, end = count + piece.num_rows, SinkPosition(before.seq, before.offset + cut.stop)
-            if count == rows or clock() - began >= seconds:
-                yield Batch(pa.concat_tables(parts), start, end)
-                parts, count, began, start = [], 0, clock(), end
-    if parts:
-        yield Batch(pa.concat_tables(parts), start, end)
-
-
-def _cuts(count: int, first: int, most: int) -> Iterator[range]:
-    """`count` rows as a first piece of at most `first` and others of at most `most`."""
-    begin, end = 0, min(first, count)
-    while begin < count:
-        yield range(begin, end)
-        begin, end = end, min(end + most, count)
+# From so many corrections of one ledger row on, starting Spark takes less time than it saves.
+LARGE_ROWS = 1_000_000
+LANES = 8
+# Calls a function with each number of a range, several at once.
+Parallel = Callable[[Callable[[int], None], range], None]
 
 
 @dataclass(frozen=True)
@@ -198,12 +79,16 @@ class Delivery:
         tables: its tables, as they are stored.
         warehouse: root of the warehouse.
         batch_rows: a batch has no more rows.
+        large_rows: a ledger row with so many corrections is delivered in lanes, where the target has some.
+        parallel: calls the tasks of lanes; None: nothing begins to be delivered in lanes.
     """
 
     pipeline: Pipeline
     tables: Tables
     warehouse: str
     batch_rows: int = BATCH_ROWS
+    large_rows: int = LARGE_ROWS
+    parallel: Parallel | None = None
 
     @property
     def corrections(self) -> CommittedCorrections:
@@ -271,16 +156,75 @@ class Delivery:
             SinkDown: the target can't be reached, or a function of the user has raised.
             SinkUnsuitable: it is not what the sink needs.
         """
+        count = 0
         with self._open_target(sink) as target:
-            rows, position = 0, self._require_known(sink, target.position())
+            position = self._require_known(sink, target.position())
             while True:
-                for batch in batches(self.corrections.after(position), position, self.batch_rows):
+                if position.offset < 0:
+                    self._deliver_lanes(sink, position)
+                    end = SinkPosition(position.seq, self.corrections.rows_of(position.seq))
+                    if target.deliver(self._no_changes(), position, end):
+                        count, position = count + end.offset, end
+                        continue
+                    position = target.position()
+                large_seq = self._large_seq_after(target, position)
+                until = self.corrections.newest_seq() if large_seq is None else large_seq - 1
+                for batch in batches(self.corrections.after(position, until), position, self.batch_rows):
                     if not target.deliver(*batch):
                         break
-                    rows, position = rows + batch.changes.num_rows, batch.end
+                    count, position = count + batch.changes.num_rows, batch.end
                 else:
-                    return DeliveredRows(rows, position)
-                position = self._require_known(sink, target.position())  # another deliverer has moved it
+                    if large_seq is None:
+                        return DeliveredRows(count, position)
+                    target.deliver(self._no_changes(), position, SinkPosition(large_seq, -LANES))
+                position = target.position()  # another deliverer may have moved it
+
+    def deliver_lane(self, sink: Sink, seq: int, number: int, count: int) -> None:
+        """Deliver the lane `number` of `count` of a ledger row; called in a task."""
+        groups = self.pipeline.max_parallelism
+        key_groups = range(groups * number // count, groups * (number + 1) // count)
+        with self._open_target(sink) as target:
+            lane = target.lane(number)
+            assert lane is not None, "only targets with lanes are delivered in lanes"
+            position = lane.position()
+            while True:
+                start = position if position.seq == seq else SinkPosition(seq, 0)
+                corrections = self.corrections.of_row(start, key_groups)
+                for batch in batches(corrections, position, self.batch_rows):
+                    if not lane.deliver(*batch):
+                        break
+                    position = batch.end
+                else:
+                    return
+                position = lane.position()  # another deliverer has moved it
+
+    def _large_seq_after(self, target: SinkTarget, position: SinkPosition) -> int | None:
+        """The next ledger row that is delivered in lanes."""
+        if self.parallel is None:
+            return None
+        seq = self.corrections.first_seq_of(self.large_rows, position)
+        return None if seq is None or target.lane(0) is None else seq
+
+    def _deliver_lanes(self, sink: Sink, position: SinkPosition) -> None:
+        """Deliver all lanes of a ledger row, or what is left of them."""
+        lanes = range(-position.offset)
+        variable = variable_of(getattr(sink, "url", ""))
+        task = LaneTask(
+            pipeline=self.pipeline,
+            sink=sink,
+            warehouse=self.warehouse,
+            batch_rows=self.batch_rows,
+            position=position,
+            environment={} if variable is None else {variable: os.environ.get(variable, "")},
+        )
+        if self.parallel is None:
+            for number in lanes:
+                task(number)
+        else:
+            self.parallel(task, lanes)
+
+    def _no_changes(self) -> pa.Table:
+        return self.tables[CORRECTIONS].schema.empty_table()
 
     def reset(self, sink: Sink, to_seq: int | None) -> SinkPosition:
         """Have the corrections after ledger row `to_seq`, or all, delivered again by the next delivery.
@@ -317,6 +261,33 @@ class Delivery:
 
     def _open_target(self, sink: Sink) -> "_OpenedTarget":
         return _OpenedTarget(sink, self.context())
+
+
+@dataclass(frozen=True)
+class LaneTask:
+    """Delivers one lane, in a process of its own.
+
+    Attributes:
+        pipeline, sink, warehouse: as of `Delivery`.
+        batch_rows: a batch has no more rows.
+        position: of the target: the ledger row and, negative, the number of lanes.
+        environment: variables of the driver that URLs of sinks are read from.
+    """
+
+    pipeline: Pipeline
+    sink: Sink
+    warehouse: str
+    batch_rows: int
+    position: SinkPosition
+    environment: Mapping[str, str]
+
+    def __call__(self, number: int) -> None:
+        """Deliver the lane of that number."""
+        for name, value in self.environment.items():
+            os.environ.setdefault(name, value)
+        tables = Warehouse(self.warehouse).stored_tables(self.pipeline.name, self.pipeline.side_columns)
+        delivery = Delivery(self.pipeline, tables, self.warehouse, self.batch_rows)
+        delivery.deliver_lane(self.sink, self.position.seq, number, -self.position.offset)
 
 
 class _OpenedTarget:

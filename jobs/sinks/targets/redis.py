@@ -9,6 +9,7 @@ import json
 import string
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import Any
 from urllib.parse import quote
 
@@ -40,6 +41,7 @@ redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'seq', ARGV[4], 'offset', ARGV[5
 return 1
 """
 _TIMEOUT_S = 30
+_MOST_LANES = 256
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
@@ -110,7 +112,14 @@ class RedisTarget(SinkTarget):
         fields: list[str | int] = ["lineage", self._context.lineage, "seq", position.seq]
         fields += ["offset", position.offset]
         with self._talking():
+            self._client.delete(*(f"{self._place}/{number}" for number in range(_MOST_LANES)))
             self._client.hset(self._place, items=fields)
+
+    def lane(self, number: int) -> "RedisTarget":
+        """See `SinkTarget.lane`."""
+        lane = copy(self)
+        lane._place = f"{self._place}/{number}"
+        return lane
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -10,6 +10,7 @@ a batch is applied once, whoever delivers it and however often. PostgreSQL and S
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from copy import copy
 from typing import Any
 
 import pyarrow as pa
@@ -50,7 +51,8 @@ class SqlTarget(SinkTarget):
             ),
         )
         self._positions = sa.Table(POSITIONS, metadata, *_position_columns())
-        self._is_own = sa.and_(self._positions.c.pipeline == context.pipeline, self._positions.c.sink == sink)
+        self._is_own = self._is_of(sink)
+        self._lane = ""
 
     @classmethod
     def open(cls, sink: str, url: str, table: str, context: SinkContext) -> "SqlTarget":
@@ -149,8 +151,23 @@ class SqlTarget(SinkTarget):
             row = self._position_row()
             before = 0 if row is None else max(row.seq, row.delivered_before)
             with self._engine.begin() as connection:
-                connection.execute(sa.delete(self._positions).where(self._is_own))
+                lanes = self._positions.c.sink.like(f"{self._sink.replace('_', '!_')}/%", escape="!")
+                is_lane = sa.and_(self._positions.c.pipeline == self._context.pipeline, lanes)
+                connection.execute(sa.delete(self._positions).where(sa.or_(self._is_own, is_lane)))
                 connection.execute(sa.insert(self._positions), self._position_values(position, before))
+
+    def lane(self, number: int) -> "SqlTarget":
+        """See `SinkTarget.lane`."""
+        lane = copy(self)
+        lane._lane = f"/{number}"
+        lane._is_own = self._is_of(f"{self._sink}/{number}")
+        with self._talking():
+            if lane._position_row() is None:
+                row = self._position_row()
+                before = 0 if row is None else row.delivered_before
+                with suppress(sa.exc.IntegrityError), self._engine.begin() as connection:
+                    connection.execute(sa.insert(self._positions), lane._position_values(START, before))
+        return lane
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -171,6 +188,9 @@ class SqlTarget(SinkTarget):
         ).rowcount
         return bool(moved_rows)
 
+    def _is_of(self, sink: str) -> sa.ColumnElement[bool]:
+        return sa.and_(self._positions.c.pipeline == self._context.pipeline, self._positions.c.sink == sink)
+
     def _position_row(self) -> sa.Row[Any] | None:
         with self._engine.connect() as connection:
             return connection.execute(sa.select(self._positions).where(self._is_own)).one_or_none()
@@ -178,7 +198,7 @@ class SqlTarget(SinkTarget):
     def _position_values(self, position: SinkPosition, delivered_before: int = 0) -> dict[str, Any]:
         return {
             "pipeline": self._context.pipeline,
-            "sink": self._sink,
+            "sink": f"{self._sink}{self._lane}",
             "lineage": self._context.lineage,
             "seq": position.seq,
             "row_offset": position.offset,
@@ -202,7 +222,7 @@ class SqlTarget(SinkTarget):
 def _position_columns() -> list[sa.Column[Any]]:
     return [
         sa.Column("pipeline", sa.String(63), primary_key=True),
-        sa.Column("sink", sa.String(63), primary_key=True),
+        sa.Column("sink", sa.String(80), primary_key=True),
         sa.Column("lineage", sa.String(63), nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("row_offset", sa.BigInteger, nullable=False),

@@ -10,7 +10,7 @@ from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.times import MILLISECOND
 
 
-def milliseconds(what: str, duration: timedelta) -> int:
+def require_duration_ms(what: str, duration: timedelta) -> int:
     """`duration` in milliseconds. Raises ConfigurationError naming `what` for a bare number or a fraction of
     a millisecond.
     """

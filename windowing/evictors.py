@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import EmptyViewError, UntimedElementError
 from slackwater.windowing.java import wrap_long
 from slackwater.windowing.promises import EVERYTHING, withdraw_promises
@@ -132,7 +132,7 @@ class TimeEvictor(_OneSidedEvictor):
 
     @classmethod
     def of(cls, size: timedelta, do_evict_after: bool = False) -> TimeEvictor:
-        return cls(size_ms=milliseconds("The evictor's window", size), do_evict_after=do_evict_after)
+        return cls(size_ms=require_duration_ms("The evictor's window", size), do_evict_after=do_evict_after)
 
     def evict(self, elements: list[TimestampedValue], size: int) -> None:
         if elements and elements[0].has_timestamp:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from slackwater.windowing.assigners.assigner import Assign, AssignerContext, Grid, WindowAssigner
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, MissingTimestampError
 from slackwater.windowing.java import LONG_MIN, absolute, quotient, wrap_long
 from slackwater.windowing.windows import TimeWindow, Window, window_start
@@ -136,7 +136,8 @@ class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingEventTimeWindows:
         return cls(
-            size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset)
+            size_ms=require_duration_ms("The window size", size),
+            offset_ms=require_duration_ms("The offset", offset),
         )
 
 
@@ -150,7 +151,8 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWind
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingProcessingTimeWindows:
         return cls(
-            size_ms=milliseconds("The window size", size), offset_ms=milliseconds("The offset", offset)
+            size_ms=require_duration_ms("The window size", size),
+            offset_ms=require_duration_ms("The offset", offset),
         )
 
 
@@ -216,7 +218,7 @@ def _check_sliding(assigner: _AlignedWindows) -> None:
 
 def _sliding_fields(size: timedelta, slide: timedelta, offset: timedelta) -> dict[str, int]:
     return {
-        "size_ms": milliseconds("The window size", size),
-        "slide_ms": milliseconds("The slide", slide),
-        "offset_ms": milliseconds("The offset", offset),
+        "size_ms": require_duration_ms("The window size", size),
+        "slide_ms": require_duration_ms("The slide", slide),
+        "offset_ms": require_duration_ms("The offset", offset),
     }

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from slackwater.windowing.assigners.assigner import AssignerContext, MergingWindowAssigner
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, SessionGapError
 from slackwater.windowing.java import wrap_long
 from slackwater.windowing.windows import MergeCallback, TimeWindow, merge_time_windows
@@ -48,7 +48,7 @@ class EventTimeSessionWindows(_FixedGapSessions):
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> EventTimeSessionWindows:
-        return cls(gap_ms=milliseconds("The session gap", gap))
+        return cls(gap_ms=require_duration_ms("The session gap", gap))
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicEventTimeSessionWindows:
@@ -67,7 +67,7 @@ class ProcessingTimeSessionWindows(_FixedGapSessions):
 
     @classmethod
     def with_gap(cls, gap: timedelta) -> ProcessingTimeSessionWindows:
-        return cls(gap_ms=milliseconds("The session gap", gap))
+        return cls(gap_ms=require_duration_ms("The session gap", gap))
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicProcessingTimeSessionWindows:
@@ -88,7 +88,7 @@ class _GapInMilliseconds:
     gap_of: Callable[[Any], timedelta]
 
     def __call__(self, element: Any) -> int:
-        return milliseconds("A dynamic session gap", self.gap_of(element))
+        return require_duration_ms("A dynamic session gap", self.gap_of(element))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from slackwater.windowing.assigners import GlobalWindows, MergingWindowAssigner, WindowAssigner
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, UnsupportedCombinationError
 from slackwater.windowing.evictors import CountEvictor, Evictor
 from slackwater.windowing.folds import AggregateFunction, CallableReduce, ReduceFunction
@@ -108,7 +108,7 @@ class WindowOperatorBuilder:
 
     def allowed_lateness(self, lateness: timedelta) -> WindowOperatorBuilder:
         """How long after its last instant a window stays, in event time."""
-        return self.allowed_lateness_ms(milliseconds("The allowed lateness", lateness))
+        return self.allowed_lateness_ms(require_duration_ms("The allowed lateness", lateness))
 
     def allowed_lateness_ms(self, lateness_ms: int) -> WindowOperatorBuilder:
         """`allowed_lateness` in milliseconds. Raises ConfigurationError below zero."""

@@ -17,7 +17,7 @@ from slackwater.windowing.runtime.operator_snapshot import TimerSnapshot
 from slackwater.windowing.runtime.timer_queue import Timer
 from slackwater.windowing.snapshot.cleanup_times import with_declared_cleanup
 from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
-from slackwater.windowing.snapshot.times import bounds, due_times, milliseconds, sort_rows, windows_of
+from slackwater.windowing.snapshot.times import bounds, due_times, sort_rows, times_to_ms, windows_of
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 
@@ -114,7 +114,7 @@ def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot
         windows_of(rows, "window", None if layout.windows is None else GLOBAL_WINDOW),
         rows.column("service").to_pylist(),
         rows.column("domain").to_pylist(),
-        milliseconds(rows.column("time")),
+        times_to_ms(rows.column("time")),
         strict=True,
     )
     parts: dict[tuple[str, int], dict[str, list[Timer]]] = {}

@@ -41,7 +41,7 @@ def due_times(values: Iterable[int], column: str) -> pa.Array:
     return times([None if time == LONG_MAX else time for time in values], column)
 
 
-def milliseconds(column: pa.ChunkedArray) -> list[int | None]:
+def times_to_ms(column: pa.ChunkedArray) -> list[int | None]:
     """The inverse of `times`."""
     return list(pc.divide(column.cast(pa.int64()), 1000).to_pylist())
 
@@ -74,7 +74,7 @@ def windows_of(rows: pa.Table, prefix: str, without_bounds: Window | None = GLOB
     """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`: where these are null,
     `without_bounds` stands.
     """
-    starts, ends = (milliseconds(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
+    starts, ends = (times_to_ms(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
     return [
         without_bounds if start is None or end is None else TimeWindow(start, end)
         for start, end in zip(starts, ends, strict=True)

@@ -29,9 +29,9 @@ from slackwater.windowing.snapshot.named_values import (
 from slackwater.windowing.snapshot.times import (
     bounds,
     due_times,
-    milliseconds,
     sort_rows,
     times,
+    times_to_ms,
     windows_of,
 )
 from slackwater.windowing.state.backend import StateEntry
@@ -273,7 +273,7 @@ def _lives(rows: pa.Table) -> list[WindowLife | None]:
     columns = zip(
         rows.column("elements").to_pylist(),
         rows.column("firings").to_pylist(),
-        *(milliseconds(rows.column(name)) for name in ("last_fired_at", "first_arrival", "last_arrival")),
+        *(times_to_ms(rows.column(name)) for name in ("last_fired_at", "first_arrival", "last_arrival")),
         strict=True,
     )
     # By position: a snapshot may have millions of windows, and keywords cost half as much again.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, TriggerStateError
 from slackwater.windowing.java import remainder, wrap_long
 from slackwater.windowing.state.descriptors import ReducingStateDescriptor, StateDescriptor
@@ -54,7 +54,7 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousEventTimeTrigger:
-        return cls(interval_ms=milliseconds("The firing interval", interval))
+        return cls(interval_ms=require_duration_ms("The firing interval", interval))
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
@@ -110,7 +110,7 @@ class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
 
     @classmethod
     def of(cls, interval: timedelta) -> ContinuousProcessingTimeTrigger:
-        return cls(interval_ms=milliseconds("The firing interval", interval))
+        return cls(interval_ms=require_duration_ms("The firing interval", interval))
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext

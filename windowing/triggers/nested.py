@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.java import wrap_long
 from slackwater.windowing.state.descriptors import StateDescriptor, ValueStateDescriptor
@@ -124,7 +124,7 @@ class ProcessingTimeoutTrigger(Trigger):
     ) -> ProcessingTimeoutTrigger:
         return cls(
             trigger=trigger,
-            timeout_ms=milliseconds("The timeout", timeout),
+            timeout_ms=require_duration_ms("The timeout", timeout),
             resets_timer_on_new_record=resets_timer_on_new_record,
             clears_on_timeout=clears_on_timeout,
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from slackwater.windowing.durations import milliseconds
+from slackwater.windowing.durations import require_duration_ms
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.watermarks.generators import (
     AscendingTimestampsWatermarks,
@@ -78,7 +78,7 @@ class WatermarkStrategy:
         """Watermark = greatest timestamp - bound - 1 ms, once an interval; the bound must not be negative."""
         return cls(
             kind="bounded_out_of_orderness",
-            out_of_orderness_ms=milliseconds("WatermarkStrategy: out_of_orderness", bound),
+            out_of_orderness_ms=require_duration_ms("WatermarkStrategy: out_of_orderness", bound),
         )
 
     @classmethod
@@ -106,11 +106,11 @@ class WatermarkStrategy:
         """A source partition without elements for that long no longer holds the watermark back; the timeout
         must be above zero.
         """
-        return replace(self, idle_timeout_ms=milliseconds("WatermarkStrategy: idle timeout", timeout))
+        return replace(self, idle_timeout_ms=require_duration_ms("WatermarkStrategy: idle timeout", timeout))
 
     def with_interval(self, interval: timedelta) -> WatermarkStrategy:
         """The auto-watermark interval, 200 ms by default as in Flink; zero means no periodic watermarks."""
-        return replace(self, interval_ms=milliseconds("WatermarkStrategy: interval", interval))
+        return replace(self, interval_ms=require_duration_ms("WatermarkStrategy: interval", interval))
 
     def create_watermark_generator(self, relative_time_ms: Callable[[], int]) -> WatermarkGenerator:
         """A new generator for one source partition. The clock measures idleness alone; only its differences

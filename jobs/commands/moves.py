@@ -127,7 +127,6 @@ def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_forma
         return
     click.echo(
         f"{pipeline}: closed at {options.cell(row.slice_end)} by row {row.seq}; {row.windows_open:,} windows "
-        "stay open, "
-        f"{row.timers_pending:,} timers stay pending. `slackwater state restore {pipeline} {row.parent_seq}` "
-        "reopens it."
+        f"stay open, {row.timers_pending:,} timers stay pending. `slackwater state restore {pipeline} "
+        f"{row.parent_seq}` reopens it."
     )

@@ -8,7 +8,7 @@ import click
 
 from slackwater.jobs.commands import options
 
-COLUMNS = ["sink", "kind", "to", "seq", "offset", "newest_seq", "backlog", "state"]
+COLUMNS = ["sink", "kind", "seq", "offset", "newest_seq", "backlog", "state", "to"]
 
 
 @click.group("sinks")
@@ -39,22 +39,25 @@ def list_sinks(
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    states = opened_pipeline.delivery().states(name) if opened_pipeline.pipeline.sinks or name else []
     rows = [
         {
             "sink": state.sink.name,
             "kind": type(state.sink).__name__,
-            "to": state.sink.place,
             "seq": None if state.position is None else state.position.seq,
             "offset": None if state.position is None else state.position.offset,
             "newest_seq": state.newest_seq,
             "backlog": state.backlog,
-            "state": state.problem or ("delivered" if not state.backlog else "behind"),
+            "state": "out of reach" if state.problem else "behind" if state.backlog else "delivered",
+            "to": state.sink.place,
+            "problem": state.problem,
         }
-        for state in (
-            opened_pipeline.delivery().states(name) if opened_pipeline.pipeline.sinks or name else ()
-        )
+        for state in states
     ]
     options.show(rows, COLUMNS, output, empty=f"{pipeline}: it declares no sinks")
+    for state in states if output == "table" else ():
+        if state.problem:
+            options.warn(state.problem)
 
 
 @command.command("deliver")

@@ -32,9 +32,8 @@ class ChangeFeedSink(Sink):
         if not self.is_absolute and ("/" not in self.uri or ".." in self.uri.split("/")):
             raise PipelineError(
                 subject,
-                f"uri is {self.uri!r}: that folder of the warehouse is for a pipeline's own tables. Name one "
-                "below "
-                "another, such as 'feeds/visits'.",
+                f"uri is {self.uri!r}: that folder of the warehouse is for a pipeline's own tables. Name "
+                "one below another, such as 'feeds/visits'.",
             )
 
     @property

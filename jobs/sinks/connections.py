@@ -69,8 +69,7 @@ def resolve_url(sink: str, url: str, environment: Mapping[str, str] = os.environ
     if not value:
         raise SinkUnsuitable(
             f"sink {sink}: its URL is {url}, and the environment variable {variable} is not set. Set it "
-            "where "
-            "this command runs.",
+            "where this command runs.",
             sink=sink,
             variable=variable,
         )

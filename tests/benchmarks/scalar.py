@@ -42,9 +42,8 @@ def check_agreement(outcomes: dict[str, Outcome]) -> None:
         ) != wanted:
             raise DisagreementError(
                 f"{name}: {len(outcome.firings)} firings, {outcome.dropped} dropped, {outcome.still_open} "
-                "open;"
-                f" {ANCHOR}: {len(expected.firings)}, {expected.dropped}, {expected.still_open}, or other "
-                "values."
+                f"open; {ANCHOR}: {len(expected.firings)}, {expected.dropped}, {expected.still_open}, or "
+                "other values."
             )
 
 

@@ -221,12 +221,14 @@ def test_a_sink_that_is_down_never_blocks_publishing(
     delivered.own.file.write_text(text.replace(delivered.url, "redis://127.0.0.1:1/0"))
     assert delivered.own("run", "own", "--to", moment(24).isoformat()) == 0
     told = capsys.readouterr().err
-    assert "warning: sink live: Redis of redis://127.0.0.1:1/0 did not do it" in told
+    assert "warning: sink live: Redis of redis://127.0.0.1:1/0 has failed" in told
     assert delivered.in_sql() == delivered.in_feed() == delivered.published()
     assert delivered.in_redis() == set()
     assert delivered.own("sinks", "deliver", "own") == 3
     states = delivered.own.json(capsys, "sinks", "list", "own")
     assert [state["backlog"] for state in states] == [0, None, 0]
+    assert [state["state"] for state in states] == ["delivered", "out of reach", "delivered"]
+    assert "Redis of redis://127.0.0.1:1/0" in states[1]["problem"]
     delivered.own.file.write_text(text)
     [live] = delivered.own.json(capsys, "sinks", "list", "own", "live")
     assert live["backlog"] == len(delivered.published())

@@ -121,8 +121,7 @@ class OperatorStorage:
         if order_mode.has_heap_timers:
             raise UnsupportedCombinationError(
                 f"Timers in order mode {order_mode.value!r} live in memory: their order is the history of "
-                "one heap. "
-                "Keep timers in memory, or choose the order mode 'rocksdb'."
+                "one heap. Keep timers in memory, or choose the order mode 'rocksdb'."
             )
         from slackwater.windowing.runtime.rocksdb_caching_priority_queue_set import RocksDBTimerQueue
         from slackwater.windowing.state.rocksdb.rows import RowLayout

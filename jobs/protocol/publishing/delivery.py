@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.jobs.errors import SlackwaterError, without_credentials
+from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sinks import START, Sink, SinkContext, SinkPosition, SinkTarget
 from slackwater.jobs.protocol.publishing.committed_corrections import (
@@ -32,7 +32,7 @@ from slackwater.jobs.protocol.publishing.committed_corrections import (
     batches,
 )
 from slackwater.jobs.sinks.connections import variable_of
-from slackwater.jobs.sinks.errors import SinkDown, SinkUnsuitable
+from slackwater.jobs.sinks.errors import SinkUnsuitable, sink_down
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing import GlobalWindows
 
@@ -237,8 +237,7 @@ class Delivery:
         if to_seq is not None and to_seq > newest:
             raise SinkUnsuitable(
                 f"{self.pipeline.name}: corrections stand up to ledger row {newest}; there is no {to_seq}. "
-                "`slackwater "
-                f"runs {self.pipeline.name}` lists the rows.",
+                f"`slackwater runs {self.pipeline.name}` lists the rows.",
                 seq=to_seq,
             )
         position = START if to_seq is None else SinkPosition(to_seq, self.corrections.rows_of(to_seq))
@@ -250,11 +249,9 @@ class Delivery:
         if position.seq > self.corrections.newest_seq():
             raise SinkUnsuitable(
                 f"sink {sink.name}: its target has corrections up to ledger row {position.seq}, and there "
-                "are none "
-                f"behind {self.corrections.newest_seq()}: the ledger is older than what was delivered. Put "
-                "the ledger "
-                f"back, or say where to go on: `slackwater sinks reset {self.pipeline.name} {sink.name} --to "
-                "SEQ`.",
+                f"are none behind {self.corrections.newest_seq()}: the ledger is older than what was "
+                "delivered. Put the ledger back, or say where to go on: `slackwater sinks reset "
+                f"{self.pipeline.name} {sink.name} --to SEQ`.",
                 sink=sink.name,
             )
         return position
@@ -317,12 +314,7 @@ class _OpenedTarget:
     def _down(self, error: Exception) -> SlackwaterError:
         if isinstance(error, SlackwaterError):
             return error
-        return SinkDown(
-            f"sink {self._sink.name}: {type(error).__name__}: {without_credentials(str(error))}. What was "
-            "not "
-            "delivered waits: deliver again with `slackwater sinks deliver`.",
-            sink=self._sink.name,
-        )
+        return sink_down(self._context.pipeline, self._sink.name, "its target has failed", error)
 
 
 def identity_of(pipeline: Pipeline) -> tuple[str, ...]:

@@ -154,9 +154,8 @@ def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:
         read_table = next(iter(tables))
         raise SourceChanged(
             f"{pipeline.name}: the run before read {read_table}, the pipeline now declares {table}. A "
-            "lineage "
-            "keeps its source: undo the "
-            "change, or give the pipeline another name (it then starts a lineage of its own).",
+            "lineage keeps its source: undo the change, or give the pipeline another name (it then starts "
+            "a lineage of its own).",
             table=table,
         )
     return tables[table]

@@ -240,9 +240,8 @@ def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset
             else "NULL"
         )
         terms.append(
-            f"{count} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, "
-            f"{sample} AS "
-            f"sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS "
+            f"{count} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, {sample} "
+            f"AS sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS "
             f"high_{number}"
         )
         parameters += values if item.kind == "not_null" else values * 2

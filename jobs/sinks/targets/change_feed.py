@@ -37,8 +37,7 @@ class ChangeFeedTarget(SinkTarget):
         if not is_absolute and folder in (context.pipeline, "sources"):
             raise SinkUnsuitable(
                 f"sink {name}: {uri} lies in the folder {folder} of the warehouse, which has tables of its "
-                "own. Name "
-                "another folder, such as feeds/.",
+                "own. Name another folder, such as feeds/.",
                 sink=name,
             )
         location = uri if is_absolute else f"{context.warehouse}/{uri}"
@@ -83,10 +82,9 @@ class ChangeFeedTarget(SinkTarget):
     def reset(self, position: SinkPosition) -> None:
         """Raises SinkUnsuitable: nothing that was appended is taken back."""
         raise SinkUnsuitable(
-            f"sink {self._name}: a change feed only grows, so it is not delivered to again. Remove the table "
-            f"{self._folder.uri}, and the next delivery writes it anew from the first correction; or name "
-            "another "
-            "place.",
+            f"sink {self._name}: a change feed only grows, so it is not delivered to again. Remove the "
+            f"table {self._folder.uri}, and the next delivery writes it anew from the first correction; or "
+            "name another place.",
             sink=self._name,
         )
 

@@ -154,7 +154,7 @@ class RedisTarget(SinkTarget):
         return [item for item in hashes if len(item) > 1]
 
     def _talking(self) -> AbstractContextManager[None]:
-        return as_sink_down(self._sink, f"Redis of {self._url}", redis.RedisError)
+        return as_sink_down(self._context, self._sink, f"Redis of {self._url}", redis.RedisError)
 
 
 def check_key(sink: str, key: str, context: SinkContext) -> None:

@@ -68,9 +68,8 @@ class SqlTarget(SinkTarget):
             engine = sa.create_engine(address, pool_size=1, max_overflow=0, **options)
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise SinkUnsuitable(
-                f"sink {sink}: SQLAlchemy can't use the URL that {url} names ({_reason(error)}). One is such "
-                "as "
-                "postgresql://host/database, and its driver is a package of its own.",
+                f"sink {sink}: SQLAlchemy can't use the URL that {url} names ({_reason(error)}). One is "
+                "such as postgresql://host/database, and its driver is a package of its own.",
                 sink=sink,
             ) from error
         target = cls(sink=sink, url=url, table=table, context=context, engine=engine)
@@ -216,7 +215,7 @@ class SqlTarget(SinkTarget):
         ]
 
     def _talking(self) -> AbstractContextManager[None]:
-        return as_sink_down(self._sink, f"the database of {self._url}", sa.exc.SQLAlchemyError)
+        return as_sink_down(self._context, self._sink, f"the database of {self._url}", sa.exc.SQLAlchemyError)
 
 
 def _position_columns() -> list[sa.Column[Any]]:

@@ -282,15 +282,10 @@ def test_a_write_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_without_rocksdict_the_error_says_what_to_install() -> None:
     script = (
-        "import sys\n"
-        "sys.modules['rocksdict'] = None\n"
-        "from pathlib import Path\n"
-        "from slackwater.windowing.runtime.operator_storage import OperatorStorage\n"
-        "OperatorStorage()\n"
-        "try:\n"
-        "    OperatorStorage(state='rocksdb', parent=Path('unused'))\n"
-        "except Exception as error:\n"
-        "    print(type(error).__name__, error)\n"
+        "import sys\nsys.modules['rocksdict'] = None\nfrom pathlib import Path\nfrom "
+        "slackwater.windowing.runtime.operator_storage import OperatorStorage\nOperatorStorage()\ntry:\n    "
+        "OperatorStorage(state='rocksdb', parent=Path('unused'))\nexcept Exception as error:\n    "
+        "print(type(error).__name__, error)\n"
     )
     with run(script) as process:
         message = process.stdout.read()

@@ -17,6 +17,7 @@ import pyarrow as pa
 from slackwater.jobs.examples import LoadedRange
 from slackwater.jobs.examples.appending import TIME, append_missing, checked_range, within
 from slackwater.jobs.examples.errors import BadRange
+from slackwater.jobs.examples.random_numbers import Int64s, below, uniform
 
 SOURCE = "sources/nexmark"
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -46,7 +47,6 @@ SCHEMA = pa.schema(
         ("arrival_date", pa.date32()),
     ]
 )
-Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -90,7 +90,7 @@ def _events(number: Int64s) -> pa.Table:
     is_auction = ~is_person & ~is_bid
     event_ms = number * EVERY_MS
     arrival_ms = event_ms + _delays(number)
-    price = np.rint(np.power(10.0, _uniform(number, 1) * 6) * 100).astype(np.int64)
+    price = np.rint(np.power(10.0, uniform(number, 1) * 6) * 100).astype(np.int64)
     start_us = int(START.timestamp()) * 1_000_000
     arrival = pa.array(start_us + arrival_ms * 1000).cast(TIME)
     columns = {
@@ -98,15 +98,15 @@ def _events(number: Int64s) -> pa.Table:
         "event_time": pa.array(start_us + event_ms * 1000).cast(TIME),
         "arrival_time": arrival,
         "person": _where(is_person, FIRST_ID + _last_person(number)),
-        "state": _where(is_person, np.asarray(STATES, object)[_below(number, 2, len(STATES))]),
+        "state": _where(is_person, np.asarray(STATES, object)[below(number, 2, len(STATES))]),
         "auction": _where(
             ~is_person, FIRST_ID + np.where(is_auction, _last_auction(number), _auction_of_bid(number))
         ),
         "seller": _where(is_auction, FIRST_ID + _person_or_hot(number, 3, HOT_SELLERS, 0)),
-        "category": _where(is_auction, FIRST_CATEGORY + _below(number, 5, CATEGORIES)),
+        "category": _where(is_auction, FIRST_CATEGORY + below(number, 5, CATEGORIES)),
         "bidder": _where(is_bid, FIRST_ID + _person_or_hot(number, 6, HOT_BIDDERS, 1)),
         "price": _where(is_bid, price),
-        "channel": _where(is_bid, np.asarray(CHANNELS, object)[_below(number, 8, len(CHANNELS))]),
+        "channel": _where(is_bid, np.asarray(CHANNELS, object)[below(number, 8, len(CHANNELS))]),
         "row": number,
         "arrival_date": arrival.cast(pa.date32()),
     }
@@ -120,8 +120,8 @@ def _where(has_value: Bools, values: npt.NDArray) -> pa.Array:
 
 
 def _delays(number: Int64s) -> Int64s:
-    late = _below(number, 9, 100) == 0
-    return np.where(late, 5_000 + _below(number, 10, GREATEST_DELAY_MS - 5_000), _below(number, 11, 2_000))
+    late = below(number, 9, 100) == 0
+    return np.where(late, 5_000 + below(number, 10, GREATEST_DELAY_MS - 5_000), below(number, 11, 2_000))
 
 
 def _last_person(number: Int64s) -> Int64s:
@@ -138,8 +138,8 @@ def _last_auction(number: Int64s) -> Int64s:
 def _auction_of_bid(number: Int64s) -> Int64s:
     newest = _last_auction(number)
     oldest = np.maximum(0, newest - IN_FLIGHT)
-    ordinary_auction = oldest + _below(number, 12, newest - oldest + 1 + LEAD)
-    return np.where(_below(number, 13, HOT_AUCTIONS) > 0, newest // 100 * 100, ordinary_auction)
+    ordinary_auction = oldest + below(number, 12, newest - oldest + 1 + LEAD)
+    return np.where(below(number, 13, HOT_AUCTIONS) > 0, newest // 100 * 100, ordinary_auction)
 
 
 def _person_or_hot(number: Int64s, purpose: int, ratio: int, hot: int) -> Int64s:
@@ -148,23 +148,5 @@ def _person_or_hot(number: Int64s, purpose: int, ratio: int, hot: int) -> Int64s
     """
     people = _last_person(number) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
-    ordinary_person = people - active + _below(number, purpose, active + LEAD)
-    return np.where(_below(number, purpose + 1, ratio) > 0, (people - 1) // 100 * 100 + hot, ordinary_person)
-
-
-def _bits(number: Int64s, purpose: int) -> npt.NDArray[np.uint64]:
-    """64 random bits for one purpose of an event: splitmix64 of its number and the purpose."""
-    bits = number.astype(np.uint64) * np.uint64(16) + np.uint64(purpose)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits = bits + np.uint64(0x9E3779B97F4A7C15)
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    return bits ^ (bits >> np.uint64(31))
-
-
-def _uniform(number: Int64s, purpose: int) -> npt.NDArray[np.float64]:
-    return (_bits(number, purpose) >> np.uint64(11)) / 2.0**53
-
-
-def _below(number: Int64s, purpose: int, limit: int | Int64s) -> Int64s:
-    """A random whole number from 0, below `limit`."""
-    return np.floor(_uniform(number, purpose) * limit).astype(np.int64)
+    ordinary_person = people - active + below(number, purpose, active + LEAD)
+    return np.where(below(number, purpose + 1, ratio) > 0, (people - 1) // 100 * 100 + hot, ordinary_person)

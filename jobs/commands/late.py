@@ -4,6 +4,7 @@ saved them, and how to take them in after all.
 `list` and `report` start no JVM; `redrive` does only where a slice is large.
 """
 
+from datetime import datetime
 from typing import Any
 
 import click
@@ -182,4 +183,13 @@ def _with_source_seq(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _missed_windows(windows: list[dict[str, Any]]) -> str:
-    return " ".join(f"[{window['start']:%Y-%m-%dT%H:%M}, {window['end']:%H:%M})" for window in windows)
+    return " ".join(
+        f"[{window['start']:%Y-%m-%d}T{_time_of_day(window['start'])}, {_time_of_day(window['end'])})"
+        for window in windows
+    )
+
+
+def _time_of_day(moment: datetime) -> str:
+    """Hours and minutes, and what is below them where it is not zero."""
+    finest = "milliseconds" if moment.microsecond else "seconds" if moment.second else "minutes"
+    return moment.time().isoformat(finest)

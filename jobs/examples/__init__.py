@@ -79,6 +79,15 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
             pipeline_module="slackwater.jobs.examples.turnarounds",
             loader="slackwater.jobs.examples.flights:load_departures",
         ),
+        "tollgates": Example(
+            name="tollgates",
+            description="vehicles that pass five tollgates, two a second as long as you like, from 2024 on: "
+            "up to ten minutes out of order, counted into Redis",
+            source="sources/tollgates",
+            pipeline="tollgates",
+            pipeline_module="slackwater.jobs.examples.tollgates",
+            loader="slackwater.jobs.examples.vehicles:load_vehicles",
+        ),
         **{
             name: Example(
                 name=name,

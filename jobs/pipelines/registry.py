@@ -26,6 +26,7 @@ from slackwater.jobs.pipelines.pipeline import Pipeline
 EXAMPLES = (
     "slackwater.jobs.examples.departures",
     "slackwater.jobs.examples.nexmark",
+    "slackwater.jobs.examples.tollgates",
     "slackwater.jobs.examples.turnarounds",
 )
 VARIABLE = "SLACKWATER_PIPELINES"

@@ -23,3 +23,7 @@ class ExampleDataMissing(PermanentError):
 
 class SourceBusy(RetryableError):
     """Other loads kept committing to the source first; nothing was written."""
+
+
+class NoRedisServer(PermanentError):
+    """A Redis server is not installed, or does not start."""

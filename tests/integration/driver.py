@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ class Plan:
         lease: whether the lease is claimed.
         batch_rows: so many corrections are delivered to a sink at once.
         large_rows: a ledger row with so many corrections is delivered in lanes, one after the other here.
+        variables: of its environment, besides those that it inherits.
     """
 
     at: str | None = None
@@ -70,6 +71,7 @@ class Plan:
     lease: bool = True
     batch_rows: int = 10_000
     large_rows: int = 1_000_000
+    variables: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -77,6 +79,7 @@ class Plan:
 
 def main() -> None:
     plan = Plan(**json.loads(sys.argv.pop(1)))
+    os.environ.update(plan.variables)
     if not plan.spark:
         opened_pipeline.spark_transport = lambda app: InProcess
     if not plan.lease:

@@ -93,7 +93,7 @@ def _of_connection(value: str) -> str:
         except ValueError:
             return ""
     scheme, separator, address = value.partition("://")
-    return f"{_scheme(scheme)}{separator}{address}"
+    return _of_sqlite(address) if scheme == "sqlite" else f"{_scheme(scheme)}{separator}{address}"
 
 
 def _of_fields(fields: Mapping[str, Any]) -> str:
@@ -104,13 +104,18 @@ def _of_fields(fields: Mapping[str, Any]) -> str:
     host = fields.get("host") or ""
     scheme = _scheme(str(fields.get("conn_type") or ""))
     if scheme == "sqlite":
-        return f"sqlite:///{unquote(host)}"
+        return _of_sqlite(host or str(fields.get("schema") or ""))
     port = f":{fields['port']}" if fields.get("port") else ""
     extra = fields.get("extra") or {}
     options = json.loads(extra) if isinstance(extra, str) else extra
     query = urlencode({name: item for name, item in options.items() if isinstance(item, str)})
     path = quote(str(fields.get("schema") or ""), safe="")
     return f"{scheme}://{user}{'@' if user else ''}{host}{port}/{path}{'?' if query else ''}{query}"
+
+
+def _of_sqlite(path: str) -> str:
+    """The URL of a file, which Airflow keeps as the host or as the schema of a connection."""
+    return f"sqlite:////{unquote(path).lstrip('/')}"
 
 
 def _scheme(connection_type: str) -> str:

@@ -24,6 +24,7 @@ Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
+    "sinks": "free",
     **dict.fromkeys(("allowed_lateness", "max_ahead", "stragglers"), "converted"),
     # These change no parked state, only what a run computes from its elements.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),
@@ -86,11 +87,13 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     """The settings that differ between two descriptions of a pipeline (`Pipeline.describe`), in the order of
     their paths.
 
-    A setting that `before` lacks, because an earlier release did not know it, counts as its default.
+    A setting that one of them lacks, because an earlier release did not know it, or because it is left out
+    where it is not set, counts as its default.
     """
     complete_settings = {**_defaults(), **before}
     changed_settings = [
-        Difference(path, old, new, _kind(path)) for path, old, new in _differing("", complete_settings, after)
+        Difference(path, old, new, _kind(path))
+        for path, old, new in _differing("", complete_settings, {**_defaults(), **after})
     ]
     if _what_firings_replace(complete_settings) != _what_firings_replace(after):
         changed_settings = [

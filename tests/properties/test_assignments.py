@@ -107,7 +107,7 @@ class History:
         late = {row["row"] for row in self.world.live("late_events")}
         if late:
             restate(self.world, done := redrive(self.world))
-            assert len(done.overrides) + done.taken == len(late)
+            assert len(done.overrides) + done.unmoved_rows == len(late)
             assert not late & {row["row"] for row in self.world.live("late_events")}, (
                 "what is redriven is taken"
             )

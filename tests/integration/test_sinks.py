@@ -220,8 +220,8 @@ def test_a_sink_that_is_down_never_blocks_publishing(
     text = delivered.own.file.read_text()
     delivered.own.file.write_text(text.replace(delivered.url, "redis://127.0.0.1:1/0"))
     assert delivered.own("run", "own", "--to", moment(24).isoformat()) == 0
-    told = capsys.readouterr().err
-    assert "warning: sink live: Redis of redis://127.0.0.1:1/0 has failed" in told
+    warnings = capsys.readouterr().err
+    assert "warning: sink live: Redis of redis://127.0.0.1:1/0 has failed" in warnings
     assert delivered.in_sql() == delivered.in_feed() == delivered.published()
     assert delivered.in_redis() == set()
     assert delivered.own("sinks", "deliver", "own") == 3

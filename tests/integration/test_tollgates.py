@@ -160,9 +160,9 @@ def test_the_one_command_counts_into_its_own_redis_and_goes_on_after_a_kill(
         assert result.returncode == 0, result.stderr
         sentence = f"Redis holds {len(final_counts):,} windows with {sum(final_counts.values()):,} vehicles"
         assert sentence in result.stdout
-        shown = dict(re.findall(r"^(tollgates:\w+:\d+) +(\d+)$", result.stdout, flags=re.MULTILINE))
-        assert len(shown) == 10
-        assert {key: int(count) for key, count in shown.items()}.items() <= final_counts.items()
+        counts_by_key = dict(re.findall(r"^(tollgates:\w+:\d+) +(\d+)$", result.stdout, flags=re.MULTILINE))
+        assert len(counts_by_key) == 10
+        assert {key: int(count) for key, count in counts_by_key.items()}.items() <= final_counts.items()
     commands = re.findall(r"^  \S+/slackwater (.+)$", result.stdout, flags=re.MULTILINE)
     assert len(commands) == 4
     assert [here(*shlex.split(command)) for command in commands] == [0] * 4

@@ -35,7 +35,7 @@ _TYPES = (
     ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
     ("window", WindowAssigner | None, "a WindowAssigner"),
     ("trigger", Trigger | None, "a windowing Trigger"),
-    ("key_by", Sequence, "one column or several different ones"),
+    ("key_by", Sequence | None, "one column, several different ones, or None for windows of all rows"),
     ("evictor", Evictor | None, "a windowing Evictor"),
     ("select", Mapping, "a mapping from result columns to aggregates"),
     (

@@ -45,7 +45,7 @@ class Pipeline:
         name: ``[a-z][a-z0-9_]{0,62}``, not ``sources``: the folder of its tables in the warehouse.
         source: where the rows come from.
         watermarks: how far event time has come; see `WatermarkStrategy`.
-        key_by: one column or several.
+        key_by: one column or several; None for windows of all rows, which have no key column.
         window: an assigner; none for a `KeyedProcessFunction`.
         where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows
             are not part of the pipeline: they are counted, and touch nothing else, no watermark either.
@@ -108,7 +108,7 @@ class Pipeline:
     name: str
     source: DeltaSource
     watermarks: WatermarkStrategy
-    key_by: str | Sequence[str]
+    key_by: str | Sequence[str] | None
     start: str | date | datetime
     window: WindowAssigner | None = None
     select: Mapping[str, Aggregate] = field(default_factory=dict)
@@ -151,8 +151,10 @@ class Pipeline:
         checks.check_types(self._subject, vars(self))
         checks.check_choices(self._subject, vars(self))
         set_ = object.__setattr__
-        set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by))
-        set_(self, "key_by", self.key_by if isinstance(self.key_by, str) else self.keys)
+        set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by or ()))
+        set_(
+            self, "key_by", self.key_by if self.key_by is None or isinstance(self.key_by, str) else self.keys
+        )
         set_(self, "select", dict(self.select))
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
@@ -250,7 +252,7 @@ class Pipeline:
         }
         if self.keep_history is None:
             del declarations["keep_history"]  # lineages from before there was such a setting keep their hash
-        return {**declarations, "key_by": list(self.keys)}
+        return {**declarations, "key_by": None if self.key_by is None else list(self.keys)}
 
     def _check_functions(self) -> None:
         """There is one way to compute results, and its output columns are declared."""
@@ -297,6 +299,11 @@ class Pipeline:
     def _check_windows(self) -> None:
         """The parts of a window operator go together; a KeyedProcessFunction has none of them."""
         if self.keyed_process is not None:
+            if self.key_by is None:
+                raise PipelineError(
+                    self._subject,
+                    "key_by is None, but a KeyedProcessFunction keeps state by key; name its key columns",
+                )
             check_keyed_process(self._subject, vars(self), self.keyed_process)
             return
         if self.window is None:
@@ -343,7 +350,7 @@ class Pipeline:
         of them.
         """
         if (
-            not self.keys
+            (not self.keys and self.key_by is not None)
             or not all(isinstance(key, str) for key in self.keys)
             or len(set(self.keys)) != len(self.keys)
         ):

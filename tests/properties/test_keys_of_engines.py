@@ -88,6 +88,19 @@ def test_keys_of_every_type_are_the_same_in_both_engines(keys):
     assert len(keys) > 1 or there == {(value,) for value in VALUES[keys[0]]}
 
 
+@pytest.mark.parametrize(
+    "window",
+    [TumblingEventTimeWindows(size_ms=100), EventTimeSessionWindows(gap_ms=60)],
+    ids=["fixed", "sessions"],
+)
+def test_windows_of_all_rows_are_the_same_in_both_engines(window):
+    rows = [{"far": number} for number in range(150)]
+    theirs, ours = (replayed(engine, None, rows, window) for engine in (OperatorEngine(), ColumnarEngine()))
+    assert {**left(ours), "hashes": ours.hashes} == {**left(theirs), "hashes": theirs.hashes}
+    assert {pane["key_group"] for pane in theirs.panes} == {94}  # murmur of the hash 0, modulo 128
+    assert "key" not in theirs.panes[0]
+
+
 def test_more_keys_than_rows_of_a_batch_meet_are_the_same_in_both_engines():
     rows = [
         {"far": (number * 2_654_435_761) % 2**63 - 2**62, "text": f"customer-{number % 1_999}"}

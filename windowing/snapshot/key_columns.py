@@ -41,8 +41,9 @@ class KeyColumns:
 
     @classmethod
     def of(cls, columns: Sequence[tuple[str, pa.DataType]]) -> KeyColumns:
-        """Columns with names and types of their own: several are a tuple."""
-        return cls(tuple(columns), len(columns) != 1)
+        """Columns with names and types of their own: several are a tuple, none are the byte 0 of windows
+        of all elements."""
+        return cls(tuple(columns), len(columns) > 1)
 
     @classmethod
     def of_type(cls, key_type: KeyType) -> KeyColumns:
@@ -62,6 +63,8 @@ class KeyColumns:
 
     def arrays(self, keys: Sequence[Any]) -> dict[str, pa.Array]:
         """One column a name. Raises SnapshotValueError for keys that are not of the columns' types."""
+        if not self.columns:
+            return {}
         fields = (list(zip(*keys, strict=True)) or [()] * len(self.columns)) if self.is_tuple else [keys]
         try:
             return {
@@ -75,6 +78,8 @@ class KeyColumns:
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The key of each row; equal keys of several columns are one object."""
+        if not self.columns:
+            return [0] * rows.num_rows
         columns = [rows.column(name).to_pylist() for name in self.names]
         if not self.is_tuple:
             return list(columns[0])

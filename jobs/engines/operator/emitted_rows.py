@@ -61,7 +61,7 @@ class EmittedColumns:
         if row is None:
             return [None] * len(self.results)
         values = self._by_name(row, owner)
-        key = dict(zip(self.keys, owner[0] if len(self.keys) > 1 else owner[:1], strict=True))
+        key = dict(zip(self.keys, owner[0] if len(self.keys) > 1 else owner[: len(self.keys)], strict=True))
         for name in self.keys:
             if name in values and values[name] != key[name]:
                 raise _refusal(

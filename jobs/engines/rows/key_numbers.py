@@ -53,6 +53,8 @@ class KeyNumbers:
     @classmethod
     def of_batch(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
         """Number the keys of source rows, ascending by key group."""
+        if not keys.names:
+            return cls._of_all(rows, keys)
         key_codes, distinct = _code_keys(rows.select(keys.names))
         groups = np.asarray(keys.groups(distinct), np.int32)
         return cls._numbered_by(
@@ -64,6 +66,8 @@ class KeyNumbers:
         """Number the keys of rows that have their group beside them, in the order of a snapshot: by group,
         then by key columns.
         """
+        if not keys.names:
+            return cls._of_all(columns, keys)
         if (sorted_out := _sorted_out(columns, keys)) is not None:
             return sorted_out
         key_codes, distinct = _code_keys(columns.select(keys.names))
@@ -74,6 +78,12 @@ class KeyNumbers:
         order = _ascending(distinct)
         order = order[_by_group(groups[order])]
         return cls._numbered_by(key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
+
+    @classmethod
+    def _of_all(cls, rows: pa.Table, keys: Keys) -> "KeyNumbers":
+        """The one key of windows of all elements; no key where there are no rows."""
+        group = keys.groups_of([0] * min(rows.num_rows, 1)).astype(np.int64)
+        return cls(np.zeros(rows.num_rows, np.int64), pa.table({KEY_GROUP: group}))
 
     @classmethod
     def _numbered_by(cls, key_codes: ValueCodes, distinct: pa.Table, order: Longs) -> "KeyNumbers":

@@ -1,6 +1,7 @@
 """A pipeline's key: its columns, its Flink type, and the key groups and ranges of its values.
 
-The key of one column is a plain value, that of several columns is a Flink tuple.
+The key of one column is a plain value, that of several columns is a Flink tuple. Windows of all
+elements have no key column: their one key is the byte 0, as in Flink's windowAll.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import pyarrow as pa
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 from slackwater.windowing.key_groups import KeyGroupRange
-from slackwater.windowing.key_types import KeyType, TupleKey, key_type
+from slackwater.windowing.key_types import BYTE, KeyType, TupleKey, key_type
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,15 @@ class Keys:
         """The key's type in Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as
         LocalDate.
         """
+        if not self.columns:
+            return BYTE
         fields = tuple(_flink_type(kind) for _, kind in self.columns)
         return fields[0] if len(fields) == 1 else TupleKey(fields)
 
     def values(self, rows: pa.Table) -> list[Any]:
         """The key of each row; equal keys are one object."""
+        if not self.columns:
+            return [0] * rows.num_rows
         columns = [rows.column(name).to_pylist() for name in self.names]
         if len(columns) == 1:
             return list(columns[0])
@@ -56,11 +61,19 @@ class Keys:
 
     def groups(self, rows: pa.Table) -> npt.NDArray[np.int32]:
         """The key group of each row."""
+        if not self.columns:
+            return self._the_group_of_all(rows.num_rows)
         return key_groups([rows.column(name) for name in self.names], self.max_parallelism)
 
     def groups_of(self, keys: Sequence[Any]) -> npt.NDArray[np.int32]:
         """The key group of each key."""
+        if not self.columns:
+            return self._the_group_of_all(len(keys))
         return key_groups([column for _, column in self.arrays(keys)], self.max_parallelism)
+
+    def _the_group_of_all(self, rows: int) -> npt.NDArray[np.int32]:
+        """The key group of the byte 0, once for each of `rows` rows."""
+        return np.repeat(key_groups([pa.array([0], pa.int8())], self.max_parallelism), rows)
 
     def ranges_of(self, groups: npt.NDArray[np.int32], ranges: int) -> npt.NDArray[np.int32]:
         """Which of `ranges` contiguous ranges each key group belongs to; see `range`."""
@@ -72,6 +85,8 @@ class Keys:
 
     def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
         """Keys as columns, in their declared types."""
+        if not self.columns:
+            return []
         columns = (
             [keys] if len(self.columns) == 1 else list(zip(*keys, strict=True)) or [()] * len(self.columns)
         )

@@ -48,18 +48,18 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
     A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of
     its key. `reach_ms` is the gap of sessions, which an element opens before it merges.
     """
-    names = ", ".join(f'"{key}"' for key in keys)
-    same_key = " AND ".join(f'w."{key}" = p."{key}"' for key in keys)
+    names = ", ".join([*(f'"{key}"' for key in keys), "window_start", "window_end"])
+    same_key = "".join(f'w."{key}" = p."{key}" AND ' for key in keys)
     low = f"coalesce(window_start - INTERVAL {int(reach_ms)} MILLISECOND, TIMESTAMPTZ '-infinity')"
     touch = f"""
         SELECT w.__number FROM (
             SELECT *, {low} AS __low, coalesce(window_end, TIMESTAMPTZ 'infinity') AS __high FROM windows) w
-        ASOF JOIN points p ON {same_key} AND w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
+        ASOF JOIN points p ON {same_key}w.__low {"<" if reach_ms else "<="} p.{TIME_COLUMN}
         WHERE p.{TIME_COLUMN} < w.__high
     """
     with connect() as connection:
         connection.register("all_windows", windows.select([*keys, "window_start", "window_end"]))
-        distinct = f"SELECT DISTINCT {names}, window_start, window_end FROM all_windows"
+        distinct = f"SELECT DISTINCT {names} FROM all_windows"
         connection.execute(
             f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS __number FROM ({distinct})"
         )

@@ -18,7 +18,7 @@ def command(pipelines: str | None, output: str) -> None:
         {
             "name": name,
             "source": pipeline.source.table,
-            "key": ", ".join(pipeline.keys),
+            "key": ", ".join(pipeline.keys) or "all rows",
             "window": repr(pipeline.window)
             if pipeline.window is not None
             else type(pipeline.process).__name__,

@@ -11,16 +11,14 @@ from datetime import timedelta
 
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.pipelines.windows import ProcessFunction
 from slackwater.jobs.stored_columns import RESERVED_NAMES
 from slackwater.windowing import (
     AggregateFunction,
     Evictor,
-    KeyedProcessFunction,
-    ProcessWindowFunction,
     Trigger,
     WatermarkStrategy,
     WindowAssigner,
-    WindowFunction,
 )
 from slackwater.windowing.times import MILLISECOND, duration_ms
 
@@ -40,8 +38,9 @@ _TYPES = (
     ("select", Mapping, "a mapping from result columns to aggregates"),
     (
         "process",
-        KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None,
-        "a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction",
+        ProcessFunction | None,
+        "a KeyedProcessFunction, a ProcessWindowFunction, a WindowFunction or, for windows of all rows, a "
+        "ProcessAllWindowFunction or an AllWindowFunction",
     ),
     ("aggregate", AggregateFunction | None, "an AggregateFunction"),
     ("side_outputs", Mapping, "a mapping from tags to columns such as 'n long'"),

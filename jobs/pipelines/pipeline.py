@@ -16,20 +16,18 @@ from slackwater.jobs.pipelines.columns import TypedColumn, parse_columns
 from slackwater.jobs.pipelines.conditions import Term, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.expectations import Expectation
-from slackwater.jobs.pipelines.process_functions import check_keyed_process
+from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import DeltaSource
-from slackwater.jobs.pipelines.windows import window_config
+from slackwater.jobs.pipelines.windows import ProcessFunction, window_config
 from slackwater.windowing import (
     AggregateFunction,
     Evictor,
     KeyedProcessFunction,
-    ProcessWindowFunction,
     ReduceFunction,
     Trigger,
     WatermarkStrategy,
     WindowAssigner,
-    WindowFunction,
 )
 from slackwater.windowing.errors import WindowingError
 from slackwater.windowing.key_types import STRING
@@ -57,7 +55,8 @@ class Pipeline:
         process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute
             `states` may hold the descriptors of its states: one with a SQL type has a column of
             `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction`, of all
-            elements of a window, or of the one value that `reduce` or `aggregate` folds them into.
+            elements of a window, or of the one value that `reduce` or `aggregate` folds them into. Windows of
+            all rows have a `ProcessAllWindowFunction` or an `AllWindowFunction`, which get no key.
         reduce: a `ReduceFunction`, or a callable of two values, that folds a window's elements as they come.
         aggregate: an `AggregateFunction` that does the same with an accumulator.
         output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this
@@ -112,7 +111,7 @@ class Pipeline:
     start: str | date | datetime
     window: WindowAssigner | None = None
     select: Mapping[str, Aggregate] = field(default_factory=dict)
-    process: KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None = None
+    process: ProcessFunction | None = None
     reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None
     aggregate: AggregateFunction | None = None
     output: str | None = None
@@ -298,12 +297,8 @@ class Pipeline:
 
     def _check_windows(self) -> None:
         """The parts of a window operator go together; a KeyedProcessFunction has none of them."""
+        check_key_of_function(self._subject, self.process, is_keyed=self.key_by is not None)
         if self.keyed_process is not None:
-            if self.key_by is None:
-                raise PipelineError(
-                    self._subject,
-                    "key_by is None, but a KeyedProcessFunction keeps state by key; name its key columns",
-                )
             check_keyed_process(self._subject, vars(self), self.keyed_process)
             return
         if self.window is None:
@@ -355,7 +350,7 @@ class Pipeline:
             or len(set(self.keys)) != len(self.keys)
         ):
             raise PipelineError(
-                self._subject, f"key_by is {self.key_by!r}; it is one column or several different ones"
+                self._subject, f"key_by is {self.key_by!r}; it is one column, several different ones, or None"
             )
         for name, aggregate in self.select.items():
             if not isinstance(aggregate, Aggregate):

@@ -1,5 +1,5 @@
-"""A pipeline that runs a KeyedProcessFunction instead of windows: what else it may declare, and the states
-that the function names.
+"""Which process function a pipeline may have, with a key and without; and of one that runs a
+KeyedProcessFunction instead of windows, what else it may declare, and the states that the function names.
 
 Declarations only: the engines run the function and keep its state.
 """
@@ -11,7 +11,13 @@ from collections.abc import Mapping
 
 from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.windowing import KeyedProcessFunction
+from slackwater.windowing import (
+    AllWindowFunction,
+    KeyedProcessFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
+)
 from slackwater.windowing.state.descriptors import StateDescriptor
 
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
@@ -20,6 +26,30 @@ _STATE = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
 def states_of(function: KeyedProcessFunction) -> tuple[StateDescriptor, ...]:
     """The states that a function declares in its attribute `states`."""
     return tuple(getattr(function, "states", ()))
+
+
+def check_key_of_function(subject: str, function: object, *, is_keyed: bool) -> None:
+    """Windows of all rows have functions that get no key, other windows those that do.
+
+    Raises:
+        PipelineError: the function is of the other kind.
+    """
+    name = type(function).__name__
+    if is_keyed and isinstance(function, ProcessAllWindowFunction | AllWindowFunction):
+        raise PipelineError(
+            subject,
+            f"{name} is for windows of all rows: give key_by=None, or a ProcessWindowFunction or "
+            "WindowFunction, which get the key",
+        )
+    if not is_keyed and isinstance(function, ProcessWindowFunction | WindowFunction):
+        raise PipelineError(
+            subject,
+            f"key_by is None, and {name} gets a key; make it a ProcessAllWindowFunction or AllWindowFunction",
+        )
+    if not is_keyed and isinstance(function, KeyedProcessFunction):
+        raise PipelineError(
+            subject, f"key_by is None, but {name} keeps state and timers by key; name its key columns"
+        )
 
 
 def check_keyed_process(

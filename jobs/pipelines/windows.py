@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 from slackwater.windowing import (
     AggregateFunction,
+    AllWindowFunction,
     Evictor,
     KeyedProcessFunction,
+    ProcessAllWindowFunction,
     ProcessWindowFunction,
     ReduceFunction,
     Trigger,
@@ -24,6 +26,14 @@ from slackwater.windowing import (
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
+
+ProcessFunction = (
+    KeyedProcessFunction
+    | ProcessWindowFunction
+    | WindowFunction
+    | ProcessAllWindowFunction
+    | AllWindowFunction
+)
 
 
 class WindowDeclarations(Protocol):
@@ -46,7 +56,7 @@ class WindowDeclarations(Protocol):
     @property
     def aggregate(self) -> AggregateFunction | None: ...
     @property
-    def process(self) -> KeyedProcessFunction | ProcessWindowFunction | WindowFunction | None: ...
+    def process(self) -> ProcessFunction | None: ...
 
 
 def window_config(
@@ -70,9 +80,9 @@ def window_config(
         return builder.reduce(pipeline.reduce, function)
     if pipeline.aggregate is not None:
         return builder.aggregate(pipeline.aggregate, function)
-    if isinstance(function, ProcessWindowFunction):
+    if isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
         return builder.process(function)
-    if isinstance(function, WindowFunction):
+    if isinstance(function, WindowFunction | AllWindowFunction):
         return builder.apply(function)
     return builder.aggregate(select)
 

@@ -36,8 +36,13 @@ def values_of_key(columns: Sequence[str], text: str) -> list[str]:
     key of a single column.
 
     Raises:
-        NotAKey: there is another number of values than of columns.
+        NotAKey: there is another number of values than of columns, or there are no columns.
     """
+    if not columns:
+        raise NotAKey(
+            f"--key {text!r}: the pipeline has windows of all rows, which have no key column. "
+            "Leave --key out."
+        )
     values = _of_json(text)
     if values is None:
         values = [text] if len(columns) == 1 else text.split(",")

@@ -136,11 +136,10 @@ def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
             order_by="row",
         ),
         watermarks=watermarks,
-        key_by="key",
         allowed_lateness=ms(rules.allowed_lateness),
         max_ahead=ms(rules.max_ahead),
         start=to_datetime(rules.start),
-        **declarations,
+        **{"key_by": "key", **declarations},
     )
 
 

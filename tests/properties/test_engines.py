@@ -84,7 +84,7 @@ DECIMALS = [
     decimal.Decimal(text)
     for text in ("0.00", "1.25", "-3.10", "9999999999999999999.99", "-12345678901234567890123.01")
 ]
-KEYS = (["key"], ["code"], ["flag", "key"], ["day", "code"], ["key", "code", "flag"])
+KEYS = (["key"], ["code"], ["flag", "key"], ["day", "code"], ["key", "code", "flag"], None)
 
 
 TUMBLING = st.builds(
@@ -259,7 +259,7 @@ MIXED = (
 )
 
 
-def check_engines(pipeline, rules, events, data, latenesses=None):
+def check_engines(pipeline, rules, events, data, latenesses=None, keys=KEYS):
     closes = latenesses is None and ends(pipeline) and data.draw(st.booleans(), label="closes")
     cuts = data.draw(cuts_between(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
@@ -268,7 +268,7 @@ def check_engines(pipeline, rules, events, data, latenesses=None):
         name: SELECT[name]
         for name in data.draw(st.sets(st.sampled_from(sorted(SELECT)), min_size=1), label="select")
     }
-    key_by = data.draw(st.sampled_from(KEYS), label="key_by")
+    key_by = data.draw(st.sampled_from(keys), label="key_by")
     appears = data.draw(
         st.lists(st.integers(0, len(cuts)), min_size=len(events), max_size=len(events)), label="appears"
     )

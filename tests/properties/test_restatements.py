@@ -64,18 +64,20 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         EventTimeSessionWindows.with_gap(2 * HOUR),
     ]
     return st.builds(
-        lambda window, purging, lateness, stragglers: replace(
+        lambda window, purging, lateness, stragglers, key_by: replace(
             DAILY,
             window=window,
             trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
             allowed_lateness=lateness * HOUR,
             stragglers=stragglers,
+            key_by=key_by,
             slice=LENGTH * HOUR,
         ),
         st.sampled_from(windows),
         st.booleans(),
         st.sampled_from([0, 1, 6]),
         st.sampled_from(["fold", "restate"]),
+        st.sampled_from(["k", "k", None]),
     )
 
 

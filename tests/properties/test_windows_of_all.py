@@ -1,0 +1,124 @@
+"""Windows of all rows (`key_by=None`): what they hold is what windows of a key hold that every row has; cuts,
+parallelism and the engine do not show.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.windowing import (
+    AllWindowFunction,
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    EndOfStreamTrigger,
+    GlobalWindows,
+    ProcessAllWindowFunction,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+)
+from tests.properties.keyed_model import expected
+from tests.properties.search import searched
+from tests.properties.slices import Replayed, declared, pipeline_of, replay_pipeline
+from tests.properties.test_engines import FIXED, SESSIONS, check_engines
+from tests.properties.test_engines import replays as late_replays
+from tests.properties.test_split_and_parallelism import check_against_model, cuts_of
+from tests.properties.test_split_and_parallelism import replays as modelled_replays
+from tests.properties.test_window_pipelines import check_against_core, everything
+from tests.properties.window_pipelines import replays as short_replays
+
+GLOBAL: dict[str, Any] = {"window": GlobalWindows.create(), "allowed_lateness": timedelta(0)}
+KINDS: dict[str, dict[str, Any]] = {
+    "time": {},
+    "count": {"trigger": CountTrigger.of(3)},
+    "continuous": {"trigger": ContinuousEventTimeTrigger(interval_ms=40)},
+    "global count": {**GLOBAL, "trigger": PurgingTrigger.of(CountTrigger.of(5))},
+    "global continuous": {**GLOBAL, "trigger": ContinuousEventTimeTrigger(interval_ms=200)},
+    "global at the end": {**GLOBAL, "trigger": EndOfStreamTrigger()},
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "sessions"])
+@given(late_replays(FIXED), late_replays(SESSIONS), st.data())
+@searched(1, long=8)
+def test_engines_cuts_and_parallelism_do_not_show(kind, fixed, sessions, data):
+    rules, events = sessions if kind == "sessions" else fixed
+    pipeline = pipeline_of(rules, purging=data.draw(st.booleans(), label="purging"))
+    pipeline = replace(pipeline, **KINDS.get(kind, {}))
+    check_engines(pipeline, rules, events, data, keys=[None])
+
+
+@given(modelled_replays(), st.data())
+@searched(6, long=40)
+def test_one_run_is_what_the_model_says_of_a_key_that_all_rows_have(replay, data):
+    rules, events = replay
+    pipeline = replace(pipeline_of(rules, purging=False), key_by=None)
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    ours = replay_pipeline(pipeline, events, rules, cuts, [3, 1])
+    check_against_model(of_one_key(ours), [event._replace(key="a") for event in events], rules)
+
+
+class Trail(ProcessAllWindowFunction):
+    """A row for each element in its order, odd ones in a side output, too."""
+
+    def process(self, context: Any, elements: Any) -> Any:
+        for position, element in enumerate(elements):
+            yield (position, element.x, context.current_watermark)
+            if (element.x or 0) % 2:
+                context.output("odd", (element.x,))
+
+    def clear(self, context: Any) -> None:
+        context.output("odd", (-1,))
+
+
+class Rows(AllWindowFunction):
+    """The rows of the elements in their order, as one list."""
+
+    def apply(self, window: Any, inputs: Any) -> Any:
+        return [[element.row for element in inputs]]
+
+
+FUNCTIONS = {
+    "process": {
+        "process": Trail(),
+        "output": "position long, x int, watermark_then long",
+        "side_outputs": {"odd": "odd_x int"},
+    },
+    "apply": {"process": Rows(), "output": "rows array<long>"},
+    "reduce": {
+        "reduce": lambda a, b: b._replace(x=((a.x or 0) * 31 + (b.x or 0)) % 1009),
+        "output": "x int, row long",
+        "columns": ["x", "row"],
+    },
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@given(short_replays(), st.data())
+@searched(3, long=25)
+def test_functions_of_all_elements_give_what_the_core_gives_of_one_key(function, replay, data):
+    rules, events = replay
+    window = TumblingEventTimeWindows(size_ms=12)
+    pipeline = declared(rules, key_by=None, window=window, **FUNCTIONS[function])
+
+    def run(cuts: list[int], ranges: list[int]) -> Replayed:
+        return replay_pipeline(pipeline, events, rules, cuts, ranges, engines=[OperatorEngine()])
+
+    once = run([], [2])
+    of_one_key_events = [event._replace(key="a") for event in events]
+    check_against_core(pipeline, of_one_key(once), expected(pipeline, of_one_key_events, rules))
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    assert everything(run(cuts, [1, 7])) == everything(once)
+
+
+def of_one_key(replayed: Replayed) -> Replayed:
+    """Rows of windows of all, as the models have those of the key a."""
+    names = ("panes", "late", "windows", "keyed", "timers")
+    with_key = {name: [{**row, "key": "a"} for row in getattr(replayed, name)] for name in names}
+    sides = {tag: [{**row, "key": "a"} for row in rows] for tag, rows in replayed.sides.items()}
+    assert all("key" not in row for name in names if name != "late" for row in getattr(replayed, name))
+    return replace(replayed, **with_key, sides=sides)

@@ -39,7 +39,7 @@ _TYPES = (
     (
         "process",
         ProcessFunction | None,
-        "a KeyedProcessFunction, a ProcessWindowFunction, a WindowFunction or, for windows of all rows, a "
+        "a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction; for windows of all rows a "
         "ProcessAllWindowFunction or an AllWindowFunction",
     ),
     ("aggregate", AggregateFunction | None, "an AggregateFunction"),

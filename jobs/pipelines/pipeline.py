@@ -350,7 +350,8 @@ class Pipeline:
             or len(set(self.keys)) != len(self.keys)
         ):
             raise PipelineError(
-                self._subject, f"key_by is {self.key_by!r}; it is one column, several different ones, or None"
+                self._subject,
+                f"key_by is {self.key_by!r}; it is one column or several different ones, or None",
             )
         for name, aggregate in self.select.items():
             if not isinstance(aggregate, Aggregate):

@@ -38,7 +38,8 @@ EVERYWHERE = {
     "ordinal": "position among the rows of one firing, or of one run of a `KeyedProcessFunction`",
     "timestamp": "of a `KeyedProcessFunction` alone: that of the element or of the event timer",
     "kind": "`on_time`, `late`, `early` (before the window's last instant), `count` (a firing of the global "
-    "window) or `withdrawn` (the rows before it are taken back)",
+    "window), `emitted` (by a `KeyedProcessFunction`; `count` where an earlier version ran) or `withdrawn` "
+    "(the rows before it are taken back)",
     "watermark": "the watermark at that moment",
     "revision": "how often the row has changed, counted from 1",
     "slice_start": "first arrival of the slice",
@@ -87,6 +88,8 @@ COLUMNS = {
         "phase_seconds": "phase → its seconds",
         "version": "version of Slackwater that wrote the row",
         "table_versions": "table → its Delta version when the row was committed",
+        "rows_emitted": "rows that a `KeyedProcessFunction` has emitted; null where an earlier version ran",
+        "side_rows": "rows that functions have written to side outputs; null where an earlier version ran",
         "erased": "of an `erase` row: for each table and run the rows that were taken out, their hash, and "
         "the files before and after",
     },

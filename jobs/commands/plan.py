@@ -96,6 +96,7 @@ def _facts(forecast: "Plan") -> dict[str, Any]:
         "stragglers": None
         if forecast.stragglers is None
         else [_straggler(item) for item in forecast.stragglers],
+        "emitted": None if forecast.emitted_rows is None else asdict(forecast.emitted_rows),
         "seconds": forecast.seconds,
         "prediction": prediction,
         "memory_mb": forecast.memory_mb,
@@ -125,6 +126,7 @@ def _sentences(forecast: "Plan") -> list[str]:
         f"engine: {forecast.engine}, {forecast.why}",
         f"windows: {forecast.touched_parked_windows:,} of {forecast.parked_windows:,} parked and "
         f"{forecast.touched_published_windows:,} published ones are touched",
+        *([] if forecast.emitted_rows is None else [f"emitted: {_emitted_rows(forecast)}"]),
         f"stragglers: {_stragglers_by_slice(forecast)}",
     ]
     if forecast.prediction is None:
@@ -137,6 +139,21 @@ def _sentences(forecast: "Plan") -> list[str]:
         lines.append(f"seconds: {forecast.seconds:.1f}, from {forecast.prediction.basis}")
     lines.append(f"memory: {forecast.memory_mb:,} MB in the largest task; {forecast.memory_basis}")
     return [*lines, *(f"warning: {sentence}" for sentence in forecast.warnings)]
+
+
+def _emitted_rows(forecast: "Plan") -> str:
+    counts = forecast.emitted_rows
+    assert counts is not None
+    which = "the runs that are restated" if forecast.restates else "the runs so far"
+    others = (
+        f"; {counts.runs_without_counts} more of an earlier version did not count theirs"
+        if counts.runs_without_counts
+        else ""
+    )
+    return (
+        f"{counts.rows:,} rows and {counts.side_rows:,} rows of side outputs in {which} "
+        f"({counts.runs:,}{others})"
+    )
 
 
 def _stragglers_by_slice(forecast: "Plan") -> str:

@@ -66,9 +66,16 @@ def command(
             }
             for row in rows
         ]
-    options.show(rows, COLUMNS, output, empty=f"{pipeline}: the ledger has no rows after {since}.")
+    options.show(rows, _columns(rows), output, empty=f"{pipeline}: the ledger has no rows after {since}.")
     if output == "table":
         _show_attempts(tables.open_attempts())
+
+
+def _columns(rows: list[dict[str, Any]]) -> list[str]:
+    """COLUMNS, with the counts of emitted rows where there are any."""
+    at = COLUMNS.index("late")
+    emitted_counts = [name for name in ("rows_emitted", "side_rows") if any(row.get(name) for row in rows)]
+    return [*COLUMNS[:at], *emitted_counts, *COLUMNS[at:]]
 
 
 def _summary(row: dict[str, Any], touched_windows: list[str]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from slackwater.jobs.protocol.restating.backfill import Backfill, BackfillReques
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.declarations import Declarations
-from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
+from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_source
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
@@ -180,7 +180,8 @@ class OpenedPipeline:
         runner = prepared_runner.runner
 
         def show(staged_close: StagedSlice) -> None:
-            lines(line_of(staged_close))
+            for line in lines_of(runner.pipeline, staged_close):
+                lines(line)
             refuse_rejected(self.name, staged_close)
 
         roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape)

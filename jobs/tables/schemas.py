@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slackwater.jobs.stored_columns import (
+    ADDED_COLUMNS,
     CORRECTIONS,
     LATE_EVENTS,
     PANES,
@@ -52,7 +53,7 @@ _TYPES = {"string": TEXT, "int": INT, "long": LONG, "timestamp": TIME, "date": p
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
-# The counts of a run, in the order of the columns of `runs`.
+# The counts of a run, in the order of the columns of `runs`; counts that earlier formats lack come last.
 COUNTS = (
     "rows_read",
     "rows_filtered",
@@ -70,6 +71,8 @@ COUNTS = (
     "windows_cleaned",
     "windows_open",
     "timers_pending",
+    "rows_emitted",
+    "side_rows",
 )
 
 RUNS: Columns = (
@@ -89,7 +92,7 @@ RUNS: Columns = (
     ("config_hash", TEXT),
     ("code_hash", TEXT),
     ("format_version", LONG),
-    *((name, LONG) for name in COUNTS),
+    *((name, LONG) for name in COUNTS if name not in ADDED_COLUMNS["runs"]),
     ("verdict", TEXT),
     ("state_hash", TEXT),
     ("output_hash", TEXT),
@@ -100,6 +103,8 @@ RUNS: Columns = (
     ("version", TEXT),
     ("table_versions", pa.map_(TEXT, LONG)),
     ("erased", pa.list_(ERASED_ROWS)),
+    ("rows_emitted", LONG),
+    ("side_rows", LONG),
 )
 
 ATTEMPTS: Columns = (

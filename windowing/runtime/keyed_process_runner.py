@@ -89,6 +89,9 @@ class KeyedProcessRunner(SliceRunner):
         """Rows of the main output, in order."""
         return self._log.rows
 
+    def counts(self) -> dict[str, int]:
+        return {**super().counts(), "rows_emitted": len(self.rows)}
+
     def _add_element_with_cause(self, operator: SliceOperator) -> AddElement:
         """Tells the log which element the operator's rows are caused by."""
         log, process_element = self._log, operator.process_element

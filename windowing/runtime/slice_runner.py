@@ -220,6 +220,7 @@ class SliceRunner:
             "rows_accepted": self._slice_log.elements_processed - failed_elements,
             "rows_quarantined": failed_elements,
             "timers_pending": self._pending_timers(),
+            "side_rows": len(self.side_rows),
         }
 
     def assignments(self) -> dict[str, int]:

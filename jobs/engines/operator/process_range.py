@@ -14,13 +14,14 @@ from slackwater.jobs.engines.operator.firing import owners_of, watermarks
 from slackwater.jobs.engines.operator.range import RangeWork
 from slackwater.jobs.engines.replaying.snapshot_codecs import codec_of_process
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.tables.run_files.hashed_rows import EMITTED_KIND
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.process_log import ProcessRow
 from slackwater.windowing.snapshot import SnapshotCodec, times
 
-KIND, FIRING = "count", 1
+FIRING = 1
 
 
 def process_rows(rows: Sequence[ProcessRow], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
@@ -32,7 +33,7 @@ def process_rows(rows: Sequence[ProcessRow], keys: Keys, shape: Shape, output: E
             "firing": pa.array([FIRING] * len(rows), pa.int64()),
             "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
             "timestamp": times([row.timestamp for row in rows], "timestamp"),
-            "kind": pa.array([KIND] * len(rows), pa.string()),
+            "kind": pa.array([EMITTED_KIND] * len(rows), pa.string()),
             **dict(zip(shape.result_names, results, strict=True)),
             "watermark": watermarks(row.watermark for row in rows),
             "tick_end": times([row.tick_end for row in rows], "tick_end"),

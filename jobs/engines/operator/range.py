@@ -33,6 +33,7 @@ from slackwater.jobs.engines.replaying.results import (
 from slackwater.jobs.engines.replaying.spilling import Spilling
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.schemas import side_table, table_schemas
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
 from slackwater.windowing.order_modes import OrderMode
@@ -159,7 +160,7 @@ class RangeWork(ABC, Generic[Runner]):
 
     def _add_to_hash(self, total: ContentHash, tables: dict[str, pa.Table]) -> None:
         for name, rows in tables.items():
-            total.add(name, conform(rows, self.schemas[name]), without=("run_id",))
+            total.add(name, as_hashed(name, conform(rows, self.schemas[name])), without=("run_id",))
 
     def _read_counts(self) -> dict[str, int]:
         """The ledger's counts of rows read: all, and those that had arrived before the slice."""

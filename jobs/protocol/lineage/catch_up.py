@@ -17,7 +17,7 @@ from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
-from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
+from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
@@ -99,7 +99,8 @@ class CatchUp:
         for slice_ in slices:
             staged_slice = prepared_runner.stage(parent, slice_)
             self.staged_slices.append(staged_slice)
-            self.lines(line_of(staged_slice))
+            for line in lines_of(runner.pipeline, staged_slice):
+                self.lines(line)
             for check in staged_slice.checks:
                 if not check.passed and check.severity == "warn":
                     self.lines(f"  warning: {check.expectation}: {check.observed}")

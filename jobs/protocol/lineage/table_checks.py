@@ -25,6 +25,7 @@ from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.inspection.damaged_tables import explain_damage
 from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.run_files.snapshots import is_kept, snapshot_files, stored_hash, ways_on
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, side_table
 from slackwater.jobs.tables.sql import query
@@ -186,7 +187,7 @@ class TableChecks:
             names = [column for column in folder.schema.names if column != "run_id"]
             files = folder.files(Within.only("run_id", row.run_id))
             for rows in files.scan(names, pc.field("run_id") == row.run_id, self.roll_forward.portion_rows):
-                total.add(name, rows, without=())
+                total.add(name, as_hashed(name, rows), without=())
         return [self._fact("panes", row, "output_hash", row.output_hash, str(total))]
 
     def _snapshot(self, row: LedgerRow) -> list[TableFact]:

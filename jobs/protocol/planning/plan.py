@@ -26,6 +26,24 @@ class SlicePlan:
 
 
 @dataclass(frozen=True)
+class EmittedRows:
+    """How many rows functions have emitted in earlier runs: those that a restatement replaces, or all live
+    ones before a run.
+
+    Attributes:
+        rows: of a process function.
+        side_rows: of all side outputs.
+        runs: how many runs have counted their rows; earlier versions did not.
+        runs_without_counts: how many have not.
+    """
+
+    rows: int
+    side_rows: int
+    runs: int
+    runs_without_counts: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a command would do.
 
@@ -40,6 +58,8 @@ class Plan:
         parked_windows, touched_parked_windows: how many windows that snapshot holds, and how many of them
             rows of the range touch.
         touched_published_windows: how many windows of `published` rows of the range touch.
+        emitted_rows: of a process function or a pipeline with side outputs; None for others, and before the
+            first run.
         stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
         prediction: None where nothing is recorded or calibrated.
         memory_mb, memory_basis: of the largest task, and what that rests on.
@@ -60,6 +80,7 @@ class Plan:
     prediction: Prediction | None
     memory_mb: int
     memory_basis: str
+    emitted_rows: EmittedRows | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -14,6 +14,11 @@ from functools import partial
 from slackwater.jobs.engines import planner as engines
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.protocol.planning.cost import Measure, cost_of
+from slackwater.jobs.protocol.planning.earlier_runs import (
+    rows_emitted_in,
+    runs_between,
+    warn_of_elements_never_fired,
+)
 from slackwater.jobs.protocol.planning.parked_state import count_touched_windows, warn_of_collected_windows
 from slackwater.jobs.protocol.planning.plan import Plan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
@@ -111,6 +116,11 @@ class RangePlanner:
         windows = count_touched_windows(inputs, owner, reads.points)
         choice = engines.choose(self.pipeline, inputs.source.schema)
         cost = cost_of(inputs, reads, choice, windows.parked_windows, self.measure)
+        earlier_runs = (
+            inputs.live
+            if restated_to_ms is None
+            else runs_between(inputs.live, slices[0].from_ms, restated_to_ms)
+        )
         return Plan(
             pipeline=self.pipeline.name,
             restates=restated_to_ms is not None,
@@ -126,8 +136,10 @@ class RangePlanner:
             prediction=cost.prediction,
             memory_mb=cost.memory_mb,
             memory_basis=cost.memory_basis,
+            emitted_rows=rows_emitted_in(self.pipeline, earlier_runs),
             warnings=(
                 *warnings,
+                *warn_of_elements_never_fired(earlier_runs),
                 *reads.warnings,
                 *warn_of_collected_windows(inputs, owner, reads.points, restated_to_ms),
             ),

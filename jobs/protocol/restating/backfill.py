@@ -23,7 +23,7 @@ from slackwater.jobs.protocol.restating.branches import Origin
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
 from slackwater.jobs.protocol.restating.restatement import Restatement, next_slice, runs_behind
 from slackwater.jobs.protocol.staging.declarations import Declarations
-from slackwater.jobs.protocol.staging.rejection import line_of, refuse_rejected
+from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
@@ -322,7 +322,8 @@ class _Restating:
     def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
         staged_slice = self.prepared_runner.stage(parent, slice_)
         self.backfill.staged_slices.append(staged_slice)
-        self.backfill.lines(line_of(staged_slice))
+        for line in lines_of(self.pipeline, staged_slice):
+            self.backfill.lines(line)
         refuse_rejected(self.name, staged_slice)
         assert parent.row is not None
         [row] = self.publisher.commit([staged_slice.attempt], [staged_slice.row], parent.row.seq, name)

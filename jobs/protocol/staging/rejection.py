@@ -1,10 +1,12 @@
-"""Reports on a staged slice: one line of counts, and, where validation rejected it, an error with the failing
-values and the next step.
+"""Reports on a staged slice: a line of counts, a note on elements that no result holds, and, where validation
+rejected it, an error with the failing values and the next step.
 """
 
 from slackwater.jobs.errors import RejectedError
+from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
 class SliceRejected(RejectedError):
@@ -21,18 +23,41 @@ def refuse_rejected(pipeline: str, staged_slice: StagedSlice) -> None:
         raise SliceRejected(_reason(pipeline, staged_slice))
 
 
-def line_of(staged_slice: StagedSlice) -> str:
-    """A slice in one line: rows read, windows fired, rows too late or quarantined, windows parked."""
-    row = staged_slice.row
+def lines_of(pipeline: Pipeline, staged_slice: StagedSlice) -> list[str]:
+    """What a command prints of a slice: its counts, and a note on elements that no result holds."""
+    lines = [_line_of_counts(pipeline, staged_slice.row)]
+    never_fired = staged_slice.row.elements_never_fired
+    if never_fired:
+        lines.append(f"  note: {sentence_on_never_fired(never_fired)}")
+    return lines
+
+
+def sentence_on_never_fired(count: int) -> str:
+    """That `count` elements were cleaned up without a firing that held them."""
+    elements = "1 element is" if count == 1 else f"{count:,} elements are"
+    return (
+        f"{elements} in no result, because the trigger did not fire again before the window was cleaned up "
+        "(elements_never_fired)"
+    )
+
+
+def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
+    """Rows read; windows fired, rows too late and windows parked, or what a process function has emitted."""
     assert row.slice_start is not None and row.slice_end is not None
     seconds = sum(duration_s for phase, duration_s in row.phase_seconds.items() if phase != "session")
     watermark = "none" if row.watermark_out is None else f"{row.watermark_out:%Y-%m-%dT%H:%M:%S}"
+    begins = f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  "
+    ends = f"watermark {watermark}  {seconds:.2f} s"
+    side_rows = f"side outputs {row.side_rows or 0:>4,}  " if pipeline.side_columns else ""
+    if pipeline.keyed_process is not None:
+        return (
+            f"{begins}emitted {row.rows_emitted or 0:>5,}  {side_rows}"
+            f"quarantined {row.rows_quarantined:>4,}  timers {row.timers_pending:>5,}  {ends}"
+        )
     return (
-        f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  "
-        f"fired {row.windows_fired:>5,}  "
-        f"refired {row.windows_refired:>5,}  too late {row.rows_late:>4,}  quarantined "
-        f"{row.rows_quarantined:>4,}  "
-        f"parked {row.windows_open:>5,}  watermark {watermark}  {seconds:.2f} s"
+        f"{begins}fired {row.windows_fired:>5,}  refired {row.windows_refired:>5,}  {side_rows}"
+        f"too late {row.rows_late:>4,}  quarantined {row.rows_quarantined:>4,}  "
+        f"parked {row.windows_open:>5,}  {ends}"
     )
 
 

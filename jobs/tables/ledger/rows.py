@@ -77,6 +77,8 @@ class LedgerRow:
     version: str | None = None
     table_versions: dict[str, int] = field(default_factory=dict)
     erased: tuple[ErasedRows, ...] = ()
+    rows_emitted: int | None = None
+    side_rows: int | None = None
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         """Whether this row's run is part of the branch that `head` ends."""
@@ -126,6 +128,9 @@ class LedgerRow:
                 "phase_seconds": dict(values["phase_seconds"] or {}),
                 "table_versions": dict(values.get("table_versions") or {}),
                 "erased": tuple(map(ErasedRows.of_values, values.get("erased") or ())),
+                # None, not 0, in rows of versions that did not count them.
+                "rows_emitted": values.get("rows_emitted"),
+                "side_rows": values.get("side_rows"),
             }
         )
 

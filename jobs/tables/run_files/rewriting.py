@@ -24,6 +24,7 @@ from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.erasures import ErasedRows
+from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.windowing.snapshot import ContentHash
 
 log = logging.getLogger("slackwater")
@@ -143,7 +144,8 @@ class _RowTotal:
     def add(self, selection: Selection, rows: pa.Table) -> None:
         self.rows += rows.num_rows
         if selection.is_hashed:
-            self._hash.add(selection.folder.name, rows.drop_columns([_RUN]), without=())
+            name = selection.folder.name
+            self._hash.add(name, as_hashed(name, rows.drop_columns([_RUN])), without=())
 
     def text(self, selection: Selection) -> str | None:
         """The hash; None where the ledger has none to compare it with."""

@@ -3,6 +3,7 @@ other pipeline.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -96,11 +97,24 @@ def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     options = where()
     for pipeline in ("carriers", "at_once"):
         assert here("run", pipeline, "--to", TO, *options) == 0
+    printed_counts = [int(count.replace(",", "")) for count in re.findall(r"emitted +([\d,]+)", new_output())]
     stored, once = StoredTables(warehouse, "carriers"), StoredTables(warehouse, "at_once")
     assert [len(item.ledger()) for item in (stored, once)] == [3, 1]
     wanted = Counter(event.source for event in flights("2013-01-01", TO) if event.event_time is not None)
     for item in (stored, once):
         assert taken_off(item.rows("published"), parked(item)) == wanted
+    counts = [[row["rows_emitted"] for row in item.ledger()] for item in (stored, once)]
+    assert [count for of_pipeline in counts for count in of_pipeline] == printed_counts
+    panes = Counter(row["run_id"] for row in stored.rows("panes"))
+    assert counts[0] == [panes[row["run_id"]] for row in stored.ledger()] and sum(counts[0]) == sum(counts[1])
+    assert {row["kind"] for row in [*stored.rows("panes"), *stored.rows("published")]} == {"emitted"}
+    assert here("plan", "carriers", *options) == 0
+    assert f"emitted: {sum(counts[0])} rows and 0 rows of side outputs in the runs so far (3)" in new_output()
+    assert here("plan", "carriers", "--from", "2013-01-02", "--to", "2013-01-03", *options) == 0
+    assert (
+        f"emitted: {counts[0][1]} rows and 0 rows of side outputs in the runs that are restated (1)"
+        in new_output()
+    )
     timers = [row for row in stored.rows("timers") if row["run_id"] == stored.ledger()[-1]["run_id"]]
     assert {(row["carrier"], row["time"]) for row in timers} == {
         (row["carrier"], row["hour__value"]) for row in parked(stored) if row["state_name"] == "hour"

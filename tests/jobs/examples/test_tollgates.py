@@ -104,13 +104,14 @@ def counts() -> Counts:
 
 @pytest.fixture
 def ended(source: Path, great_expectations: None, monkeypatch: pytest.MonkeyPatch) -> Drive:
-    """Runs a pipeline up to some minutes, one after the other, and closes it."""
+    """Runs a pipeline up to some minutes, one after the other, plans its next run, and closes it."""
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     where = ("--warehouse", source, "--pipelines", source / "plain.py")
 
     def drive(pipeline: str, *minutes: float) -> None:
         for end in (*minutes, MINUTES):
             assert here("run", pipeline, "--to", at(end).isoformat(), *where) == 0
+        assert here("plan", pipeline, *where) == 0
         assert here("state", "close", pipeline, *where) == 0
 
     return drive
@@ -132,9 +133,15 @@ def never_fired(source: Path, pipeline: str) -> int:
 
 
 def test_the_plain_trigger_leaves_vehicles_unpublished_and_they_are_counted(
-    source: Path, counts: Counts, ended: Drive
+    source: Path, counts: Counts, ended: Drive, capsys: pytest.CaptureFixture[str]
 ):
-    ended("plain")
+    ended("plain", 8.7654)
+    sentences = re.findall(r"(note|warning): ([\d,]+) elements are in no result", capsys.readouterr().out)
+    notes = [int(count.replace(",", "")) for mark, count in sentences if mark == "note"]
+    [of_plan] = [int(count.replace(",", "")) for mark, count in sentences if mark == "warning"]
+    losses = [row["elements_never_fired"] for row in rows(source, "plain", "runs")]
+    assert sorted(notes) == sorted(filter(None, losses)) and len(notes) > 1
+    assert of_plan == sum(notes[:-1]), "the runs before the close"
     left_out = counts.never_fired_by_the_plain_trigger
     assert left_out > 100
     assert never_fired(source, "plain") == left_out

@@ -36,6 +36,7 @@ ACCIDENTAL_OF_RUNS = {
     *("run_id", "attempt", "engine", "inputs", "files", "table_versions"),
     *("started_at", "committed_at", "phase_seconds"),
     *("version", "format_version", "code_hash"),
+    *("rows_emitted", "side_rows"),  # columns that these ledgers lacked when they were written
 }
 
 
@@ -112,7 +113,15 @@ def code_hashes(stored: StoredTables) -> list[str]:
 
 
 def _without(row: Row, columns: set[str]) -> Row:
-    return {name: value for name, value in row.items() if name not in columns and value is not None}
+    """The row without null columns and `columns`; a kind has the name that it had when the archive was
+    written.
+    """
+    former = {"emitted": "count"}
+    return {
+        name: former.get(value, value) if name == "kind" else value
+        for name, value in row.items()
+        if name not in columns and value is not None
+    }
 
 
 def _summary(rows: list[Row], accidental: set[str]) -> dict[str, Any]:

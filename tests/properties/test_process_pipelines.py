@@ -52,7 +52,7 @@ def check_against_core(ours: Replayed, theirs: Expected) -> None:
     assert {
         (row["window_start"], row["window_end"], row["firing"], row["kind"], row["elements"])
         for row in ours.panes
-    } <= {(None, None, 1, "count", None)}
+    } <= {(None, None, 1, "emitted", None)}
     odd = Counter(("odd", row["key"], row["timestamp"], (row["x"],)) for row in ours.sides["odd"])
     totals = Counter(
         ("totals", row["key"], row["timestamp"], (row["sources"], row["seen_at"]))
@@ -75,6 +75,8 @@ def check_against_core(ours: Replayed, theirs: Expected) -> None:
         [row for row in ours.quarantined if row["reason_code"] != "null_arrival"]
     )
     assert counts["timers_pending"] == len(ours.timers)
+    assert counts["rows_emitted"] == theirs.panes.total()
+    assert counts["side_rows"] == theirs.sides.total()
     assert not ours.windows and not ours.late
 
 

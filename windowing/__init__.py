@@ -12,6 +12,7 @@ if __name__ != "slackwater.windowing":
     )
 
 from slackwater.windowing.assigners import (
+    CalendarEventTimeWindows,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
@@ -51,6 +52,7 @@ __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
     "AllWindowFunction",
+    "CalendarEventTimeWindows",
     "CountEvictor",
     "DeltaEvictor",
     "DynamicEventTimeSessionWindows",

@@ -202,7 +202,7 @@ class Pipeline:
         """How long a window is, at least where sessions merge, in milliseconds; 0 where windows have no
         length.
         """
-        return max((getattr(self.window, name, 0) for name in ("size_ms", "gap_ms")), default=0)
+        return max((getattr(self.window, name, 0) for name in ("size_ms", "gap_ms", "longest_ms")), default=0)
 
     @property
     def allowed_lateness_ms(self) -> int:

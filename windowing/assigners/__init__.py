@@ -17,6 +17,7 @@ from slackwater.windowing.assigners.assigner import (
     MergingWindowAssigner,
     WindowAssigner,
 )
+from slackwater.windowing.assigners.calendar import CalendarEventTimeWindows
 from slackwater.windowing.assigners.global_windows import GlobalWindows
 from slackwater.windowing.assigners.sessions import (
     DynamicEventTimeSessionWindows,
@@ -28,6 +29,7 @@ from slackwater.windowing.assigners.sessions import (
 __all__ = [
     "Assign",
     "AssignerContext",
+    "CalendarEventTimeWindows",
     "DynamicEventTimeSessionWindows",
     "DynamicProcessingTimeSessionWindows",
     "EventTimeSessionWindows",

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from slackwater.windowing.assigners.assigner import Assign, AssignerContext, Grid, WindowAssigner
+from slackwater.windowing.assigners.assigner import (
+    Assign,
+    AssignerContext,
+    Grid,
+    WindowAssigner,
+    check_timestamp,
+)
 from slackwater.windowing.durations import require_duration_ms
-from slackwater.windowing.errors import ConfigurationError, MissingTimestampError
-from slackwater.windowing.java import LONG_MIN, absolute, quotient, wrap_long
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.java import absolute, quotient, wrap_long
 from slackwater.windowing.windows import TimeWindow, Window, window_start
 
 MAX_WINDOWS_PER_ELEMENT = 10_000_000
@@ -88,19 +94,11 @@ class _AlignedWindows(WindowAssigner):
 
 class _AlignedEventTimeWindows(_AlignedWindows):
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
-        _check_timestamp(self, timestamp)
+        check_timestamp(self, timestamp)
         return self.aligned_windows(timestamp)
 
     def bind(self, context: AssignerContext) -> Assign:
         return self.caching(super().bind(context))
-
-
-def _check_timestamp(assigner: Any, timestamp: int) -> None:
-    if timestamp == LONG_MIN:
-        raise MissingTimestampError(
-            f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); "
-            "assign timestamps first."
-        )
 
 
 class _AlignedProcessingTimeWindows(_AlignedWindows):

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
+from slackwater.windowing.calendars import Calendar
+from slackwater.windowing.errors import MissingTimestampError
+from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.promises import EVERYTHING, withdraw_promises
 from slackwater.windowing.triggers import EventTimeTrigger, ProcessingTimeTrigger, Trigger
 from slackwater.windowing.windows import MergeCallback, TimeWindow, Window
@@ -32,6 +35,17 @@ class Grid(NamedTuple):
     size_ms: int
     slide_ms: int
     offset_ms: int
+
+    @property
+    def most_windows(self) -> int:
+        """In how many windows an instant lies at most."""
+        return -(-self.size_ms // self.slide_ms)
+
+    def slices_in(self, span_ms: int) -> int:
+        """How many slices a span of time of this length touches at most; a slice is a longest span that no
+        window divides.
+        """
+        return (span_ms // self.slide_ms + 2) * (1 if self.size_ms % self.slide_ms == 0 else 2)
 
 
 _METHODS_BY_PROMISE: Final = {
@@ -64,8 +78,10 @@ class WindowAssigner:
     merges_on_touch: ClassVar[bool] = False
 
     @property
-    def grid(self) -> Grid | None:
-        """Promise that an element's timestamp places its windows on this grid, newest first; None if not."""
+    def grid(self) -> Grid | Calendar | None:
+        """Promise that an element's timestamp places its windows on this grid, newest first, or in the one
+        period of this calendar that holds it; None if not.
+        """
         return None
 
     @property
@@ -100,3 +116,16 @@ class MergingWindowAssigner(WindowAssigner):
     def merge_windows(self, windows: Iterable[Window], callback: MergeCallback) -> None:
         """Call `callback(result, members)` for each group of windows that become one."""
         raise NotImplementedError
+
+
+def check_timestamp(assigner: WindowAssigner, timestamp: int) -> None:
+    """Refuse an element without a timestamp.
+
+    Raises:
+        MissingTimestampError: the timestamp is Long.MIN.
+    """
+    if timestamp == LONG_MIN:
+        raise MissingTimestampError(
+            f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); "
+            "assign timestamps first."
+        )

@@ -14,8 +14,8 @@ from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs
 from slackwater.windowing.columnar.contents import Contents, combine_contents
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, WindowState
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
@@ -50,29 +50,28 @@ class WindowAssignments(NamedTuple):
 
     @classmethod
     def of(
-        cls, open_windows: OpenWindows, elements: Elements, fixed_windows: FixedWindows | None
+        cls, open_windows: OpenWindows, elements: Elements, numbered_windows: NumberedWindows | None
     ) -> WindowAssignments:
         """Assign elements to the grid's windows, or to the global window of their key."""
-        if fixed_windows is None:
+        if numbered_windows is None:
             rows, missed_count = np.arange(len(elements.keys)), 0
             numbers, before = np.zeros(len(rows), np.int64), np.zeros(len(open_windows.keys), np.int64)
         else:
-            row_windows = fixed_windows.explode(fixed_windows.slices(elements.times))
-            takes = ~fixed_windows.are_late(row_windows.windows, elements.watermarks[row_windows.rows])
+            row_windows = numbered_windows.explode(numbered_windows.slices(elements.times))
+            takes = ~numbered_windows.are_late(row_windows.windows, elements.watermarks[row_windows.rows])
             rows, numbers = row_windows.rows[takes], row_windows.windows[takes]
-            before, missed_count = fixed_windows.numbers(open_windows.starts), len(takes) - len(rows)
+            before, missed_count = numbered_windows.numbers(open_windows.starts), len(takes) - len(rows)
         groups, keys, of_groups = group_pairs(
             np.append(open_windows.keys, elements.keys[rows]), np.append(before, numbers)
         )
-        if fixed_windows is None:
+        if numbered_windows is None:
             starts = ends = np.full(len(keys), NO_TIME)
             last_instants = cleanups = np.full(len(keys), NEVER)
         else:
-            starts = fixed_windows.starts(of_groups)
-            ends = starts + fixed_windows.size_ms
+            starts, ends = numbered_windows.starts(of_groups), numbered_windows.ends(of_groups)
             last_instants, cleanups = (
-                fixed_windows.last_instants(of_groups),
-                fixed_windows.cleanup_times(of_groups),
+                numbered_windows.last_instants(of_groups),
+                numbered_windows.cleanup_times(of_groups),
             )
         restored_numbers = groups.codes[: len(before)]
         windows = _new_windows(keys, starts, ends)

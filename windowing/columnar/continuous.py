@@ -25,8 +25,8 @@ from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, group_pairs, run_numbers, run_starts
 from slackwater.windowing.columnar.assignments import WindowAssignments
 from slackwater.windowing.columnar.contents import Contents
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.parking import Timers, timers_for, timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
@@ -57,7 +57,7 @@ class ContinuousRules:
             window without contents does not fire.
     """
 
-    windows: FixedWindows | None
+    windows: NumberedWindows | None
     interval_ms: int
     accumulates: bool
 

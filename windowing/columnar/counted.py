@@ -21,8 +21,8 @@ from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, group_pairs, run_numbers, run_starts
 from slackwater.windowing.columnar.assignments import WindowAssignments
 from slackwater.windowing.columnar.contents import Contents
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.parking import timers_of
 from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
@@ -49,7 +49,7 @@ class CountRules:
         accumulates: whether a window keeps its contents when it fires; otherwise firings purge them.
     """
 
-    windows: FixedWindows | None
+    windows: NumberedWindows | None
     max_count: int
     accumulates: bool
 

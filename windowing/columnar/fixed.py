@@ -1,4 +1,4 @@
-"""The kernel of tumbling and sliding windows with an event-time trigger, also inside a purging one.
+"""The kernel of tumbling, sliding and calendar windows with an event-time trigger, also inside a purging one.
 
 A watermark only rises, so in the life of every window elements on time come first, then its firing, then late
 elements, each of which fires it again until the window is collected:
@@ -15,7 +15,7 @@ So one slice is three steps on whole columns:
 3. Late elements, sorted by window and arrival, fire their windows again, each with the running total of what
    the window held and the late elements up to this one.
 
-Meanwhile a window is its number on the grid (see FixedWindows), so that windows are compared without
+Meanwhile a window is its number on the grid (see NumberedWindows), so that windows are compared without
 computing their times.
 """
 
@@ -36,8 +36,8 @@ from slackwater.windowing.columnar.arrays.groups import (
     sum_of_groups,
 )
 from slackwater.windowing.columnar.arrays.orders import order_of_pairs, positions_of_pairs
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.parking import timers_at_last_instants
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
@@ -71,7 +71,7 @@ class FixedRules:
         accumulates: whether a window keeps its contents when it fires; otherwise firings purge them.
     """
 
-    windows: FixedWindows
+    windows: NumberedWindows
     accumulates: bool
 
 
@@ -103,7 +103,7 @@ class _FixedSlice:
     times in their place.
     """
 
-    windows: FixedWindows
+    windows: NumberedWindows
     accumulates: bool
     timeline: Timeline
 
@@ -151,8 +151,9 @@ class _FixedSlice:
 
     def _with_times(self, windows: OpenWindows) -> OpenWindows:
         """The same windows with their times instead of their numbers."""
-        starts = self.windows.starts(windows.starts)
-        return windows._replace(starts=starts, ends=starts + self.windows.size_ms)
+        return windows._replace(
+            starts=self.windows.starts(windows.starts), ends=self.windows.ends(windows.starts)
+        )
 
     def _merge_due_windows(
         self, parts: Sequence[WindowPieces[A]], waiting: OpenWindows, of_waiting: A
@@ -200,11 +201,11 @@ class _FixedSlice:
             firing_windows.starts,
             lambda numbers: np.searchsorted(self.timeline.watermarks, self.windows.last_instants(numbers)),
         )
-        tick_ends, starts = self.timeline.tick_ends[rises], self.windows.starts(firing_windows.starts)
+        tick_ends = self.timeline.tick_ends[rises]
         firings = Firings(
             keys=firing_windows.keys,
-            starts=starts,
-            ends=starts + self.windows.size_ms,
+            starts=self.windows.starts(firing_windows.starts),
+            ends=self.windows.ends(firing_windows.starts),
             firings=np.ones(len(rises), np.int64),
             kinds=np.full(len(rises), PaneKind.ON_TIME),
             elements=firing_windows.elements,
@@ -252,11 +253,10 @@ class _FixedSlice:
             holds = base.contents != NO_CONTENTS
             totals = _running_totals(accumulators.take(base.contents[holds]), with_base[holds], totals, runs)
         contents = len(existing.keys) + np.arange(len(late.keys))
-        starts = self.windows.starts(late.numbers)
         firings = Firings(
             keys=late.keys,
-            starts=starts,
-            ends=starts + self.windows.size_ms,
+            starts=self.windows.starts(late.numbers),
+            ends=self.windows.ends(late.numbers),
             firings=firing_numbers,
             kinds=np.full(len(late.keys), PaneKind.LATE),
             elements=elements,

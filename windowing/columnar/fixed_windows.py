@@ -1,5 +1,5 @@
-"""The arithmetic of tumbling and sliding windows on whole columns: the slices of their grid, the windows that
-hold each slice, and which windows a watermark has passed.
+"""The arithmetic of tumbling and sliding windows on whole columns: the slices of their grid, and the windows
+that hold each slice.
 
     time      │ 0      │ 20     │ 40     │ 60     │        size 40, slide 20
     slices    │   0    │   1    │   2    │   3    │
@@ -13,36 +13,20 @@ Arrays of integer milliseconds, slice numbers and window numbers; no key and no 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
-from slackwater.windowing.columnar.arrays.spans import Spans
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
 
-class RowWindows(NamedTuple):
-    """The windows of rows: one row for each (row, window that holds it).
-
-    Attributes:
-        rows: int64[m], the row; ascending.
-        windows: int64[m], the window's number; descending for each row, as an assigner gives them.
-    """
-
-    rows: Longs
-    windows: Longs
-
-
 @dataclass(frozen=True)
-class FixedWindows:
-    """Windows [offset + w·slide, offset + w·slide + size), w any integer, each collected `lateness_ms` after
-    its last instant; those whose last instant is at or before `collected_mark` were collected before (see
-    `Timeline.collected_mark`).
+class FixedWindows(NumberedWindows):
+    """Windows [offset + w·slide, offset + w·slide + size), w any integer.
 
-    A slice is a longest span of time that no window divides: elements of one slice share all of their
-    windows. Where size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is
-    cut in two, 2p and 2p + 1, at its first size mod slide ms.
+    Where size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two,
+    2p and 2p + 1, at its first size mod slide ms.
     """
 
     size_ms: int
@@ -57,16 +41,13 @@ class FixedWindows:
 
     @property
     def overlap(self) -> bool:
-        """Whether a time may be in several windows."""
         return self.size_ms > self.slide_ms
 
     @property
     def have_gaps(self) -> bool:
-        """Whether there are times that no window holds."""
         return self.size_ms < self.slide_ms
 
     def slices(self, times_ms: Longs) -> Longs:
-        """int64[n]: the slice of each time."""
         since = times_ms - self.offset_ms
         periods = since // self.slide_ms
         if not self._remainder:
@@ -74,113 +55,24 @@ class FixedWindows:
         return 2 * periods + (since - periods * self.slide_ms >= self._remainder)
 
     def newest_windows(self, slices: Longs) -> Longs:
-        """int64[n]: the window that starts last among those of each slice."""
         return slices >> 1 if self._remainder else slices
 
     def windows_per_slice(self, slices: Longs) -> Longs:
-        """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the
-        slide.
-        """
         counts = np.full(len(slices), self.size_ms // self.slide_ms)
         return counts + 1 - (slices & 1) if self._remainder else counts
 
     def assignments(self, slices: Longs) -> int:
-        """How many (element, window) assignments elements of these slices have."""
         count = self.size_ms // self.slide_ms * len(slices)
         return count + int(np.count_nonzero(slices & 1 == 0)) if self._remainder else count
 
-    def earliest_last_instants(self, slices: Longs) -> Longs:
-        """int64[n]: the last instant of the window that ends first among those of each slice; of none, the
-        slice's own greatest bound.
-        """
-        oldest = self.newest_windows(slices) - np.maximum(self.windows_per_slice(slices), 1) + 1
-        return self.last_instants(oldest)
-
     def starts(self, windows: Longs) -> Longs:
-        """int64[n]: the first millisecond of each window."""
         return self.offset_ms + windows * self.slide_ms
 
+    def ends(self, windows: Longs) -> Longs:
+        return self.starts(windows) + self.size_ms
+
     def numbers(self, starts_ms: Longs) -> Longs:
-        """The inverse of `starts`."""
         return (starts_ms - self.offset_ms) // self.slide_ms
 
-    def last_instants(self, windows: Longs) -> Longs:
-        """int64[n]: the last millisecond of each window, Flink's max_timestamp: its timer's time."""
-        return self.starts(windows) + (self.size_ms - 1)
-
     def newest_passed(self, moment_ms: int) -> int:
-        """The number of the newest window whose last instant is at or before a moment; so are those of all
-        older windows.
-        """
         return (moment_ms - self.offset_ms - self.size_ms + 1) // self.slide_ms
-
-    def cleanup_times(self, windows: Longs) -> Longs:
-        """int64[n]: the watermark at which each window is collected, unless it was before."""
-        return self.last_instants(windows) + self.lateness_ms
-
-    def are_late(self, windows: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether each window is collected when its watermark is in force, so that it takes no
-        element.
-        """
-        return (self.cleanup_times(windows) <= watermarks) | (
-            self.last_instants(windows) <= self.collected_mark
-        )
-
-    def are_late_elements(self, times_ms: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether elements are late by their own timestamps when their watermarks are in force."""
-        return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_mark)
-
-    def rows_behind(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> Longs:
-        """The rows of the elements that the watermark has passed in some window of theirs, or that no window
-        holds.
-        Of each element: its time, its slice, the watermark in force.
-        """
-        is_candidate = times_ms <= watermarks  # a window ends after every element in it
-        if self.have_gaps:
-            is_candidate |= self.windows_per_slice(slices) == 0
-        rows = np.flatnonzero(is_candidate)
-        slices = slices[rows]
-        is_behind = self.earliest_last_instants(slices) <= watermarks[rows]
-        is_behind |= self.windows_per_slice(slices) == 0
-        return rows[is_behind]
-
-    def judge(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> tuple[Booleans, Booleans]:
-        """(bool[n], whether some window takes the element; bool[n], whether it is late). As in Flink an
-        element that no window takes is late only by its own timestamp; in a gap between windows it may be
-        neither.
-        """
-        is_skipped = self.are_late(self.newest_windows(slices), watermarks)
-        is_skipped |= self.windows_per_slice(slices) == 0
-        return ~is_skipped, is_skipped & self.are_late_elements(times_ms, watermarks)
-
-    def newest_collected(self, watermark: int) -> int:
-        """The number of the newest window that is collected when a watermark is in force; so are all older
-        ones.
-        """
-        return self.newest_passed(max(watermark - self.lateness_ms, self.collected_mark))
-
-    def window_spans(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
-        """(window numbers, spans of rows): the windows that hold the slices of each run, run by run and
-        ascending, and the rows that each window spans. Slices ascend within a run; run i begins at row
-        starts[i].
-        """
-        newest, ends = self.newest_windows(slices), np.append(starts[1:], len(slices)) - 1
-        oldest = newest - self.windows_per_slice(slices) + 1
-        # Of each row: the oldest window that the row before lacks, the newest that the row after lacks.
-        oldest_new, newest_ended = oldest.copy(), newest.copy()
-        oldest_new[1:] = np.maximum(oldest[1:], newest[:-1] + 1)
-        newest_ended[:-1] = np.minimum(newest[:-1], oldest[1:] - 1)
-        oldest_new[starts], newest_ended[ends] = oldest[starts], newest[ends]
-        counts = newest - oldest_new + 1
-        firsts = np.repeat(np.arange(len(slices)), counts)
-        windows = np.arange(len(firsts)) + (oldest_new - (np.cumsum(counts) - counts))[firsts]
-        return windows, Spans(firsts, np.repeat(np.arange(1, len(slices) + 1), newest_ended - oldest + 1))
-
-    def explode(self, slices: Longs) -> RowWindows:
-        """The windows of each slice."""
-        if self.size_ms == self.slide_ms:
-            return RowWindows(np.arange(len(slices)), slices)
-        counts = self.windows_per_slice(slices)
-        rows = np.repeat(np.arange(len(slices)), counts)
-        first = np.cumsum(counts) - counts
-        return RowWindows(rows, self.newest_windows(slices)[rows] - (np.arange(len(rows)) - first[rows]))

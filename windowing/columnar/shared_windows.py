@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import group_pairs, group_values
 from slackwater.windowing.columnar.arrays.orders import stable_order
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 
 
 class Steps(NamedTuple):
@@ -33,7 +33,7 @@ class Steps(NamedTuple):
 
 
 def steps_of(
-    keys: Longs, times_ms: Longs, watermarks: Longs, windows: FixedWindows, *, keeps_order: bool
+    keys: Longs, times_ms: Longs, watermarks: Longs, windows: NumberedWindows, *, keeps_order: bool
 ) -> Steps:
     """The steps of elements in order of arrival.
 
@@ -50,7 +50,7 @@ def steps_of(
     are_ahead = (windows.windows_per_slice(slices) > 0) & (
         windows.earliest_last_instants(slices) > watermarks
     )
-    if keeps_order and windows.size_ms > windows.slide_ms:
+    if keeps_order and windows.overlap:
         # An element of another slice may share a window, so it ends the step.
         groups, _ = group_values(keys)
     else:

@@ -1,7 +1,7 @@
 """From the input of the kernel of tumbling and sliding windows to their windows: pieces of grid slices become
 pieces of windows, and elements that came one by one are assigned to windows, on time or late.
 
-Windows are numbers on the grid (see FixedWindows). Which of them fire is not known here.
+Windows are numbers on the grid (see NumberedWindows). Which of them fire is not known here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from slackwater.windowing.columnar.arrays.groups import (
     run_starts,
     sum_of_groups,
 )
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
 from slackwater.windowing.columnar.kernels import SliceInput
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.window_columns import Pieces
 
 A = TypeVar("A", bound=Accumulators)
@@ -45,7 +45,7 @@ class LateAssignments(NamedTuple, Generic[A]):
 
 
 def pieces_of_windows(
-    slice_input: SliceInput[A], windows: FixedWindows, newest_collected: int
+    slice_input: SliceInput[A], windows: NumberedWindows, newest_collected: int
 ) -> WindowPieces[A]:
     """The pieces of the slice, which are pieces of grid slices, as pieces of the windows that hold these.
 
@@ -61,7 +61,7 @@ def pieces_of_windows(
 
 
 def _pieces_of_overlapping_windows(
-    pieces: Pieces, piece_accumulators: A, windows: FixedWindows, newest_collected: int
+    pieces: Pieces, piece_accumulators: A, windows: NumberedWindows, newest_collected: int
 ) -> WindowPieces[A]:
     """`pieces_of_windows` for windows that overlap.
 
@@ -117,7 +117,7 @@ def arrival_bounds(
 
 
 def assign_elements(
-    slice_input: SliceInput[A], windows: FixedWindows
+    slice_input: SliceInput[A], windows: NumberedWindows
 ) -> tuple[WindowPieces[A], LateAssignments[A], int]:
     """Assign the elements that came one by one to their windows.
 

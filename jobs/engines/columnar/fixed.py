@@ -1,4 +1,4 @@
-"""The family of tumbling and sliding windows of event time.
+"""The family of tumbling, sliding and calendar windows of event time.
 
 Map side: elements that are on time for all of their windows are aggregated by key and slice into cells, one
 partial aggregate each. An element that the watermark has passed in one of its windows travels by itself. Both
@@ -33,31 +33,32 @@ from slackwater.windowing.columnar.arrays.groups import (
     least_of_groups,
 )
 from slackwater.windowing.columnar.fixed import FixedRules, replay_fixed
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.window_columns import Pieces
 
 CELLS, ELEMENTS_BEHIND = "cells", "behind"
 SLICE, ELEMENTS, FIRST, LAST = "__slice", "__elements", "__first_arrival", "__last_arrival"
 
 
-def fixed_windows(setting: Setting) -> FixedWindows | None:
+def fixed_windows(setting: Setting) -> NumberedWindows | None:
     """The windows of the pipeline's assigner; None for the global window."""
     grid, lateness_ms = setting.pipeline.windows.grid, setting.pipeline.allowed_lateness_ms
     if grid is None:
         return None
-    return FixedWindows(*grid, lateness_ms, setting.timeline.collected_mark)
+    return windows_on(grid, lateness_ms, setting.timeline.collected_mark)
 
 
 @dataclass(frozen=True)
 class FixedFamily:
-    """Tumbling and sliding windows with EventTimeTrigger, also inside a purging trigger."""
+    """Tumbling, sliding and calendar windows with EventTimeTrigger, also inside a purging trigger."""
 
     setting: Setting
     trigger_state = None
 
     @property
-    def windows(self) -> FixedWindows:
+    def windows(self) -> NumberedWindows:
         """The windows of the pipeline's assigner."""
         windows = fixed_windows(self.setting)
         assert windows is not None
@@ -133,7 +134,7 @@ class FixedFamily:
 
 
 def judge_elements(
-    setting: Setting, windows: FixedWindows, elements: BatchElements, slices: Longs, candidates: Longs
+    setting: Setting, windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
 ) -> Split:
     """Split the elements at `candidates`, which the watermark has passed in some window of theirs: accepted
     elements, which a window still takes, and late ones.
@@ -142,11 +143,11 @@ def judge_elements(
     is_accepted, is_late = windows.judge(elements.events[candidates], slices, watermarks)
     late_rows, accepted_rows = candidates[is_late], candidates[is_accepted]
     missed_windows = windows.explode(slices[is_late])
-    starts = windows.starts(missed_windows.windows)
+    starts, ends = windows.starts(missed_windows.windows), windows.ends(missed_windows.windows)
     rows = elements.rows.select([*setting.source_columns, ARRIVAL, EVENT]).take(pa.array(accepted_rows))
     return Split(
         parts={ELEMENTS_BEHIND: Part(elements.keys[accepted_rows], rows)},
-        late=LateRows(late_rows, watermarks[is_late], missed_windows.rows, starts, starts + windows.size_ms),
+        late=LateRows(late_rows, watermarks[is_late], missed_windows.rows, starts, ends),
         counts={
             "rows_accepted": len(accepted_rows),
             "rows_late": len(late_rows),

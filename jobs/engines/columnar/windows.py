@@ -12,6 +12,7 @@ from slackwater.jobs.engines.columnar.fixed import FixedFamily
 from slackwater.jobs.engines.columnar.sessions import SessionFamily
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
+    CalendarEventTimeWindows,
     ContinuousEventTimeTrigger,
     CountTrigger,
     EndOfStreamTrigger,
@@ -44,7 +45,7 @@ class _SupportedWindows:
         return type(trigger.firing_trigger) in self.triggers
 
 
-_FIXED_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows)
+_FIXED_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, CalendarEventTimeWindows)
 _FAMILIES = (
     _SupportedWindows(_FIXED_ASSIGNERS, (EventTimeTrigger,), FixedFamily),
     _SupportedWindows((EventTimeSessionWindows,), (EventTimeTrigger,), SessionFamily),
@@ -64,9 +65,8 @@ def why_not(pipeline: Pipeline) -> str | None:
         trigger_name = _class_names(pipeline.effective_trigger)
         return f"{trigger_name} has no columnar form on {type(pipeline.window).__name__}"
     grid, trigger = pipeline.windows.grid, pipeline.effective_trigger
-    if grid is not None and grid.size_ms > _MOST_WINDOWS_PER_ELEMENT * grid.slide_ms:
-        windows = grid.size_ms // grid.slide_ms
-        return f"each element has {windows:,} windows, and columns hold one row for each"
+    if grid is not None and grid.most_windows > _MOST_WINDOWS_PER_ELEMENT:
+        return f"each element has {grid.most_windows:,} windows, and columns hold one row for each"
     if getattr(trigger.firing_trigger, "interval_ms", 0) > _LONGEST_INTERVAL_MS:
         return f"{_class_names(trigger)} adds intervals to times until they wrap"
     return None

@@ -21,7 +21,7 @@ from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.key_numbers import KeyNumbers
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.shared_windows import Steps, steps_of
 
 
@@ -47,7 +47,7 @@ class ElementStep(NamedTuple):
 
 
 class StepSequence:
-    """The steps of a range's elements, of a pipeline with tumbling or sliding windows.
+    """The steps of a range's elements, of a pipeline with tumbling, sliding or calendar windows.
 
     Args:
         replay: the slice.
@@ -60,10 +60,9 @@ class StepSequence:
     """
 
     def __init__(self, replay: Replay, keys: Keys, rows: pa.Table, keeps_order: bool) -> None:
-        window: Any = replay.pipeline.window
-        windows = FixedWindows(
-            window.size_ms, window.slide_ms, window.offset_ms, replay.pipeline.allowed_lateness_ms
-        )
+        grid = replay.pipeline.windows.grid
+        assert grid is not None
+        windows = windows_on(grid, replay.pipeline.allowed_lateness_ms)
         arrivals = np.maximum(rows.column(ARRIVAL).to_numpy(), replay.scan.from_ms)
         times, watermarks = rows.column(EVENT).to_numpy(), replay.timeline.at_arrival(arrivals)
         key_numbers = KeyNumbers.of_batch(rows, keys)

@@ -72,7 +72,7 @@ def rows_merged(pipeline: Pipeline, row_count: int) -> int:
     window = pipeline.windows
     if pipeline.effective_trigger.fires_at_last_instant and not isinstance(window, GlobalWindows):
         return row_count
-    windows = 1 if window.grid is None else ceil(window.grid.size_ms / window.grid.slide_ms)
+    windows = 1 if window.grid is None else window.grid.most_windows
     return row_count * (1 + windows)
 
 
@@ -133,7 +133,6 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
     grid = pipeline.windows.grid
     if grid is None or not pipeline.effective_trigger.fires_at_last_instant:
         return rows_in(files)
-    slices_per_slide = 1 if grid.size_ms % grid.slide_ms == 0 else 2
     actions = source.actions
     rows = {path: number for number, path in enumerate(actions.column("path").to_pylist())}
     total = 0
@@ -142,8 +141,7 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
         times = _span(actions, rows.get(file.path), pipeline.source.event_time)
         keys = [_span(actions, rows.get(file.path), name) for name in pipeline.keys]
         if times is not None and None not in keys:
-            slices = (times // (grid.slide_ms * 1000) + 2) * slices_per_slide
-            cells = slices * prod(span + 1 for span in keys if span is not None)
+            cells = grid.slices_in(times // 1000) * prod(span + 1 for span in keys if span is not None)
             count = min(count, ceil(count / ROWS_AT_ONCE) * cells)
         total += count
     return total

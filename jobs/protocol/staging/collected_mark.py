@@ -37,7 +37,7 @@ from slackwater.jobs.tables.run_files.staging import declaration_of
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.fixed_windows import FixedWindows
+from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import duration_ms, to_ms
 
@@ -158,7 +158,7 @@ def newest_last_instants(pipeline: Pipeline, times: pa.ChunkedArray) -> Longs:
     moments: Longs = np.floor_divide(times.cast(pa.int64()).to_numpy(), 1000)
     grid, gap_ms = pipeline.windows.grid, pipeline.windows.session_gap_ms
     if grid is not None:
-        windows = FixedWindows(*grid, pipeline.allowed_lateness_ms)
+        windows = windows_on(grid, pipeline.allowed_lateness_ms)
         return windows.last_instants(windows.newest_windows(windows.slices(moments)))
     return moments if gap_ms is None else moments + (gap_ms - 1)
 

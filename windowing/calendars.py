@@ -135,13 +135,13 @@ class Calendar:
         # behind the jump, and by the offset after it (fold 1), which gives one before the jump.
         return earlier if earlier <= later else self._instant_of_jump(later, earlier, shown)
 
-    def _instant_of_jump(self, before: int, behind: int, shown: datetime) -> int:
-        """The instant in (before, behind] at which clocks jump over the time `shown`."""
-        while behind - before > 1:
-            middle = (before + behind) // 2
+    def _instant_of_jump(self, least: int, greatest: int, shown: datetime) -> int:
+        """The instant in (least, greatest] at which clocks jump over the time `shown`."""
+        while greatest - least > 1:
+            middle = (least + greatest) // 2
             local = (_EPOCH + timedelta(milliseconds=middle)).astimezone(self._zone).replace(tzinfo=None)
-            before, behind = (before, middle) if local >= shown else (middle, behind)
-        return behind
+            least, greatest = (least, middle) if local >= shown else (middle, greatest)
+        return greatest
 
 
 @lru_cache

@@ -1,5 +1,5 @@
-"""The days, weeks and months of time zones, by hand: when clocks change stands in the laws of the zones, not in
-our code. Every period holds the instants whose local date is its own, asked of zoneinfo one by one.
+"""The days, weeks and months of time zones, by hand: when clocks change stands in the zones' laws, not in our
+code. Every period holds the instants whose local date is its own, asked of zoneinfo one by one.
 """
 
 from datetime import UTC, date, datetime, timedelta

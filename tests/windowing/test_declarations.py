@@ -31,6 +31,7 @@ DECLARATIONS = [
     windowing.TumblingProcessingTimeWindows.of(SECOND),
     windowing.SlidingEventTimeWindows.of(3 * SECOND, SECOND),
     windowing.SlidingProcessingTimeWindows.of(3 * SECOND, SECOND, -SECOND / 2),
+    windowing.CalendarEventTimeWindows.weeks("Europe/Berlin", first_day="sunday"),
     windowing.EventTimeSessionWindows.with_gap(SECOND),
     windowing.ProcessingTimeSessionWindows.with_gap(SECOND),
     windowing.DynamicEventTimeSessionWindows(gap_ms_of=len),

@@ -17,9 +17,8 @@ So the intervals follow each other without gap and overlap. This file knows no e
 
 from __future__ import annotations
 
-import zoneinfo
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -62,7 +61,7 @@ class Calendar:
     zone: str
     unit: Unit
     first_day: Weekday = "monday"
-    _zone: zoneinfo.ZoneInfo = field(init=False, repr=False, compare=False)
+    _zone: tzinfo = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for value, choices, subject in (
@@ -145,12 +144,14 @@ class Calendar:
 
 
 @lru_cache
-def zone_named(name: str) -> zoneinfo.ZoneInfo:
+def zone_named(name: str) -> tzinfo:
     """The time zone of that name, from this machine's database or from the package `tzdata`.
 
     Raises:
         ConfigurationError: there is none.
     """
+    import zoneinfo  # which reads how this Python was built: for those that name a zone
+
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:

@@ -5,6 +5,7 @@ again from the elements. Must not import windowing or jobs. Times are integers i
 and windows are half-open [start, end).
 """
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +20,14 @@ from tests.model.records import (
     NULL_KEY,
     TIME_OUT_OF_RANGE,
     Aggregate,
+    Assigner,
     Counts,
     Event,
     LateRow,
     OpenWindow,
     Outcome,
     Pane,
+    Periods,
     QuarantinedRow,
     Replay,
     Session,
@@ -54,10 +57,16 @@ def replay(
     return _Machine(rules, sorted((changes or {}).items())).run(events)
 
 
-def windows_of(timestamp: int, assigner: Tumbling | Sliding | Session) -> list[Window]:
+def windows_of(timestamp: int, assigner: Assigner) -> list[Window]:
     """The windows that an element is assigned to, in Flink's order (sliding: the newest first)."""
     if isinstance(assigner, Session):
         return [Window(timestamp, timestamp + assigner.gap)]
+    if isinstance(assigner, Periods):
+        return [
+            Window(start, end)
+            for start, end in itertools.pairwise(assigner.bounds)
+            if start <= timestamp < end
+        ]
     step = assigner.size if isinstance(assigner, Tumbling) else assigner.slide
     start = timestamp - (timestamp - assigner.offset) % step
     windows = []

@@ -6,7 +6,7 @@ are half-open [start, end).
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 DAY_MS = 86_400_000
 
@@ -56,6 +56,20 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Periods:
+    """Consecutive windows, each from one of the ascending `bounds` to the next: days, weeks or months
+    (`unit`) of a time zone, as somebody has looked them up.
+    """
+
+    bounds: tuple[int, ...]
+    zone: str
+    unit: str
+
+
+Assigner: TypeAlias = Tumbling | Sliding | Session | Periods
+
+
+@dataclass(frozen=True)
 class Aggregate:
     """`function` is count, sum, mean, min, max, variance, stddev (of a sample), first, last or
     count_distinct.
@@ -81,7 +95,7 @@ class Replay:
     to: int
     tick: int
     bound: int
-    assigner: Tumbling | Sliding | Session
+    assigner: Assigner
     allowed_lateness: int = 0
     idle_timeout: int | None = None
     max_ahead: int = DAY_MS

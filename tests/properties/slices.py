@@ -32,6 +32,7 @@ from slackwater.jobs.tables.delta.written_files import write_file
 from slackwater.jobs.tables.run_files.staging import stack
 from slackwater.jobs.tables.schemas import side_table, table_schemas
 from slackwater.windowing import (
+    CalendarEventTimeWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
@@ -114,6 +115,8 @@ def pipeline_of(rules: model.Replay, purging: bool) -> Pipeline:
         window = TumblingEventTimeWindows.of(ms(assigner.size), ms(assigner.offset))
     elif isinstance(assigner, model.Session):
         window = EventTimeSessionWindows.with_gap(ms(assigner.gap))
+    elif isinstance(assigner, model.Periods):
+        window = CalendarEventTimeWindows(zone=assigner.zone, unit=assigner.unit)
     else:
         window = SlidingEventTimeWindows.of(ms(assigner.size), ms(assigner.slide), ms(assigner.offset))
     trigger = PurgingTrigger.of(EventTimeTrigger()) if purging else None

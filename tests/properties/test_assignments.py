@@ -25,6 +25,7 @@ from slackwater.jobs.pipelines import agg
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import (
+    CalendarEventTimeWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
@@ -41,10 +42,14 @@ pytestmark = pytest.mark.slow
 LENGTH = 4  # hours of a slice
 SLICES = 6
 HOUR_MS = 3_600_000
+DAYS_OF_KATHMANDU = model.Periods(
+    tuple(ms(18.25 + 24 * day) for day in range(-3, 4)), "Asia/Kathmandu", "days"
+)  # 5 h 45 min before UTC
 WINDOWS = {
     "tumbling": (TumblingEventTimeWindows.of(2 * HOUR), model.Tumbling(2 * HOUR_MS), 1),
     "sliding": (SlidingEventTimeWindows.of(3 * HOUR, HOUR), model.Sliding(3 * HOUR_MS, HOUR_MS), 3),
     "session": (EventTimeSessionWindows.with_gap(HOUR), model.Session(HOUR_MS), 1),
+    "calendar": (CalendarEventTimeWindows.days("Asia/Kathmandu"), DAYS_OF_KATHMANDU, 1),
 }
 
 # Hours of delay, hours into the slice, key. The last row of a slice is one in time, which moves the

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
+    CalendarEventTimeWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
     PurgingTrigger,
@@ -62,6 +63,7 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         TumblingEventTimeWindows.of(2 * HOUR),
         SlidingEventTimeWindows.of(3 * HOUR, HOUR),
         EventTimeSessionWindows.with_gap(2 * HOUR),
+        CalendarEventTimeWindows.days("Asia/Kathmandu"),  # which begin at 18:15 UTC
     ]
     return st.builds(
         lambda window, purging, lateness, stragglers, key_by: replace(

@@ -231,6 +231,7 @@ def test_assigners_and_triggers_answer_what_a_planner_asks() -> None:
         processing,
         event,
         processing,
+        event,  # calendar windows are of event time only
         event,
         processing,
         event,

@@ -71,6 +71,9 @@ class FixedWindows(NumberedWindows):
     def ends(self, windows: Longs) -> Longs:
         return self.starts(windows) + self.size_ms
 
+    def last_instants(self, windows: Longs) -> Longs:
+        return self.starts(windows) + (self.size_ms - 1)  # `ends - 1` with one pass less
+
     def numbers(self, starts_ms: Longs) -> Longs:
         return (starts_ms - self.offset_ms) // self.slide_ms
 

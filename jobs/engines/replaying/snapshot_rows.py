@@ -5,6 +5,7 @@ from them; each reads them in its own way.
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.jobs.engines.replaying.parked_periods import check_parked_periods
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.tables.delta.parquet import damaged_file, open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
@@ -19,6 +20,7 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, key_groups: Key
 
     Raises:
         DamagedFile: a file is not what the parent has written, or is not there.
+        CalendarChanged: a calendar window was parked with other bounds than the calendar now gives it.
     """
     uri = replay.folders[table]
     files, parts = filesystem(uri), []
@@ -30,7 +32,10 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, key_groups: Key
                 )
         except FileNotFoundError as error:
             raise damaged_file(uri, path, "it is not there any more") from error
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+    rows = pa.concat_tables(parts) if parts else schema.empty_table()
+    if table == "window_state":
+        check_parked_periods(replay.pipeline, rows)
+    return rows
 
 
 def _rows_of_groups(file: pq.ParquetFile, names: list[str], key_groups: KeyGroupRange) -> pa.Table:

@@ -1,0 +1,152 @@
+"""Days, weeks and months of time zones: both engines leave what the brute-force model says, whatever cuts,
+parallelism and changes of engine there are (P1 to P3).
+
+Replays of other properties are stretched, so that a few hundred milliseconds become days around a change of
+clocks. Where the periods begin is asked of zoneinfo, date by date.
+"""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.replaying.parked_periods import CalendarChanged
+from slackwater.windowing import calendars
+from slackwater.windowing.columnar import calendar_windows
+from slackwater.windowing.times import to_ms
+from tests.model import records as model
+from tests.properties import test_engines, test_split_and_parallelism
+from tests.properties.search import searched
+from tests.properties.slices import pipeline_of, replay_pipeline
+from tests.properties.test_engines import check_engines
+from tests.properties.test_split_and_parallelism import START, check_against_model, cuts_of, left
+
+MINUTE_MS = 60_000
+ENGINES = {"operator": OperatorEngine(), "columnar": ColumnarEngine()}
+# Zone and a date soon after which its clocks change.
+CHANGES = [
+    ("Europe/Berlin", date(2025, 3, 28)),
+    ("Europe/Berlin", date(2025, 10, 24)),
+    ("America/New_York", date(2025, 3, 7)),
+    ("America/New_York", date(2025, 10, 31)),
+    ("Australia/Lord_Howe", date(2025, 4, 4)),
+    ("Asia/Kathmandu", date(1969, 12, 30)),
+]
+# How long a millisecond of the original becomes: windows should be about a tenth of the range.
+STRETCHES = {"days": 20 * MINUTE_MS, "weeks": 120 * MINUTE_MS, "months": 600 * MINUTE_MS}
+
+
+def first_dates(unit: str, around: date) -> list[date]:
+    """The first dates of the periods of four years."""
+    dates = [around + timedelta(days=off) for off in range(-730, 730)]
+    if unit == "weeks":
+        return [day for day in dates if day.isoweekday() == 1]
+    return [day for day in dates if day.day == 1] if unit == "months" else dates
+
+
+def looked_up(zone: str, unit: str, around: date) -> model.Periods:
+    midnights = (
+        datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)) for day in first_dates(unit, around)
+    )
+    return model.Periods(tuple(to_ms(moment.astimezone(UTC)) for moment in midnights), zone, unit)
+
+
+@st.composite
+def stretched(draw, replays):
+    """A replay whose windows are periods of a calendar, with all of its times drawn out."""
+    rules, events = draw(replays)
+    zone, day = draw(st.sampled_from(CHANGES), label="zone and change")
+    unit = draw(st.sampled_from(["days", "days", "weeks", "months"]), label="unit")
+    stretch = STRETCHES[unit]
+    base = to_ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
+
+    def later(time):
+        return None if time is None else base + (time - START) * stretch
+
+    lengths = {
+        name: length and length * stretch
+        for name in ("tick", "bound", "allowed_lateness", "idle_timeout", "max_ahead")
+        if (length := getattr(rules, name)) is not None
+    }
+    stretched_rules = replace(
+        rules,
+        start=later(rules.start),
+        to=later(rules.to),
+        assigner=looked_up(zone, unit, day),
+        **lengths,
+    )
+    return stretched_rules, [
+        event._replace(event_time=later(event.event_time), arrival=later(event.arrival)) for event in events
+    ]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(stretched(test_split_and_parallelism.replays()))
+@searched(4, long=40)
+def test_one_run_over_calendar_windows_is_what_the_model_says(engine, replay):
+    rules, events = replay
+    replayed = replay_pipeline(pipeline_of(rules, False), events, rules, [], [2], engines=[ENGINES[engine]])
+    check_against_model(replayed, events, rules)
+
+
+@given(stretched(test_split_and_parallelism.replays()), st.data())
+@searched(3, long=40)
+def test_cuts_and_parallelism_do_not_show_in_calendar_windows(replay, data):
+    rules, events = replay
+    pipeline = pipeline_of(rules, data.draw(st.booleans(), label="purging"))
+    once = left(replay_pipeline(pipeline, events, rules, [], [1], engines=[ENGINES["columnar"]]))
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    ranges = data.draw(st.lists(st.sampled_from([1, 2, 5, 32]), min_size=1, max_size=3), label="ranges")
+    file_rows = data.draw(st.sampled_from([1, 3, 1000]), label="file_rows")
+    engines = [ENGINES[name] for name in data.draw(st.permutations(sorted(ENGINES)), label="engines")]
+    assert left(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)) == once
+
+
+@given(st.data())
+@searched(2, long=24)
+def test_engines_leave_the_same_of_calendar_windows(data):
+    rules, events = data.draw(stretched(test_engines.replays(test_engines.TUMBLING)), label="replay")
+    check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
+
+
+def event(time: int, arrival: int, row: int) -> model.Event:
+    return model.Event(time, arrival, "s", row, "a", {"x": 1, "y": 1.0})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_parked_day_that_the_calendar_no_longer_has_is_refused_by_both_engines(engine, monkeypatch):
+    start = to_ms(datetime(2031, 3, 20, tzinfo=UTC))
+    day, tick = 24 * 60 * MINUTE_MS, 60 * MINUTE_MS
+    rules = model.Replay(
+        start, start + 20 * day, tick, 0, looked_up("Europe/Berlin", "days", date(2031, 3, 20))
+    )
+    cut = start + 12 * day  # on 1 April, when clocks have summer time
+    events = [event(cut - 1, cut - 1, 1), event(cut + 5 * tick, cut + 5 * tick, 2)]
+    pipeline = pipeline_of(rules, False)
+    replay_pipeline(pipeline, events, rules, [cut], [1], engines=[ENGINES[engine]])
+
+    class Repealing:
+        """Europe/Berlin gives up summer time between the two runs."""
+
+        name = ENGINES[engine].name
+
+        def replay(self, replay, transport):
+            if replay.scan.from_ms == cut:
+                monkeypatch.setattr(calendars, "zone_named", lambda name: ZoneInfo("Etc/GMT-1"))
+                calendar_windows._table.cache_clear()
+            return ENGINES[engine].replay(replay, transport)
+
+    try:
+        with pytest.raises(CalendarChanged, match=r"1 open windows .* 'Europe/Berlin'") as caught:
+            replay_pipeline(pipeline, events, rules, [cut], [1], engines=[Repealing()])
+    finally:
+        calendar_windows._table.cache_clear()
+    message = str(caught.value)
+    assert "parked as [2031-03-31T22:00:00Z, 2031-04-01T22:00:00Z)" in message
+    assert "now has [2031-03-30T23:00:00Z, 2031-03-31T23:00:00Z)" in message
+    assert "backfill random --from 2031-03-30T23:00:00Z" in message

@@ -98,11 +98,11 @@ class CalendarWindows(NumberedWindows):
 
     def _starts_in(self, tables: Longs) -> Longs:
         """The starts of the periods of these tables, one table after the other."""
-        return np.concatenate([_table(self.calendar, number) for number in tables.tolist()])
+        return np.concatenate([table_of_starts(self.calendar, number) for number in tables.tolist()])
 
 
 @lru_cache(_TABLES_KEPT)
-def _table(calendar: Calendar, number: int) -> Longs:
+def table_of_starts(calendar: Calendar, number: int) -> Longs:
     """The starts of the periods whose number divided by `_PERIODS_OF_TABLE` is `number`."""
     first = number * _PERIODS_OF_TABLE
     starts = np.array(

@@ -33,15 +33,15 @@ def check_parked_periods(pipeline: Pipeline, window_rows: pa.Table) -> None:
     windows = CalendarWindows(calendar, pipeline.allowed_lateness_ms)
     periods = windows.slices(parked_starts)
     starts, ends = windows.starts(periods), windows.ends(periods)
-    changed = np.flatnonzero((starts != parked_starts) | (ends != parked_ends))
-    if not len(changed):
+    changed_rows = np.flatnonzero((starts != parked_starts) | (ends != parked_ends))
+    if not len(changed_rows):
         return
-    row = changed[0]
+    row = changed_rows[0]
     parked_start, parked_end, start, end = (
         _iso(bounds[row]) for bounds in (parked_starts, parked_ends, starts, ends)
     )
     raise CalendarChanged(
-        f"the snapshot holds {len(changed):,} open windows that are no {calendar.unit} of the time zone "
+        f"the snapshot holds {len(changed_rows):,} open windows that are no {calendar.unit} of the time zone "
         f"{calendar.zone!r} on this machine: one was parked as [{parked_start}, {parked_end}), and the "
         f"calendar now has [{start}, {end}). The database of time zones has changed since, or machines "
         "have different ones. Nothing was changed. Either bring back the database with which the windows "
@@ -50,7 +50,7 @@ def check_parked_periods(pipeline: Pipeline, window_rows: pa.Table) -> None:
         f"{pipeline.name} --from {min(parked_start, start)}` and the lineage's head as `--to`, which "
         "starts from a snapshot before these windows.",
         zone=calendar.zone,
-        windows=len(changed),
+        windows=len(changed_rows),
     )
 
 

@@ -14,6 +14,7 @@ from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.columnar.windows import why_not
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine
+from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 
@@ -80,7 +81,8 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
     reason = why_not(pipeline)
     if reason is not None or schema is None:
         return reason
-    return _why_no_form(pipeline, {field.name: field.type for field in schema})
+    columns = with_derived_columns(pipeline, schema)
+    return _why_no_form(pipeline, {field.name: field.type for field in columns})
 
 
 def _why_no_form(pipeline: Pipeline, types: Mapping[str, pa.DataType]) -> str | None:

@@ -1,17 +1,18 @@
 """Conditions on a row, written as SQL: what `where` takes. The parser makes a tree of plain
 values from the text; the engines evaluate it.
 
-A small, closed part of SQL, so that every engine gives the same answer: columns, literals, comparisons; no
-functions, no arithmetic.
+Comparisons of columns with literals and columns are read here, a small part of SQL that is evaluated on whole
+columns and without loss of a digit. Every other text (functions, arithmetic, LIKE, CASE) is an `Expression`.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.expressions import Expression, parse_expression
 
 LiteralValue: TypeAlias = int | Decimal | str | bool
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
@@ -68,7 +69,7 @@ class Or:
     terms: tuple["Term", ...]
 
 
-Term: TypeAlias = Comparison | IsNull | Holds | Not | And | Or
+Term: TypeAlias = Comparison | IsNull | Holds | Not | And | Or | Expression
 
 
 def parse_condition(subject: str, text: object) -> Term:
@@ -78,7 +79,7 @@ def parse_condition(subject: str, text: object) -> Term:
     BETWEEN literal AND literal``, ``column IS [NOT] NULL``, a boolean ``column``; joined by AND, OR, NOT and
     parentheses. OP is ``= != <> < <= > >=``. Literals: numbers (``3``, ``-2.5``, ``1e3``), ``'text'`` (``''``
     is a quote), TRUE, FALSE; a date or time is text in ISO 8601. A column is a name, or anything in double
-    quotes.
+    quotes. A text of another form is an expression.
 
     Raises:
         PipelineError: `text` isn't of this form; the message says where.
@@ -89,7 +90,10 @@ def parse_condition(subject: str, text: object) -> Term:
             f"where is {text!r}; it is a condition as text, e.g. \"dep_delay > 15 AND carrier IN ('AA', "
             "'UA')\"",
         )
-    return _Parser(subject, text).parse()
+    try:
+        return _Parser(text).parse()
+    except _NoComparison:
+        return parse_expression(subject, "where", text)
 
 
 def columns_of(term: Term) -> tuple[str, ...]:
@@ -110,6 +114,12 @@ def _columns(term: Term) -> Iterator[str]:
                 yield operand.name
         case IsNull(column) | Holds(column):
             yield column.name
+        case Expression(_, columns):
+            yield from columns
+
+
+class _NoComparison(ValueError):
+    """A text is no condition of this form."""
 
 
 class _Token(NamedTuple):
@@ -128,15 +138,15 @@ _KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "true"
 class _Parser:
     """A recursive descent parser: one method for each level of precedence; OR binds loosest."""
 
-    def __init__(self, subject: str, text: str) -> None:
-        self._subject, self._text = subject, text
+    def __init__(self, text: str) -> None:
+        self._text = text
         self._tokens = list(self._split())
         self._next = 0
 
     def parse(self) -> Term:
         term = self._or()
         if self._token.kind != "end":
-            self._refuse("AND, OR or the end")
+            raise _NoComparison
         return term
 
     def _split(self) -> Iterator[_Token]:
@@ -144,7 +154,7 @@ class _Parser:
         while True:
             match = _TOKEN.match(self._text, position)
             if match is None:
-                self._refuse_at(position, "a column, a literal or an operator")
+                raise _NoComparison
             kind = str(match.lastgroup)
             token = _Token(kind, match.group(kind), match.start(kind))
             if kind == "word" and token.text.lower() in _KEYWORDS:
@@ -167,18 +177,7 @@ class _Parser:
 
     def _expect(self, kind: str, text: str) -> None:
         if self._take(kind, text) is None:
-            self._refuse(text.upper())
-
-    def _refuse(self, syntax: str) -> NoReturn:
-        self._refuse_at(self._token.position, syntax)
-
-    def _refuse_at(self, position: int, syntax: str) -> NoReturn:
-        unread_text = self._text[position:].strip() or "its end"
-        raise PipelineError(
-            self._subject,
-            f"where is {self._text!r}; at {unread_text!r} it wants {syntax}. There are no functions or "
-            "arithmetic",
-        )
+            raise _NoComparison
 
     def _or(self) -> Term:
         terms = [self._and()]
@@ -204,7 +203,7 @@ class _Parser:
     def _comparison(self) -> Term:
         column = self._column()
         if column is None:
-            self._refuse("a column")
+            raise _NoComparison
         if sign := self._take("sign", *OPERATORS, "<>"):
             return Comparison(column, "!=" if sign == "<>" else sign, self._column() or self._literal())
         if self._take("keyword", "is"):
@@ -219,7 +218,7 @@ class _Parser:
             self._expect("keyword", "and")
             term = And((Comparison(column, ">=", least), Comparison(column, "<=", self._literal())))
         elif is_negated:
-            self._refuse("IN or BETWEEN")
+            raise _NoComparison
         else:
             return Holds(column)
         return Not(term) if is_negated else term
@@ -245,4 +244,4 @@ class _Parser:
             return text[1:-1].replace("''", "'")
         if (word := self._take("keyword", "true", "false")) is not None:
             return word == "true"
-        self._refuse("a number, 'text', TRUE or FALSE")
+        raise _NoComparison

@@ -35,6 +35,7 @@ _TYPES = (
     ("trigger", Trigger | None, "a windowing Trigger"),
     ("key_by", Sequence | None, "one column, several different ones, or None for windows of all rows"),
     ("evictor", Evictor | None, "a windowing Evictor"),
+    ("derive", Mapping, "a mapping from derived columns to expressions"),
     ("select", Mapping, "a mapping from result columns to aggregates"),
     (
         "process",

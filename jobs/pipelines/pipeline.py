@@ -16,6 +16,7 @@ from slackwater.jobs.pipelines.columns import TypedColumn, parse_columns
 from slackwater.jobs.pipelines.conditions import Term, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.expectations import Expectation
+from slackwater.jobs.pipelines.expressions import Expression, parse_derivations
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import DeltaSource
@@ -45,7 +46,10 @@ class Pipeline:
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several; None for windows of all rows, which have no key column.
         window: an assigner; none for a `KeyedProcessFunction`.
-        where: a condition on the source's columns, ``dep_delay > 15 AND carrier IN ('AA', 'UA')``; other rows
+        derive: column → expression on the source's columns, ``{"day_part": "hour(event_time) / 6"}``, that
+            may read columns derived before it; what is declared with columns may name it like one of the
+            source's. A row on which it fails goes to quarantine.
+        where: a condition on the source's columns, ``dep_delay > 15 AND carrier LIKE 'A%'``; other rows
             are not part of the pipeline: they are counted, and touch nothing else, no watermark either.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
@@ -119,6 +123,7 @@ class Pipeline:
     columns: Sequence[str] | None = None
     records: Sequence[type] = ()
     pickled_state: bool = False
+    derive: Mapping[str, str] = field(default_factory=dict)
     where: str | None = None
     trigger: Trigger | None = None
     evictor: Evictor | None = None
@@ -141,6 +146,7 @@ class Pipeline:
     sinks: Sequence[Sink] = ()
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
     condition: Term | None = field(init=False, repr=False, compare=False)
     output_columns: tuple[TypedColumn, ...] = field(init=False, repr=False, compare=False)
     side_columns: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
@@ -164,6 +170,8 @@ class Pipeline:
         if isinstance(self.columns, str) or not is_list:
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
+        set_(self, "derive", dict(self.derive))
+        set_(self, "derivations", parse_derivations(self._subject, self.derive, self.source.columns))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
         set_(self, "start", _start_in_utc(self._subject, self.start))
         checks.check_durations(self._subject, vars(self))
@@ -249,8 +257,11 @@ class Pipeline:
         declarations = {
             f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init and f.name != "sinks"
         }
+        # Lineages from before there were such settings keep their hash.
         if self.keep_history is None:
-            del declarations["keep_history"]  # lineages from before there was such a setting keep their hash
+            del declarations["keep_history"]
+        if not self.derive:
+            del declarations["derive"]
         return {**declarations, "key_by": None if self.key_by is None else list(self.keys)}
 
     def _check_functions(self) -> None:

@@ -47,7 +47,7 @@ class ColumnarEngine:
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)
-        keys = Keys.of(replay.pipeline, replay.scan.source.schema)
+        keys = Keys.of(replay.pipeline, replay.schema)
         family = family_of(setting_of(replay))
         task = SplitBatches(replay, judge, keys, family)
         scan = dataclasses.replace(replay.scan, first=family.setting.source_columns)
@@ -56,7 +56,7 @@ class ColumnarEngine:
 
 def setting_of(replay: Replay) -> Setting:
     """The pipeline, aggregates and timeline of a replay, as the family of its windows needs them."""
-    types = {field.name: field.type for field in replay.scan.source.schema}
+    types = {field.name: field.type for field in replay.schema}
     forms, widths = [], []
     for name, accumulator in bind_select(replay.pipeline, types).items():
         form = bind_columnar(accumulator, replay.pipeline.select[name], types)
@@ -69,7 +69,7 @@ def setting_of(replay: Replay) -> Setting:
         aggregates=tuple(forms),
         widths=tuple(widths),
         timeline=replay.timeline,
-        source_columns=columns_read(replay.pipeline, replay.scan.source.schema.names),
+        source_columns=columns_read(replay.pipeline, replay.schema.names),
     )
 
 
@@ -103,7 +103,9 @@ class SplitBatches:
         yield from spread_quarantine_rows(quarantine_rows, self.replay.ranges)
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
-            read_full_rows = None if batch.read_full_rows is None else _FullRows(batch, judged_batch)
+            read_full_rows = (
+                None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
+            )
             elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
             split = self.family.split(elements)
             for name, part in split.parts.items():
@@ -160,14 +162,16 @@ class SplitBatches:
 
 @dataclass(frozen=True)
 class _FullRows:
-    """Reads every source column of some elements of a batch, by their positions."""
+    """Reads every source column of some elements of a batch, by their positions, and derives theirs."""
 
     batch: SourceBatch
     judged_batch: JudgedBatch
+    judge: Judge
 
     def __call__(self, positions: Longs) -> pa.Table:
         rows_of_batch = self.judged_batch.positions
-        return self.batch.full_rows(positions if rows_of_batch is None else rows_of_batch[positions])
+        rows = self.batch.full_rows(positions if rows_of_batch is None else rows_of_batch[positions])
+        return self.judge.with_derived_columns(rows)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def late_table(
     `rows` and `key_groups` have a row for each of `late.positions`: the source's columns, and the key groups.
     """
     events = rows.column(EVENT).to_numpy()
-    columns = {name: rows.column(name) for name, _ in shape.source}
+    columns = {name: rows.column(name) for name, _ in (*shape.source, *shape.keys)}
     columns[KEY_GROUP] = key_groups
     columns["event_time"] = times(events)
     columns["arrival_time"] = times(rows.column(ARRIVAL).to_numpy())

@@ -175,9 +175,8 @@ class _PartMerge:
         """Every part of the family, without rows: a range merges its parked windows also when no map task has
         sent anything.
         """
-        schema = self.replay.scan.source.schema
-        columns = [schema.field(name) for name in self.replay.scan.columns]
-        rows = pa.schema([*columns, pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]).empty_table()
+        times_of_element = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]
+        rows = pa.schema([*self.replay.element_fields, *times_of_element]).empty_table()
         nobody = keys_of(self.schemas["window_state"].empty_table(), self.keys)
         nobody = pa.table(
             {name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)}

@@ -41,7 +41,7 @@ class OperatorEngine:
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
         judge = Judge.of(replay.pipeline, replay.scan)
-        keys = Keys.of(replay.pipeline, replay.scan.source.schema)
+        keys = Keys.of(replay.pipeline, replay.schema)
         return collect(
             transport.shuffle(
                 replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys)
@@ -117,8 +117,6 @@ class ReplayRange:
 
     def _empty_elements(self) -> pa.Table:
         """A table of elements without rows."""
-        scan = self.replay.scan
-        columns = [scan.source.schema.field(name) for name in scan.columns]
         extra_columns = [
             pa.field(ARRIVAL, pa.int64()),
             pa.field(EVENT, pa.int64()),
@@ -126,7 +124,7 @@ class ReplayRange:
         ]
         if self.replay.pipeline.on_error == "quarantine":
             extra_columns.append(pa.field(SOURCE_FILE, pa.string()))
-        return pa.schema([*columns, *extra_columns]).empty_table()
+        return pa.schema([*self.replay.element_fields, *extra_columns]).empty_table()
 
     def _folded_count(self, arrivals: pa.ChunkedArray) -> int:
         """How many of these arrivals lie before the slice."""

@@ -86,7 +86,7 @@ def late_rows(
     windows that it missed.
     """
     rows = elements.at([item.position for item in late])
-    columns = {name: rows.column(name) for name, _ in shape.source}
+    columns = {name: rows.column(name) for name, _ in (*shape.source, *shape.keys)}
     columns["key_group"] = rows.column(KEY_GROUP)
     columns["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
     columns["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")

@@ -67,7 +67,7 @@ class RangeWork(ABC, Generic[Runner]):
         self.keys = keys
         self.number = number
         self.rows = rows
-        self.element_class = element_class(self.pipeline, replay.scan.source.schema)
+        self.element_class = element_class(self.pipeline, replay.schema)
         self.schemas = table_schemas(replay.shape)
         self.key_groups = keys.range(number, replay.ranges)
         self.order_mode = OrderMode(self.pipeline.order_mode)

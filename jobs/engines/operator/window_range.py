@@ -45,7 +45,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     @cached_property
     def accumulators(self) -> list[Accumulator]:
         """Of the pipeline's `select`."""
-        types = {field.name: field.type for field in self.replay.scan.source.schema}
+        types = {field.name: field.type for field in self.replay.schema}
         return list(bind_select(self.pipeline, types).values())
 
     @cached_property

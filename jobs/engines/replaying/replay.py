@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from slackwater.jobs.engines.rows.derived_columns import derived_fields, with_derived_columns
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines import Pipeline
@@ -52,6 +53,17 @@ class Replay:
     scratch: str | None = None
     state_memory_mb: int = 1024
     parked_windows: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the source, and the derived ones."""
+        return with_derived_columns(self.pipeline, self.scan.source.schema)
+
+    @property
+    def element_fields(self) -> list[pa.Field]:
+        """The columns that an element has: those of the scan, and the derived ones."""
+        source = self.scan.source.schema
+        return [*(source.field(name) for name in self.scan.columns), *derived_fields(self.pipeline, source)]
 
     def target(self, table: str) -> str:
         """The folder into which tasks write files of `table`."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from slackwater.jobs.engines.rows.derived_columns import expressions_of_select
 from slackwater.jobs.engines.rows.source_roles import SourceColumnError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.conditions import columns_of
@@ -30,18 +31,43 @@ def source_columns(names: Sequence[str]) -> list[str]:
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
     """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
-    condition, aggregates, elements.
+    condition, aggregates, elements, and what derived columns are computed from.
 
-    `source` are all columns of the source, or of a table of elements.
+    `source` are all columns of the source and the derived ones, or those of a table of elements.
     """
     aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
     roles = (*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline))
-    return tuple(dict.fromkeys((*roles, *aggregates, *element_columns(pipeline, source))))
+    elements = element_columns(pipeline, source)
+    return tuple(dict.fromkeys((*roles, *aggregates, *elements, *columns_of_derivations(pipeline))))
 
 
 def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns that the pipeline's condition reads."""
     return () if pipeline.condition is None else columns_of(pipeline.condition)
+
+
+def columns_of_derivations(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns of the source that derived columns are computed from."""
+    derived = {name for name, _ in pipeline.derivations}
+    names = (name for _, expression in pipeline.derivations for name in expression.columns)
+    return tuple(dict.fromkeys(name for name in names if name not in derived))
+
+
+def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns of the source that hold keys and times, or that derived columns are computed from."""
+    source = pipeline.source
+    names = (*pipeline.keys, source.event_time, source.arrival_time, *columns_of_derivations(pipeline))
+    return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
+
+
+def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns besides keys and times by which a row is judged: those of all expressions, and of the
+    condition.
+    """
+    of_select = (
+        name for expression in expressions_of_select(pipeline).values() for name in expression.columns
+    )
+    return (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *of_select)
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:

@@ -1,7 +1,8 @@
-"""Which rows meet a condition: SQL's three-valued logic on whole Arrow columns, the same for every engine.
+"""Which rows meet a condition: SQL's three-valued logic on whole columns, the same for every engine.
 
 Integers and decimals compare exactly, floats as doubles (a literal is the nearest one); NaN equals itself and
-is greater than every number; text compares by its UTF-8 bytes.
+is greater than every number; text compares by its UTF-8 bytes. That is so of comparisons, which Arrow
+evaluates; what else a condition may hold is an expression (`slackwater.jobs.engines.rows.expressions`).
 """
 
 import math
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.jobs.engines.rows.expressions import type_of, values_of
 from slackwater.jobs.pipelines.conditions import (
     And,
     ColumnReference,
@@ -32,6 +34,7 @@ from slackwater.jobs.pipelines.conditions import (
     parse_condition,
 )
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.expressions import Expression
 
 _COMPARE = {
     "=": pc.equal,
@@ -62,8 +65,18 @@ class Condition:
         return columns_of(self.term)
 
     def holds(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """For each row whether the condition is true; unknown counts as false."""
-        return np.asarray(_evaluate(self.term, rows).fill_null(False), np.bool_)
+        """For each row whether the condition is true; unknown counts as false, and so does a row on which it
+        fails.
+        """
+        return self.judge(rows)[0]
+
+    def judge(self, rows: pa.Table) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_] | None]:
+        """(for each row whether the condition is true, whether it fails there; None: nowhere)."""
+        if isinstance(self.term, Expression):
+            column, failed = values_of(self.term, rows)
+        else:
+            column, failed = _evaluate(self.term, rows), None
+        return np.asarray(column.fill_null(False), np.bool_), failed
 
 
 def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) -> Condition:
@@ -73,6 +86,13 @@ def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) ->
         PipelineError: it can't be read, a column is missing, or two sides can't be compared.
     """
     term = parse_condition(subject, text)
+    if isinstance(term, Expression):
+        kind = type_of(subject, "where", term, pa.schema(list(types.items())))
+        if not pa.types.is_boolean(kind):
+            raise PipelineError(
+                subject, f"where is {text!r}, whose values are {kind}; it must be true or false"
+            )
+        return Condition(term)
     for name in columns_of(term):
         if name not in types:
             raise PipelineError(

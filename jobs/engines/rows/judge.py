@@ -3,6 +3,7 @@
 Times are milliseconds; intervals of arrivals are half-open.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,12 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.conditions import Condition
+from slackwater.jobs.engines.rows.derived_columns import (
+    Failure,
+    add_derived_columns,
+    expressions_of_select,
+    failures_of_conditions,
+)
 from slackwater.jobs.engines.rows.rows_as_json import as_json
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.overrides import Overrides
@@ -29,8 +36,8 @@ class JudgedBatch:
     """The elements and the unusable rows of one batch of the source.
 
     Attributes:
-        elements: the usable rows of the slice and those folded into it: the batch's columns and, as int64,
-            `__arrival_ms`, `__event_ms`.
+        elements: the usable rows of the slice and those folded into it: the batch's columns, the derived ones
+            and, as int64, `__arrival_ms`, `__event_ms`.
         quarantine_rows: the rows that go to the table `quarantine`, without run_id and source version.
         filtered_count: how many rows of this run the pipeline's condition left out.
         filtered_folded_count: how many of those had arrived before the slice.
@@ -71,9 +78,9 @@ class Judge:
 
     def judge_batch(self, batch: SourceBatch, quarantine: bool = True) -> JudgedBatch:
         """Judge every row of `batch`. A row that does not meet the pipeline's condition is left out, whatever
-        else is wrong with it. A row that breaks several rules is quarantined for the first of: arrival, key,
-        event time, range, ahead. Without `quarantine` unusable rows are dropped, for a pass that needs only
-        elements.
+        else is wrong with it. A row that breaks several rules is quarantined for the first of: arrival, an
+        expression that fails, key, event time, range, ahead. Without `quarantine` unusable rows are dropped,
+        for a pass that needs only elements.
         """
         source = self.pipeline.source
         rows = batch.rows
@@ -81,7 +88,10 @@ class Judge:
         event, no_event = in_milliseconds(rows.column(source.event_time))
         if self.takes_all(batch):
             elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
-            return JudgedBatch(elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int8)))
+            return JudgedBatch(
+                elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int16))
+            )
+        rows, failures, passes_filter = self._evaluate(rows)
         moved_to, is_moved = self.overrides.apply(
             self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
         )
@@ -90,14 +100,14 @@ class Judge:
             & (moved_to >= np.where(is_moved, self.from_ms, self._first_arrival_ms(batch)))
             & (moved_to < self.to_ms)
         )
-        reason = np.zeros(rows.num_rows, np.int8)
-        for number, breaks_rule in reversed(
-            list(enumerate(self._rules_broken(batch, arrival, event, no_event), 1))
-        ):
+        reason = np.zeros(rows.num_rows, np.int16)
+        rules_broken = self._rules_broken(batch, rows, arrival, event, no_event)
+        for number, breaks_rule in reversed(list(enumerate(rules_broken, 1))):
             reason[breaks_rule] = number
+        for number, failure in reversed(list(enumerate(failures, len(_REASONS) + 1))):
+            reason[failure.rows] = number
         reason[no_arrival] = len(_REASONS)
         is_of_run = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
-        passes_filter = self._meets_condition(rows)
         usable = in_slice & (reason == 0) & passes_filter
         elements = rows.filter(pa.array(usable))
         elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
@@ -108,7 +118,7 @@ class Judge:
         )
         is_filtered = is_of_run & ~passes_filter
         filtered_folded_count = np.count_nonzero(is_filtered & ~no_arrival & (moved_to < self.from_ms))
-        quarantine_rows = self._quarantine(batch, unusable, reason)
+        quarantine_rows = self._quarantine(batch, unusable, reason, failures)
         return JudgedBatch(
             elements,
             quarantine_rows,
@@ -121,6 +131,8 @@ class Judge:
         """Whether the least and greatest times show that every row is an element, as in most batches."""
         arrival, event = self.pipeline.source.arrival_time, self.pipeline.source.event_time
         if not batch.rows.num_rows or self.overrides.moved_arrivals or self.pipeline.condition is not None:
+            return False
+        if self._computes:
             return False
         if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
             return False
@@ -142,10 +154,33 @@ class Judge:
         )
         return int((event - arrival).max()) <= self.pipeline.max_ahead_ms
 
-    def _meets_condition(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
-        """Where the pipeline's condition is true; everywhere without one."""
-        condition = self.pipeline.condition
-        return np.ones(rows.num_rows, np.bool_) if condition is None else Condition(condition).holds(rows)
+    def with_derived_columns(self, rows: pa.Table) -> pa.Table:
+        """Rows of the source, and their derived columns."""
+        return add_derived_columns(self.pipeline, rows)[0] if self.pipeline.derivations else rows
+
+    @property
+    def _computes(self) -> bool:
+        """Whether values are computed of each row, which may fail."""
+        return bool(self.pipeline.derivations) or bool(expressions_of_select(self.pipeline))
+
+    def _evaluate(self, rows: pa.Table) -> tuple[pa.Table, list[Failure], npt.NDArray[np.bool_]]:
+        """(the rows with their derived columns, the failures of expressions, where the pipeline's condition
+        is true; everywhere without one).
+
+        Where the condition fails, or reads a derived column that does, nobody can say whether the row is part
+        of the pipeline: it counts as if it were, and goes to quarantine.
+        """
+        rows, failures = add_derived_columns(self.pipeline, rows)
+        passes_filter = np.ones(rows.num_rows, np.bool_)
+        if self.pipeline.condition is not None:
+            condition = Condition(self.pipeline.condition)
+            passes_filter, failed = condition.judge(rows)
+            if failed is not None:
+                failures.append(Failure("where", None, failed))
+            for failure in failures:
+                if failure.column is None or failure.column in condition.columns:
+                    passes_filter = passes_filter | failure.rows
+        return rows, [*failures, *failures_of_conditions(self.pipeline, rows)], passes_filter
 
     def _first_arrival_ms(self, batch: SourceBatch) -> int:
         """The earliest arrival that is this run's."""
@@ -154,31 +189,46 @@ class Judge:
         return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
 
     def _rules_broken(
-        self, batch: SourceBatch, arrival: Int64s, event: Int64s, no_event: npt.NDArray[np.bool_]
+        self,
+        batch: SourceBatch,
+        rows: pa.Table,
+        arrival: Int64s,
+        event: Int64s,
+        no_event: npt.NDArray[np.bool_],
     ) -> list[npt.NDArray[np.bool_]]:
-        """For each rule of _REASONS but the last, whether each row breaks it."""
-        no_key = np.zeros(batch.rows.num_rows, np.bool_)
+        """For each rule of _REASONS but the last, whether each of the batch's `rows` breaks it."""
+        no_key = np.zeros(rows.num_rows, np.bool_)
         for name in self.pipeline.keys:
-            if not batch.is_complete(name):
-                no_key |= np.asarray(batch.rows.column(name).is_null())
+            if name in self.pipeline.derive or not batch.is_complete(name):
+                no_key |= np.asarray(rows.column(name).is_null())
         back, forth = _reach(self.pipeline)
         beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
         ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
         return [no_key, no_event, beyond, ahead]
 
-    def _quarantine(self, batch: SourceBatch, positions: Int64s, reason: npt.NDArray[np.int8]) -> pa.Table:
-        """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1."""
+    def _quarantine(
+        self,
+        batch: SourceBatch,
+        positions: Int64s,
+        reason: npt.NDArray[np.int16],
+        failures: Sequence[Failure] = (),
+    ) -> pa.Table:
+        """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1, and then
+        `failures`.
+        """
         source = self.pipeline.source
         rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
-        codes = [_REASONS[number - 1][0] for number in reason[positions].tolist()]
-        texts = [
-            _REASONS[number - 1][1].format(ahead=self.pipeline.max_ahead)
-            for number in reason[positions].tolist()
-        ]
+        reasons = [*_REASONS, *((EXPRESSION_FAILED, failure.reason) for failure in failures)]
+        numbers = reason[positions].tolist()
+        codes = [reasons[number - 1][0] for number in numbers]
+        texts = [reasons[number - 1][1].format(ahead=self.pipeline.max_ahead) for number in numbers]
         columns_by_code = {"null_arrival": source.arrival_time, "null_key": ""}
+        rows_with_keys = self.with_derived_columns(rows) if "null_key" in codes else rows
         columns = [
-            columns_by_code.get(code, source.event_time) or self._null_key(rows, number)
-            for number, code in enumerate(codes)
+            failures[number - len(_REASONS) - 1].column
+            if code == EXPRESSION_FAILED
+            else columns_by_code.get(code, source.event_time) or self._null_key(rows_with_keys, place)
+            for place, (number, code) in enumerate(zip(numbers, codes, strict=True))
         ]
         return pa.table(
             {
@@ -195,6 +245,7 @@ class Judge:
         return next(name for name in self.pipeline.keys if not rows.column(name)[number].is_valid)
 
 
+EXPRESSION_FAILED = "expression_failed"
 _REASONS = (
     ("null_key", "a key column is null"),
     ("null_event_time", "the event time is null"),

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, columns_of_condition
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, columns_judged
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.overrides import identifying_columns
@@ -229,13 +229,11 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
         source.event_time,
         source.arrival_time,
         source.source_partition,
-        *columns_of_condition(judge.pipeline),
+        *columns_judged(judge.pipeline),
         *identity_columns,
     } - {None}
     columns = tuple(name for name in scan.columns if name in read or name in judge.pipeline.keys)
-    return replace(
-        scan, columns=columns, null_checked=tuple(name for name in judge.pipeline.keys if name not in read)
-    )
+    return replace(scan, columns=columns, null_checked=tuple(name for name in columns if name not in read))
 
 
 def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:

@@ -249,6 +249,11 @@ class Erasure:
                 "rows was not looked at: it can't "
                 f"be read without Spark ({newest.why_not_direct})"
             )
+        if any(name in self.pipeline.derive for person in persons for name in person.columns):
+            log.warning(
+                f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such "
+                "rows was not looked at by derived columns; delete them there before the next restatement"
+            )
         if newest.why_not_direct is not None or not of_source:
             return
         where = where_any(of_source, newest.schema)

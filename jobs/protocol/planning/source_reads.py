@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slackwater.jobs.engines.rows.columns_read import columns_of_points
+from slackwater.jobs.engines.rows.derived_columns import add_derived_columns
 from slackwater.jobs.engines.rows.judge import in_milliseconds
 from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.coverage import ReadRange
@@ -133,14 +135,15 @@ def _rows_of_range(
             f"({source.why_not_direct})"
         )
         return None, [], [reason]
-    columns = tuple(dict.fromkeys((*inputs.pipeline.keys, declaration.event_time, declaration.arrival_time)))
+    columns = columns_of_points(inputs.pipeline)
     arrivals, points = [np.zeros(0, np.int64)], []
     for file in {file.path: file for of_slice in files for file in of_slice}.values():
         rows = read_columns(source.uri, file, source.schema, columns)
         times, is_undated = in_milliseconds(rows.column(declaration.arrival_time))
         is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
         arrivals.append(times[is_inside])
-        points.append(touched_windows.points(inputs.pipeline, rows.filter(pa.array(is_inside))))
+        rows, _ = add_derived_columns(inputs.pipeline, rows.filter(pa.array(is_inside)))
+        points.append(touched_windows.points(inputs.pipeline, rows))
     return np.sort(np.concatenate(arrivals)), points, []
 
 

@@ -12,6 +12,7 @@ from slackwater.jobs.engines.operator.emitted_rows import output_of, side_output
 from slackwater.jobs.engines.replaying.snapshot_codecs import state_columns
 from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_read
 from slackwater.jobs.engines.rows.conditions import bind_condition
+from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.rows.source_roles import check_roles
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
@@ -56,8 +57,9 @@ def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSour
     source = pipeline.source
     pinned_source = pin(source, warehouse.source(source.table))
     schema = pinned_source.schema
-    check_roles(source, schema, columns_read(pipeline, schema.names))
-    check_key_types(pipeline, schema)
+    columns = with_derived_columns(pipeline, schema)
+    check_roles(source, columns, columns_read(pipeline, columns.names))
+    check_key_types(pipeline, columns)
     return pinned_source, shape_of(pipeline, schema)
 
 
@@ -68,11 +70,12 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
         PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a
             column can't be a field of an element.
     """
-    types = {field.name: field.type for field in source}
+    columns = with_derived_columns(pipeline, source)
+    types = {field.name: field.type for field in columns}
     if pipeline.where is not None:
         bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
     bound = bind_select(pipeline, types)
-    element_class(pipeline, source)
+    element_class(pipeline, columns)
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
         results=(
@@ -87,7 +90,7 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
             for suffix, kind in accumulator.parts
         ),
         source=tuple((field.name, _plain(field.type)) for field in source),
-        states=state_columns(pipeline, Keys.of(pipeline, source)),
+        states=state_columns(pipeline, Keys.of(pipeline, columns)),
         sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
     )
     check_types(pipeline.expect, dict((*shape.keys, *shape.results)))

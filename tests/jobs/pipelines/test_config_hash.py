@@ -80,6 +80,7 @@ CHANGES: dict[str, list[Any]] = {
         DeltaSource("t", event_time="e", arrival_time="e"),
         DeltaSource("t", event_time="e", order="event"),
     ],
+    "derive": [{"x": "i + 1"}, {"x": "i + 2"}, {"y": "i + 1"}],
     "watermarks": [
         WatermarkStrategy.monotonous(),
         WatermarkStrategy.bounded_out_of_orderness(2 * HOUR).with_interval(timedelta(minutes=5)),

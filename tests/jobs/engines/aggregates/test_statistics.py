@@ -338,7 +338,7 @@ def test_the_histogram_is_an_open_column() -> None:
             lambda: Aggregate("approx_quantile", "x"),
             "quantile is None; it belongs to approx_quantile, which must have it",
         ),
-        (lambda: agg.variance("x", where="x >"), "at 'its end' it wants a number"),
+        (lambda: agg.variance("x", where="x >"), "at column 4: the text ends; a column, a literal"),
         (lambda: bound(agg.variance("x"), pa.string()), "variance takes integers, floats and decimals"),
         (
             lambda: bound(agg.approx_quantile("x", 0.5), pa.timestamp("us")),

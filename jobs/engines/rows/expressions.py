@@ -1,0 +1,159 @@
+"""Values of expressions for whole batches of rows: DuckDB computes them, in memory and in one thread, for
+both engines alike.
+
+A row on which an expression fails (a value that can't be cast, an overflow, a division by zero) is told apart
+from one on which it is null. What an expression may hold is `slackwater.jobs.pipelines.expressions`.
+"""
+
+import json
+import os
+import re
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.expressions import Expression, connect, place_in_text, refuse
+from slackwater.jobs.tables.schemas import TIME
+
+if TYPE_CHECKING:
+    import duckdb
+
+_PLACEHOLDER = "__rows"  # a table without columns has no number of rows
+_CANDIDATES = 4
+_FITTING = (
+    *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64),
+    *(pa.types.is_decimal128, pa.types.is_string, pa.types.is_date32, pa.types.is_timestamp),
+)
+
+
+class Values(NamedTuple):
+    """The values of an expression, one a row, and on which rows it fails; None: on none. There its value is
+    null.
+    """
+
+    column: pa.ChunkedArray
+    failed: npt.NDArray[np.bool_] | None
+
+
+def type_of(subject: str, declaration: str, expression: Expression, source: pa.Schema) -> pa.DataType:
+    """The type of the values of an expression on rows of the schema `source`.
+
+    Raises:
+        PipelineError: a column is missing, an operand does not suit, or the values can stand in no table.
+    """
+    for name, place in zip(expression.columns, expression.places, strict=True):
+        if name not in source.names:
+            refuse(
+                subject,
+                declaration,
+                expression.text,
+                place,
+                f"the source has no column {name!r}; it has {', '.join(sorted(source.names))}",
+            )
+    try:
+        kind = _type_of(expression, source)
+    except _duckdb_error():
+        refuse(subject, declaration, expression.text, *_misfit(expression, source))
+    if not any(is_kind(kind) for is_kind in _FITTING):
+        raise PipelineError(
+            subject,
+            f"{declaration} is {expression.text!r}, whose values are {kind}; cast it to a number, text, a "
+            "boolean, a date or a timestamp",
+        )
+    return kind
+
+
+def values_of(expression: Expression, rows: pa.Table) -> Values:
+    """The values of an expression for each of `rows`, in their order."""
+    kind = _type_of(expression, rows.schema)
+    taken = _as_duckdb_takes_it(expression, rows)
+    try:
+        return Values(_cast(_computed(expression.query, taken), kind), None)
+    except _duckdb_error():
+        # A row that fails gives a null structure, a null value a structure that holds null.
+        query = f"SELECT TRY(struct_pack(v := (\n{expression.text}\n))) AS v FROM rows"
+        structures = _computed(query, taken).combine_chunks()
+    values = pa.chunked_array([structures.flatten()[0]])
+    return Values(_cast(values, kind), np.asarray(structures.is_null()))
+
+
+@lru_cache(maxsize=1024)
+def _type_of(expression: Expression, source: pa.Schema) -> pa.DataType:
+    kind = _computed(expression.query, _as_duckdb_takes_it(expression, source.empty_table())).type
+    return TIME if pa.types.is_timestamp(kind) else kind
+
+
+def _computed(query: str, rows: pa.Table) -> pa.ChunkedArray:
+    connection = _connection()
+    connection.register("rows", rows)
+    try:
+        return connection.sql(query).to_arrow_table().column(0)
+    finally:
+        connection.unregister("rows")
+
+
+def _as_duckdb_takes_it(expression: Expression, rows: pa.Table) -> pa.Table:
+    """The columns that the expression reads; times as moments of UTC, to the microsecond."""
+    if not expression.columns:
+        return pa.table({_PLACEHOLDER: pa.nulls(rows.num_rows, pa.int8())})
+    columns = [rows.column(name) for name in expression.columns]
+    return pa.table(
+        [_moments(column) if pa.types.is_timestamp(column.type) else column for column in columns],
+        names=list(expression.columns),
+    )
+
+
+def _moments(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(TIME)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
+
+
+_of_thread = threading.local()
+
+
+def _connection() -> "duckdb.DuckDBPyConnection":
+    """This thread's connection; a forked process opens its own."""
+    if getattr(_of_thread, "process", None) != os.getpid():
+        _of_thread.connection, _of_thread.process = connect(), os.getpid()
+    return _of_thread.connection
+
+
+def _duckdb_error() -> type[Exception]:
+    import duckdb
+
+    return duckdb.Error
+
+
+def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
+    """(the place in the text at which DuckDB refuses an expression on such rows, its reason with what suits
+    instead). It tells both only to statements that are executed at once.
+    """
+    connection = _connection()
+    connection.register("rows", _as_duckdb_takes_it(expression, source.empty_table()))
+    try:
+        connection.execute(expression.query).fetchall()
+    except _duckdb_error() as error:
+        details: dict[str, Any] = json.loads(str(error).partition(": ")[2])
+    finally:
+        connection.unregister("rows")
+    message, _, candidates = details["exception_message"].partition("\n\tCandidate functions:\n")
+    reason = " ".join(message.split())
+    kinds = re.findall(r"[A-Z][A-Z ]+", message.partition("(")[2])
+    forms = sorted(
+        (line.strip() for line in candidates.splitlines() if line.strip()),
+        key=lambda form: -sum(kind in form for kind in kinds),
+    )
+    if forms:
+        others = f" and {len(forms) - _CANDIDATES} others" if len(forms) > _CANDIDATES else ""
+        reason += f" Expected is {'; '.join(forms[:_CANDIDATES])}{others}"
+    position = re.match(r"\[(\d+)", details.get("location", "[0"))
+    assert position is not None
+    return place_in_text(expression.text, int(position[1])), reason

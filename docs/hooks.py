@@ -9,7 +9,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from generators import arguments, changes, decisions, files, rooms, tables, verbs
+from generators import arguments, changes, decisions, expressions, files, rooms, tables, verbs
 
 if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
@@ -26,6 +26,7 @@ GENERATORS = {
     "rooms": rooms.tree,
     "layers": rooms.drawing,
     "evolution": changes.table,
+    "expressions": expressions.table,
     "decisions": decisions.index,
     "file": files.included,
 }

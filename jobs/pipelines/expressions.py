@@ -147,7 +147,7 @@ def parse_expression(subject: str, declaration: str, text: object) -> Expression
             subject, f'{declaration} is {text!r}; it is an expression as text, e.g. "hour(event_time) / 6"'
         )
     try:
-        return _parsed(text)
+        return _parse(text)
     except NotAnExpression as error:
         refuse(subject, declaration, text, error.place, error.expected)
 
@@ -214,7 +214,7 @@ def _parser() -> "duckdb.DuckDBPyConnection":
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> Expression:
+def _parse(text: str) -> Expression:
     # A cursor is a connection of its own: threads may parse side by side.
     with _parser().cursor() as cursor:
         answer = cursor.execute("SELECT json_serialize_sql(?)", [f"{_OPENING}{text}\n)"]).fetchone()
@@ -333,5 +333,5 @@ def _expected(text: str, place: int, reason: str) -> tuple[int, str]:
     what = "an operator, or the end" if is_operand else "a column, a literal, a function or a parenthesis"
     if tokens.count("(") > tokens.count(")") and is_operand:
         what = "an operator, a comma or a closing parenthesis"
-    found = "the text ends" if place >= len(text.rstrip()) else f"{reason}"
-    return min(place, len(text.rstrip())), f"{found}; {what} is expected"
+    reading = "the text ends" if place >= len(text.rstrip()) else f"{reason}"
+    return min(place, len(text.rstrip())), f"{reading}; {what} is expected"

@@ -48,9 +48,8 @@ def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
 
 def columns_of_derivations(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns of the source that derived columns are computed from."""
-    derived = {name for name, _ in pipeline.derivations}
     names = (name for _, expression in pipeline.derivations for name in expression.columns)
-    return tuple(dict.fromkeys(name for name in names if name not in derived))
+    return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
 
 
 def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:

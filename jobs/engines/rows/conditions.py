@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.rows.expressions import type_of, values_of
+from slackwater.jobs.engines.rows.expressions import Values, type_of, values_of
 from slackwater.jobs.pipelines.conditions import (
     And,
     ColumnReference,
@@ -68,15 +68,13 @@ class Condition:
         """For each row whether the condition is true; unknown counts as false, and so does a row on which it
         fails.
         """
-        return self.judge(rows)[0]
+        return np.asarray(self.evaluate(rows).column.fill_null(False), np.bool_)
 
-    def judge(self, rows: pa.Table) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_] | None]:
-        """(for each row whether the condition is true, whether it fails there; None: nowhere)."""
+    def evaluate(self, rows: pa.Table) -> Values:
+        """For each row whether the condition is true, null where that is unknown; and where it fails."""
         if isinstance(self.term, Expression):
-            column, failed = values_of(self.term, rows)
-        else:
-            column, failed = _evaluate(self.term, rows), None
-        return np.asarray(column.fill_null(False), np.bool_), failed
+            return values_of(self.term, rows)
+        return Values(_evaluate(self.term, rows), None)
 
 
 def bind_condition(subject: str, text: str, types: Mapping[str, pa.DataType]) -> Condition:

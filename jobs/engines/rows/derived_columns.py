@@ -20,7 +20,7 @@ from slackwater.jobs.pipelines.expressions import Expression
 Booleans = npt.NDArray[np.bool_]
 
 
-class Failure(NamedTuple):
+class ExpressionFailure(NamedTuple):
     """The rows on which an expression fails.
 
     Attributes:
@@ -69,31 +69,31 @@ def derived_fields(pipeline: Pipeline, source: pa.Schema) -> list[pa.Field]:
     return list(with_derived_columns(pipeline, source))[len(source) :]
 
 
-def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, list[Failure]]:
+def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure]]:
     """(rows of the source and their derived columns, the failures). A column that reads one that fails on a
     row fails there as well.
     """
-    failures: dict[str, Failure] = {}
+    failures: dict[str, ExpressionFailure] = {}
     for column, expression in pipeline.derivations:
-        values, failed = values_of(expression, rows)
+        values, is_failed = values_of(expression, rows)
         for name in expression.columns:
             if name in failures:
-                failed = failures[name].rows if failed is None else failed | failures[name].rows
+                is_failed = failures[name].rows if is_failed is None else is_failed | failures[name].rows
         rows = rows.append_column(column, values)
-        if failed is not None:
-            failures[column] = Failure(f"derive[{column!r}]", column, failed)
+        if is_failed is not None:
+            failures[column] = ExpressionFailure(f"derive[{column!r}]", column, is_failed)
     return rows, list(failures.values())
 
 
-def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[Failure]:
+def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[ExpressionFailure]:
     """The failures of conditions of aggregates. Where a row has none, they are evaluated without a failure
     later on.
     """
     failures = []
     for declaration, expression in expressions_of_select(pipeline).items():
-        failed = values_of(expression, rows).failed
-        if failed is not None:
-            failures.append(Failure(declaration, None, failed))
+        is_failed = values_of(expression, rows).is_failed
+        if is_failed is not None:
+            failures.append(ExpressionFailure(declaration, None, is_failed))
     return failures
 
 

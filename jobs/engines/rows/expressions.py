@@ -37,7 +37,7 @@ class Values(NamedTuple):
     """
 
     column: pa.ChunkedArray
-    failed: npt.NDArray[np.bool_] | None
+    is_failed: npt.NDArray[np.bool_] | None
 
 
 def type_of(subject: str, declaration: str, expression: Expression, source: pa.Schema) -> pa.DataType:
@@ -71,24 +71,24 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
 def values_of(expression: Expression, rows: pa.Table) -> Values:
     """The values of an expression for each of `rows`, in their order."""
     kind = _type_of(expression, rows.schema)
-    taken = _as_duckdb_takes_it(expression, rows)
+    operands = _as_duckdb_takes_it(expression, rows)
     try:
-        return Values(_cast(_computed(expression.query, taken), kind), None)
+        return Values(_cast(_compute(expression.query, operands), kind), None)
     except _duckdb_error():
         # A row that fails gives a null structure, a null value a structure that holds null.
         query = f"SELECT TRY(struct_pack(v := (\n{expression.text}\n))) AS v FROM rows"
-        structures = _computed(query, taken).combine_chunks()
+        structures = _compute(query, operands).combine_chunks()
     values = pa.chunked_array([structures.flatten()[0]])
     return Values(_cast(values, kind), np.asarray(structures.is_null()))
 
 
 @lru_cache(maxsize=1024)
 def _type_of(expression: Expression, source: pa.Schema) -> pa.DataType:
-    kind = _computed(expression.query, _as_duckdb_takes_it(expression, source.empty_table())).type
+    kind = _compute(expression.query, _as_duckdb_takes_it(expression, source.empty_table())).type
     return TIME if pa.types.is_timestamp(kind) else kind
 
 
-def _computed(query: str, rows: pa.Table) -> pa.ChunkedArray:
+def _compute(query: str, rows: pa.Table) -> pa.ChunkedArray:
     connection = _connection()
     connection.register("rows", rows)
     try:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.conditions import Condition
 from slackwater.jobs.engines.rows.derived_columns import (
-    Failure,
+    ExpressionFailure,
     add_derived_columns,
     expressions_of_select,
     failures_of_conditions,
@@ -163,23 +163,24 @@ class Judge:
         """Whether values are computed of each row, which may fail."""
         return bool(self.pipeline.derivations) or bool(expressions_of_select(self.pipeline))
 
-    def _evaluate(self, rows: pa.Table) -> tuple[pa.Table, list[Failure], npt.NDArray[np.bool_]]:
+    def _evaluate(self, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure], npt.NDArray[np.bool_]]:
         """(the rows with their derived columns, the failures of expressions, where the pipeline's condition
         is true; everywhere without one).
 
-        Where the condition fails, or reads a derived column that does, nobody can say whether the row is part
-        of the pipeline: it counts as if it were, and goes to quarantine.
+        Where the condition fails, or is unknown and reads a derived column that fails, nobody can say whether
+        the row is part of the pipeline: it counts as if it were, and goes to quarantine.
         """
         rows, failures = add_derived_columns(self.pipeline, rows)
         passes_filter = np.ones(rows.num_rows, np.bool_)
         if self.pipeline.condition is not None:
             condition = Condition(self.pipeline.condition)
-            passes_filter, failed = condition.judge(rows)
-            if failed is not None:
-                failures.append(Failure("where", None, failed))
+            is_met, is_failed = condition.evaluate(rows)
+            if is_failed is not None:
+                failures.append(ExpressionFailure("where", None, is_failed))
+            passes_filter, is_unknown = np.asarray(is_met.fill_null(False)), np.asarray(is_met.is_null())
             for failure in failures:
                 if failure.column is None or failure.column in condition.columns:
-                    passes_filter = passes_filter | failure.rows
+                    passes_filter = passes_filter | (is_unknown & failure.rows)
         return rows, [*failures, *failures_of_conditions(self.pipeline, rows)], passes_filter
 
     def _first_arrival_ms(self, batch: SourceBatch) -> int:
@@ -211,7 +212,7 @@ class Judge:
         batch: SourceBatch,
         positions: Int64s,
         reason: npt.NDArray[np.int16],
-        failures: Sequence[Failure] = (),
+        failures: Sequence[ExpressionFailure] = (),
     ) -> pa.Table:
         """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1, and then
         `failures`.

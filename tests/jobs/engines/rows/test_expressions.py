@@ -142,21 +142,21 @@ def test_an_expression_gives_what_python_computes(text, values):
     expression = parse_expression("p", "derive['x']", text)
     table = pa.Table.from_pylist(values, schema=SCHEMA)
     kind = type_of("p", "derive['x']", expression, SCHEMA)
-    column, failed = values_of(expression, table)
+    column, is_failed = values_of(expression, table)
     expected = [VALUES[text](row) for row in values]
     assert column.type == kind
     assert column.to_pylist() == [None if value is FAILS else value for value in expected]
     assert [value is FAILS for value in expected] == (
-        [False] * len(values) if failed is None else failed.tolist()
+        [False] * len(values) if is_failed is None else is_failed.tolist()
     )
 
 
 def test_rows_of_any_number_keep_their_order_also_where_some_fail():
     numbers = list(range(10_000))
     table = pa.table({"s": [str(number) if number % 4999 else "x" for number in numbers]})
-    column, failed = values_of(parse_expression("p", "d", "CAST(s AS BIGINT) * 2"), table)
+    column, is_failed = values_of(parse_expression("p", "d", "CAST(s AS BIGINT) * 2"), table)
     assert column.to_pylist() == [2 * number if number % 4999 else None for number in numbers]
-    assert failed.nonzero()[0].tolist() == [0, 4999, 9998]
+    assert is_failed.nonzero()[0].tolist() == [0, 4999, 9998]
 
 
 def test_threads_compute_side_by_side():

@@ -16,7 +16,8 @@ TABLES = {
     "quarantine": "Rows that cannot be used, with the reason.",
     "validations": "Every check of every run, also of rejected ones.",
     "window_state": "Part of the snapshot at a run's end: the open windows.",
-    "keyed_state": "Part of the snapshot: what user functions keep for a key, and per-window state.",
+    "keyed_state": "Part of the snapshot: what user functions keep for a key, per-window state, and the rows "
+    "that `distinct_by` remembers.",
     "timers": "Part of the snapshot: pending timers.",
     "source_progress": "Part of the snapshot: how far each source partition has come. The row with a null "
     "partition holds the pipeline's watermark and clock.",
@@ -90,6 +91,7 @@ COLUMNS = {
         "table_versions": "table → its Delta version when the row was committed",
         "rows_emitted": "rows that a `KeyedProcessFunction` has emitted; null where an earlier version ran",
         "side_rows": "rows that functions have written to side outputs; null where an earlier version ran",
+        "rows_duplicate": "rows that `distinct_by` leaves out; 0 or null without it",
         "erased": "of an `erase` row: for each table and run the rows that were taken out, their hash, and "
         "the files before and after",
     },
@@ -165,10 +167,11 @@ COLUMNS = {
         "user_state": "per-window state of a function, as JSON",
     },
     "keyed_state": {
-        "state_name": "name of the state's descriptor",
-        "namespace_start": "of state that belongs to a window: its start",
-        "namespace_end": "its end",
-        "map_key": "of a map state: the key, as JSON",
+        "state_name": "name of the state's descriptor; `distinct_by` for a row that deduplication remembers",
+        "namespace_start": "of state that belongs to a window: its start; of a remembered row: event time",
+        "namespace_end": "the window's end; of a remembered row: the watermark at which it is forgotten",
+        "map_key": "of a map state: the key, as JSON; of a remembered row: its values of `distinct_by`, as a "
+        "JSON array",
         "<state>__value": "value of a state whose descriptor has a SQL type",
         "value_json": "value of any other state, as JSON",
     },

@@ -86,7 +86,9 @@ def keyed_state(
     pipelines: str | None,
     output: str,
 ) -> None:
-    """State that user functions keep for each key, beside its windows."""
+    """State that user functions keep for each key, beside its windows, and rows that distinct_by
+    remembers.
+    """
     rows, keys = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse)
     columns = ["state_name", "namespace_start", "namespace_end", "map_key", "value"]
     rows = [{**row, "value": _value(row)} for row in rows]

@@ -60,6 +60,8 @@ _CHOICES = {
     "order_mode": ("rocksdb", "heap", "rocksdb_heap_timers"),
     "on_error": ("fail", "quarantine"),
 }
+# The strategies whose watermarks follow the event times at a bounded distance.
+_BOUNDED_STRATEGIES = ("bounded_out_of_orderness", "monotonous")
 # Each duration and its least value in milliseconds.
 _DURATIONS = {
     "allowed_lateness": 0,
@@ -124,6 +126,37 @@ def check_counts(subject: str, declarations: Mapping[str, object]) -> None:
         count = declarations[name]
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= greatest:
             raise PipelineError(subject, f"{name} is {count!r}; it is 1 to {greatest}")
+
+
+def checked_distinct_columns(subject: str, columns: object) -> tuple[str, ...] | None:
+    """The columns of `distinct_by`, one column or several, as a tuple; None where there are none."""
+    if columns is None:
+        return None
+    names = (columns,) if isinstance(columns, str) else columns
+    if (
+        not isinstance(names, Sequence)
+        or not names
+        or not all(isinstance(name, str) and name for name in names)
+        or len(set(names)) != len(names)
+    ):
+        raise PipelineError(
+            subject, f"distinct_by is {columns!r}; it is one column of the source or several different ones"
+        )
+    return tuple(names)
+
+
+def check_forgetting(subject: str, declarations: Mapping[str, object]) -> None:
+    """Rows that `distinct_by` remembers are forgotten as the watermark passes, so there has to be one that is
+    bounded.
+    """
+    watermarks = declarations["watermarks"]
+    assert isinstance(watermarks, WatermarkStrategy)
+    if declarations["distinct_by"] is not None and watermarks.kind not in _BOUNDED_STRATEGIES:
+        raise PipelineError(
+            subject,
+            f"distinct_by remembers rows for the bound of the watermarks, and {watermarks.kind} watermarks "
+            "have none; choose WatermarkStrategy.bounded_out_of_orderness(...)",
+        )
 
 
 def check_column_names(subject: str, names: Sequence[str]) -> None:

@@ -51,6 +51,10 @@ class Pipeline:
             source's. A row on which it fails goes to quarantine.
         where: a condition on the source's columns, ``dep_delay > 15 AND carrier LIKE 'A%'``; other rows
             are not part of the pipeline: they are counted, and touch nothing else, no watermark either.
+        distinct_by: one column or several that tell the rows of a key apart. Of rows with equal values only
+            the first in processing order counts; it is remembered until the watermark is past its event time
+            by the watermarks' bound and the allowed lateness. The others are counted as duplicates; they move
+            the watermark, and touch nothing else. A row with a null in one of the columns is no duplicate.
         trigger: instead of the assigner's default trigger.
         evictor: thins out a window's elements at each firing; all of them are kept until then.
         allowed_lateness: how long after its end a window still accepts elements.
@@ -125,6 +129,7 @@ class Pipeline:
     pickled_state: bool = False
     derive: Mapping[str, str] = field(default_factory=dict)
     where: str | None = None
+    distinct_by: str | Sequence[str] | None = None
     trigger: Trigger | None = None
     evictor: Evictor | None = None
     allowed_lateness: timedelta = timedelta(0)
@@ -172,10 +177,12 @@ class Pipeline:
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
         set_(self, "derive", dict(self.derive))
         set_(self, "derivations", parse_derivations(self._subject, self.derive, self.source.columns))
+        set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
         set_(self, "start", _start_in_utc(self._subject, self.start))
         checks.check_durations(self._subject, vars(self))
         checks.check_counts(self._subject, vars(self))
+        checks.check_forgetting(self._subject, vars(self))
         self._check_functions()
         self._check_side_outputs_and_records()
         self._check_windows()
@@ -223,6 +230,11 @@ class Pipeline:
         return duration_ms(self.max_ahead)
 
     @property
+    def distinct_columns(self) -> tuple[str, ...]:
+        """The columns of `distinct_by`; none where rows are not deduplicated."""
+        return () if self.distinct_by is None else tuple(self.distinct_by)
+
+    @property
     def keyed_process(self) -> KeyedProcessFunction | None:
         """The function that runs instead of windows, if one does."""
         return self.process if isinstance(self.process, KeyedProcessFunction) else None
@@ -258,8 +270,9 @@ class Pipeline:
             f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init and f.name != "sinks"
         }
         # Lineages from before there were such settings keep their hash.
-        if self.keep_history is None:
-            del declarations["keep_history"]
+        for name in ("keep_history", "distinct_by"):
+            if declarations[name] is None:
+                del declarations[name]
         if not self.derive:
             del declarations["derive"]
         return {**declarations, "key_by": None if self.key_by is None else list(self.keys)}

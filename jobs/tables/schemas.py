@@ -73,6 +73,7 @@ COUNTS = (
     "timers_pending",
     "rows_emitted",
     "side_rows",
+    "rows_duplicate",
 )
 
 RUNS: Columns = (
@@ -105,6 +106,7 @@ RUNS: Columns = (
     ("erased", pa.list_(ERASED_ROWS)),
     ("rows_emitted", LONG),
     ("side_rows", LONG),
+    ("rows_duplicate", LONG),
 )
 
 ATTEMPTS: Columns = (

@@ -23,6 +23,7 @@ from tests.model.records import (
     Assigner,
     Counts,
     Event,
+    FirstRow,
     LateRow,
     OpenWindow,
     Outcome,
@@ -191,6 +192,7 @@ class _Machine:
         self.next_tick_end = rules.start // rules.tick * rules.tick + rules.tick
         self.progress: dict[Hashable, SourceProgress] = {}
         self.live: list[_Live] = []
+        self.first_rows: list[FirstRow] = []
         self.panes: list[Pane] = []
         self.late: list[LateRow] = []
         self.unassigned: list[Event] = []
@@ -224,6 +226,7 @@ class _Machine:
             moment, changed = self.changes.pop(0)
             self.finish_ticks(moment)
             self.collected = max(self.collected, self.watermark - self.rules.allowed_lateness)
+            self.forget()
             self.rules = replace(self.rules, **changed)
             self.next_tick_end = moment // self.rules.tick * self.rules.tick + self.rules.tick
             self.collect()
@@ -269,6 +272,9 @@ class _Machine:
         self.progress[event.source] = replace(
             shown, max_event_time=max(shown.max_event_time, event.event_time), last_arrival=event.arrival
         )
+        if self.is_duplicate(event):
+            self.counts.duplicate += 1
+            return
         missed, accepted = [], False
         for window in windows_of(event.event_time, self.rules.assigner):
             if isinstance(self.rules.assigner, Session):
@@ -295,6 +301,22 @@ class _Machine:
         else:
             self.counts.unassigned += 1
             self.unassigned.append(event)
+
+    def is_duplicate(self, event: Event) -> bool:
+        """Whether a row like it is remembered; if none is, this one is remembered from now on."""
+        values = tuple(event.values[name] for name in self.rules.distinct_by)
+        if not values or None in values:
+            return False
+        self.forget()
+        if any((first.key, first.values) == (event.key, values) for first in self.first_rows):
+            return True
+        self.first_rows.append(FirstRow(event.key, values, event.event_time))
+        return False
+
+    def forget(self) -> None:
+        """A row is remembered for the bound and the allowed lateness."""
+        kept = self.rules.bound + self.rules.allowed_lateness
+        self.first_rows = [first for first in self.first_rows if self.watermark < first.event_time + kept]
 
     def add_window(self, event: Event, window: Window) -> _Live | None:
         """The window's contents, made if absent; None when the window is late."""
@@ -391,6 +413,7 @@ class _Machine:
         return window.max + self.rules.allowed_lateness
 
     def outcome(self) -> Outcome:
+        self.forget()
         newest = {(pane.key, pane.window): pane for pane in self.panes}
         return Outcome(
             panes=tuple(self.panes),
@@ -415,6 +438,7 @@ class _Machine:
             if self.rules.to % self.rules.tick == 0
             else self.rules.to // self.rules.tick * self.rules.tick,
             counts=self.counts,
+            first_rows=tuple(self.first_rows),
         )
 
     def open_window(self, live: _Live) -> OpenWindow:

@@ -88,7 +88,7 @@ class Aggregate:
 @dataclass(frozen=True)
 class Replay:
     """What to replay: the range [start, to) of arrivals and the pipeline's rules. idle_timeout None: no
-    source partition is ever idle.
+    source partition is ever idle. Of rows of a key with equal values of `distinct_by` the first counts.
     """
 
     start: int
@@ -100,6 +100,7 @@ class Replay:
     idle_timeout: int | None = None
     max_ahead: int = DAY_MS
     aggregates: tuple[Aggregate, ...] = (Aggregate("elements", "count"),)
+    distinct_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,9 +185,19 @@ class SourceProgress:
     idle: bool
 
 
+@dataclass(frozen=True)
+class FirstRow:
+    """A row that is still remembered at `to`: key, values of the `distinct_by` columns, event time."""
+
+    key: object
+    values: tuple
+    event_time: int
+
+
 @dataclass
 class Counts:
-    """read = accepted + late + unassigned + quarantined; windows open = opened − merged − cleaned.
+    """read = accepted + duplicate + late + unassigned + quarantined; windows open = opened − merged −
+    cleaned.
 
     `windows_merged` counts windows that had fired and were absorbed by a merge; `windows_opened` counts
     windows made by a merge too, but not those that were absorbed before they fired. `assignments_missed` are
@@ -196,6 +207,7 @@ class Counts:
 
     read: int = 0
     accepted: int = 0
+    duplicate: int = 0
     late: int = 0
     unassigned: int = 0
     quarantined: int = 0
@@ -226,3 +238,4 @@ class Outcome:
     timeline: tuple[tuple[int, int], ...]
     unfinished_tick: int | None
     counts: Counts
+    first_rows: tuple[FirstRow, ...] = ()

@@ -1,13 +1,16 @@
 """The columnar engine's tasks, for built-in windows and commutative aggregates: a map task splits each batch
 into parts for the key-group ranges, a range task merges the parts of one range.
 
+Where rows are deduplicated, map tasks send them as they are, and the range splits those that count: whether a
+row is a duplicate is known only where all rows of its key are.
+
 The rules of the windows are a family's (`families`); `range` merges and stages one range; `firing` and
 `snapshot` make the rows of the tables.
 """
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,11 +30,13 @@ from slackwater.jobs.engines.replaying.results import (
     mark_table,
     spread_quarantine_rows,
 )
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, columns_read
+from slackwater.jobs.engines.replaying.sent_elements import MapElements, ReceivedElements
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, KEY_GROUP, SOURCE_FILE, columns_read
 from slackwater.jobs.engines.rows.judge import Judge, JudgedBatch
 from slackwater.jobs.engines.rows.key_numbers import KeyNumbers, with_keys
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.source.batches import SourceBatch
+from slackwater.jobs.engines.source.row_groups import ROWS_AT_ONCE
 from slackwater.jobs.engines.source.scan import Batches
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.tables.schemas import table_schemas
@@ -49,6 +54,9 @@ class ColumnarEngine:
         judge = Judge.of(replay.pipeline, replay.scan)
         keys = Keys.of(replay.pipeline, replay.schema)
         family = family_of(setting_of(replay))
+        if replay.pipeline.distinct_by is not None:
+            tasks = MapElements(judge, keys, replay.ranges), MergeFirstRows(replay, keys, family)
+            return collect(transport.shuffle(replay.scan, tasks[0], replay.ranges, tasks[1]))
         task = SplitBatches(replay, judge, keys, family)
         scan = dataclasses.replace(replay.scan, first=family.setting.source_columns)
         return collect(transport.shuffle(scan, task, replay.ranges, MergeRange(replay, keys, family)))
@@ -101,19 +109,31 @@ class SplitBatches:
             + judged_batch.filtered_folded_count,
         }
         yield from spread_quarantine_rows(quarantine_rows, self.replay.ranges)
+        read_full_rows = (
+            None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
+        )
+        yield from self.split_elements(rows, counts, read_full_rows)
+
+    def split_elements(
+        self,
+        rows: pa.Table,
+        counts: Mapping[str, int],
+        read_full_rows: Callable[[Longs], pa.Table] | None = None,
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The parts and late rows that these elements make, each with its range, and the counts of all, with
+        `counts` among them.
+        """
+        split_counts: Mapping[str, int] = {}
         if rows.num_rows:
             keys = KeyNumbers.of_batch(rows, self.keys)
-            read_full_rows = (
-                None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
-            )
             elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
             split = self.family.split(elements)
             for name, part in split.parts.items():
                 yield from self._route_part(name, part, keys)
             if split.late is not None and len(split.late.positions):
                 yield from self._route_late_rows(self._late_rows(split.late, elements, keys))
-            counts |= split.counts
-        yield 0, counts_table(counts)
+            split_counts = split.counts
+        yield 0, counts_table({**counts, **split_counts})
 
     def _route_part(self, name: str, part: Part, keys: KeyNumbers) -> Iterator[tuple[int, pa.Table]]:
         """The rows of `part` for each range, packed. Key numbers ascend with key groups, so each range is a
@@ -184,3 +204,33 @@ class MergeRange:
 
     def __call__(self, number: int, tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
         return RangeMerge(self.replay, self.keys, self.family, number).run(tables)
+
+
+@dataclass(frozen=True)
+class MergeFirstRows:
+    """Range task of a pipeline with `distinct_by`: deduplicate the elements of one key-group range,
+    split those that count, and merge, fire and park their windows.
+    """
+
+    replay: Replay
+    keys: Keys
+    family: Family
+
+    def __call__(self, number: int, tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
+        range_elements = ReceivedElements(self.replay, self.keys, number)
+        yield from range_elements.receive(tables)
+        rows = range_elements.rows
+        rows = rows.drop_columns([name for name in (KEY_GROUP, SOURCE_FILE) if name in rows.column_names])
+        yield from RangeMerge(self.replay, self.keys, self.family, number).run(self._split(rows))
+
+    def _split(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """What map tasks send of these rows where they are not deduplicated."""
+        splitting = SplitBatches(
+            self.replay, Judge.of(self.replay.pipeline, self.replay.scan), self.keys, self.family
+        )
+        for first in range(0, rows.num_rows, ROWS_AT_ONCE):
+            piece = rows.slice(first, ROWS_AT_ONCE)
+            is_folded = piece.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms
+            counts = {"rows_read": piece.num_rows, "rows_folded": int(np.count_nonzero(is_folded))}
+            for _, table in splitting.split_elements(piece, counts):
+                yield table

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.windowing.key_groups import KeyGroupRange
@@ -20,14 +21,19 @@ from slackwater.windowing.snapshot import SnapshotCodec, SnapshotTables
 def parent_snapshot(
     replay: Replay, schemas: Mapping[str, pa.Schema], key_groups: KeyGroupRange
 ) -> SnapshotTables:
-    """The rows of the parent's snapshot in these key groups; row groups of other key groups are not read."""
+    """The rows of the parent's snapshot in these key groups, without those that deduplication remembers; row
+    groups of other key groups are not read.
+    """
     tables = (
         restored_rows(
             replay, name, pa.schema([field for field in schemas[name] if field.name != "run_id"]), key_groups
         )
         for name in SnapshotTables._fields
     )
-    return SnapshotTables(*tables)
+    snapshot = SnapshotTables(*tables)
+    if replay.pipeline.distinct_by is None:
+        return snapshot
+    return snapshot._replace(keyed_state=without_remembered_rows(snapshot.keyed_state))
 
 
 def restore_snapshot(

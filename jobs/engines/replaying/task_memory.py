@@ -91,11 +91,11 @@ def rows_sent(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFil
     """At most how many rows of the files reach the ranges; for an engine that aggregates first, counted in
     partials, see `rows_merged`.
     """
-    return (
-        rows_merged(pipeline, most_partials(pipeline, source, files))
-        if engine.aggregates_first
-        else rows_in(files)
-    )
+    if not engine.aggregates_first:
+        return rows_in(files)
+    # Rows are deduplicated where all rows of their key are, and aggregated there.
+    rows = rows_in(files) if pipeline.distinct_by else most_partials(pipeline, source, files)
+    return rows_merged(pipeline, rows)
 
 
 def estimate_mb(

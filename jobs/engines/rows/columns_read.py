@@ -31,12 +31,17 @@ def source_columns(names: Sequence[str]) -> list[str]:
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
     """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
-    condition, aggregates, elements, and what derived columns are computed from.
+    condition, deduplication, aggregates, elements, and what derived columns are computed from.
 
     `source` are all columns of the source and the derived ones, or those of a table of elements.
     """
     aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
-    roles = (*pipeline.keys, *pipeline.source.columns, *columns_of_condition(pipeline))
+    roles = (
+        *pipeline.keys,
+        *pipeline.source.columns,
+        *columns_of_condition(pipeline),
+        *pipeline.distinct_columns,
+    )
     elements = element_columns(pipeline, source)
     return tuple(dict.fromkeys((*roles, *aggregates, *elements, *columns_of_derivations(pipeline))))
 
@@ -70,10 +75,11 @@ def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
-    """Refuse keys that Flink could not hash alike on every machine.
+    """Refuse keys that Flink could not hash alike on every machine, and columns of `distinct_by` whose values
+    are not told apart as exactly.
 
     Raises:
-        SourceColumnError: a key is a float, a decimal, a timestamp or a nested value.
+        SourceColumnError: one of them is a float, a decimal, a timestamp or a nested value.
     """
     fits = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
     for name in pipeline.keys:
@@ -82,5 +88,13 @@ def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
             raise SourceColumnError(
                 f"key column {name!r} is {kind}; keys are integers, strings, booleans and dates. Cast it in "
                 "the source.",
+                column=name,
+            )
+    for name in pipeline.distinct_columns:
+        kind = schema.field(name).type
+        if not any(is_kind(kind) for is_kind in fits):
+            raise SourceColumnError(
+                f"distinct_by names the column {name!r}, which is {kind}; its columns are integers, strings, "
+                "booleans and dates. Cast it in the source.",
                 column=name,
             )

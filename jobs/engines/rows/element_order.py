@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, columns_read
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, columns_read, source_columns
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.snapshot import row_digests
 
@@ -30,7 +30,12 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
     # Ties are rare, so only their rows are hashed; the rows of a tie change places among themselves.
     group = np.cumsum(np.insert(~alike, 0, False))[tied_rows]
     names = columns_read(pipeline, elements.column_names)
-    digests = list(row_digests(elements.select(names).take(pa.array(tied_rows)), names))
+    rows = elements.take(pa.array(tied_rows))
+    digests = list(row_digests(rows.select(names), names))
+    if pipeline.distinct_columns:
+        # Only one of equal rows counts: which of them is seen in the columns that the pipeline does not read.
+        every_name = source_columns(elements.column_names)
+        digests = [a + b for a, b in zip(digests, row_digests(rows, every_name), strict=True)]
     order_in_ties = sorted(range(len(tied_rows)), key=lambda i: (group[i], digests[i]))
     positions = np.arange(elements.num_rows)
     positions[tied_rows] = tied_rows[order_in_ties]

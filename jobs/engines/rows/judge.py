@@ -257,12 +257,12 @@ _REASONS = (
 
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:
-    """How far before and after an element's time its windows, their cleanup times and the watermark may lie,
-    in milliseconds.
+    """How far before and after an element's time its windows, their cleanup times, the watermark and the end
+    of its memory may lie, in milliseconds.
     """
-    return max(
-        pipeline.window_ms, pipeline.watermarks.out_of_orderness_ms + 1
-    ), pipeline.window_ms + pipeline.allowed_lateness_ms
+    bound_ms = pipeline.watermarks.out_of_orderness_ms
+    after_ms = pipeline.window_ms if pipeline.distinct_by is None else max(pipeline.window_ms, bound_ms)
+    return max(pipeline.window_ms, bound_ms + 1), after_ms + pipeline.allowed_lateness_ms
 
 
 def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:

@@ -144,8 +144,11 @@ def check_panes(expectations: Sequence[Expectation], panes: pa.Table | pads.Data
 
 
 def check_conservation(counts: dict[str, int]) -> Check:
-    """Rows read = filtered + accepted + late + unassigned + quarantined, to the row."""
-    parts = ("rows_filtered", "rows_accepted", "rows_late", "rows_unassigned", "rows_quarantined")
+    """Rows read = filtered + duplicate + accepted + late + unassigned + quarantined, to the row."""
+    parts = (
+        *("rows_filtered", "rows_duplicate", "rows_accepted"),
+        *("rows_late", "rows_unassigned", "rows_quarantined"),
+    )
     total = sum(counts[part] for part in parts)
     rows_read = counts["rows_read"]
     terms = ", ".join(f"{counts[part]} {part.removeprefix('rows_')}" for part in parts)

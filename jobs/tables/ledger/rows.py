@@ -79,7 +79,7 @@ class LedgerRow:
     erased: tuple[ErasedRows, ...] = ()
     rows_emitted: int | None = None
     side_rows: int | None = None
-    rows_duplicate: int = 0
+    rows_duplicate: int | None = None
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         """Whether this row's run is part of the branch that `head` ends."""
@@ -132,7 +132,7 @@ class LedgerRow:
                 # None, not 0, in rows of versions that did not count them.
                 "rows_emitted": values.get("rows_emitted"),
                 "side_rows": values.get("side_rows"),
-                "rows_duplicate": values.get("rows_duplicate") or 0,
+                "rows_duplicate": values.get("rows_duplicate"),
             }
         )
 

@@ -200,6 +200,7 @@ def test_the_verdict_is_that_of_the_worst_broken_check(broken: list[str], expect
 COUNTS = {
     "rows_read": 15,
     "rows_filtered": 1,
+    "rows_duplicate": 0,
     "rows_accepted": 2,
     "rows_late": 3,
     "rows_unassigned": 4,
@@ -211,8 +212,8 @@ def test_rows_that_are_all_accounted_for_are_conserved() -> None:
     check = check_conservation({**COUNTS, "rows_folded": 99, "assignments_missed": 99})
     assert (check.passed, check.severity, check.unexpected, check.checked) == (True, "reject", 0, 15)
     assert (
-        check.observed
-        == "15 read, 15 accounted for: 1 filtered, 2 accepted, 3 late, 4 unassigned, 5 quarantined"
+        check.observed == "15 read, 15 accounted for: 1 filtered, 0 duplicate, 2 accepted, 3 late, "
+        "4 unassigned, 5 quarantined"
     )
 
 

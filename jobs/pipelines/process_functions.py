@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.pipelines.errors import PipelineError
@@ -21,6 +22,15 @@ from slackwater.windowing import (
 from slackwater.windowing.state.descriptors import StateDescriptor
 
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
+
+
+# The name under which `keyed_state` has the rows that deduplication remembers.
+REMEMBERED_ROWS: Final = "distinct_by"
+
+
+def name_taken(state_name: str) -> str:
+    """Why a state of the user can't have the name under which deduplication parks its rows."""
+    return f"the state {state_name!r} is called as the rows that distinct_by remembers; give it another name"
 
 
 def states_of(function: KeyedProcessFunction) -> tuple[StateDescriptor, ...]:
@@ -92,5 +102,7 @@ def check_keyed_process(
                 subject,
                 f"state {state.name!r} must be letters, digits and single underscores (double ones are ours)",
             )
+        if declarations["distinct_by"] is not None and state.name == REMEMBERED_ROWS:
+            raise PipelineError(subject, name_taken(state.name))
         if state.sql_type is not None:
             parse_columns(subject, "states", f"{state.name} {state.sql_type}")

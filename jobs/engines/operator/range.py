@@ -124,7 +124,7 @@ class RangeWork(ABC, Generic[Runner]):
                 replay = replace(self.replay, file_rows=1) if spilling.is_spilled else self.replay
                 for part in spilling.parts(self.key_groups):
                     with collector_resting():
-                        state = snapshot_tables(runner, self.codec, part)
+                        state = snapshot_tables(self.replay, runner, self.codec, part)
                         self._add_to_hash(state_hash, state)
                     yield from self._hand_over_all(replay, state)
         yield from self._hand_over_all(self.replay, {**output, "late_events": self.late_table(runner)})

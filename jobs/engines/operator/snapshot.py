@@ -13,9 +13,15 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
+from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.pipelines.process_functions import REMEMBERED_ROWS, name_taken
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 from slackwater.windowing.snapshot import SnapshotCodec, SnapshotTables
+
+
+class StateNameTaken(PermanentError):
+    """A user's function keeps state under a name that is ours."""
 
 
 def parent_snapshot(
@@ -45,6 +51,18 @@ def restore_snapshot(
         runner.restore(codec.from_tables(SnapshotTables(*(rows.filter(is_of_part) for rows in parent))))
 
 
-def snapshot_tables(runner: SliceRunner, codec: SnapshotCodec, part: KeyGroupRange) -> dict[str, pa.Table]:
-    """What the operator remembers of these key groups, as rows by table."""
-    return codec.to_tables(runner.snapshot(part))._asdict()
+def snapshot_tables(
+    replay: Replay, runner: SliceRunner, codec: SnapshotCodec, part: KeyGroupRange
+) -> dict[str, pa.Table]:
+    """What the operator remembers of these key groups, as rows by table.
+
+    Raises:
+        StateNameTaken: a function keeps state under the name by which deduplication finds its rows.
+    """
+    snapshot = codec.to_tables(runner.snapshot(part))
+    if (
+        replay.pipeline.distinct_by is not None
+        and REMEMBERED_ROWS in pc.unique(snapshot.keyed_state.column("state_name")).to_pylist()
+    ):
+        raise StateNameTaken(f"{replay.pipeline.name}: {name_taken(REMEMBERED_ROWS)}.")
+    return snapshot._asdict()

@@ -21,7 +21,6 @@ duplicate that is late is a duplicate. Knows no window and no function of the us
 
 import json
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +32,12 @@ from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.process_functions import REMEMBERED_ROWS
 from slackwater.jobs.tables.schemas import TIME, table_schemas
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.snapshot import ContentHash
 
-STATE_NAME: Final = "distinct_by"
 _IDENTITY, _FIRST_MS = "__identity", "__first_ms"
 
 
@@ -63,7 +62,7 @@ def memory_ms(pipeline: Pipeline) -> int:
 
 def without_remembered_rows(keyed_state: pa.Table) -> pa.Table:
     """The rows of `keyed_state` that belong to the functions of the user."""
-    return keyed_state.filter(pc.field("state_name") != STATE_NAME)
+    return keyed_state.filter(pc.field("state_name") != REMEMBERED_ROWS)
 
 
 def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> FirstRows:
@@ -108,7 +107,7 @@ def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> F
     }
     tables = [hashes_table(ContentHash(), state), counts_table(duplicates)]
     if parked_rows.num_rows:
-        tables.append(hand_over(replay, number, "keyed_state", parked_rows, schema, part=STATE_NAME))
+        tables.append(hand_over(replay, number, "keyed_state", parked_rows, schema, part=REMEMBERED_ROWS))
     return FirstRows(elements.filter(pa.array(is_counted)), tuple(tables))
 
 
@@ -137,7 +136,7 @@ def _read_remembered_rows(replay: Replay, key_groups: KeyGroupRange, schema: pa.
     """The rows that the parent's snapshot remembers, with identity and event time."""
     fields = [field for field in schema if field.name != "run_id"]
     rows = restored_rows(replay, "keyed_state", pa.schema(fields), key_groups)
-    rows = rows.filter(pc.field("state_name") == STATE_NAME)
+    rows = rows.filter(pc.field("state_name") == REMEMBERED_ROWS)
     first_times = rows.column("namespace_start").cast(TIME).cast(pa.int64())
     milliseconds = pa.array(first_times.to_numpy() // 1000, pa.int64())
     return (
@@ -193,7 +192,7 @@ def _rows_to_park(rows: pa.Table, first_times: Longs, replay: Replay, keys: Keys
         {
             "key_group": rows.column(KEY_GROUP).cast(pa.int32()),
             **{name: rows.column(name) for name in keys.names},
-            "state_name": pa.repeat(pa.scalar(STATE_NAME), count),
+            "state_name": pa.repeat(pa.scalar(REMEMBERED_ROWS), count),
             "namespace_start": pa.array(first_times * 1000, pa.int64()).cast(TIME),
             "namespace_end": pa.array(until * 1000, pa.int64()).cast(TIME),
             "map_key": rows.column(_IDENTITY),

@@ -37,10 +37,11 @@ def cost_of(
     inputs: PlanInputs,
     reads: SourceReads,
     choice: engines.Choice,
-    parked_windows: int,
+    parked_rows: int,
     measure: Measure | None,
 ) -> Cost:
-    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows.
+    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows and
+    remembered rows.
     `measure` replaces the rates that are known.
     """
     if measure is None or not reads.slices:
@@ -50,19 +51,17 @@ def cost_of(
     prediction = predict(inputs.newest_rows(), choice.engine) if measure is None else None
     if prediction is None and calibration is not None:
         prediction = from_calibration(calibration)
-    if prediction is not None and not _needs_spark(inputs, reads, choice, parked_windows):
+    if prediction is not None and not _needs_spark(inputs, reads, choice, parked_rows):
         prediction = replace(prediction, start=0.0)
-    return Cost(prediction, *_memory(inputs, reads, choice, parked_windows, calibration))
+    return Cost(prediction, *_memory(inputs, reads, choice, parked_rows, calibration))
 
 
-def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_windows: int) -> bool:
+def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int) -> bool:
     """Whether any slice is not small."""
     engine, threads = choice.make(), tasks_here()
     if not engine.in_threads or inputs.source.why_not_direct is not None:
         return True
-    rows = [
-        rows_sent(inputs.pipeline, inputs.source, files, engine) + parked_windows for files in reads.files
-    ]
+    rows = [rows_sent(inputs.pipeline, inputs.source, files, engine) + parked_rows for files in reads.files]
     ranges = (
         ranges_for(count, state_memory_mb(), threads, inputs.pipeline.max_parallelism) for count in rows
     )
@@ -74,7 +73,7 @@ def _memory(
     inputs: PlanInputs,
     reads: SourceReads,
     choice: engines.Choice,
-    parked_windows: int,
+    parked_rows: int,
     calibration: Calibration | None,
 ) -> tuple[int, str]:
     """Megabytes of the largest task of any slice, and what that rests on."""
@@ -84,7 +83,7 @@ def _memory(
             inputs.source,
             files,
             rows_in(files) if item.rows is None else item.rows,
-            parked_windows=parked_windows,
+            parked_windows=parked_rows,
             engine=choice.make(),
         )
         for item, files in zip(reads.slices, reads.files, strict=True)

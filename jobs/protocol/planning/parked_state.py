@@ -21,7 +21,7 @@ from slackwater.jobs.protocol.staging.collected_mark import (
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import snapshot_files
-from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,15 @@ def count_touched_windows(
         touched_windows.count(keys, parked_windows, points, reach_ms),
         touched_windows.count(keys, published_windows, points, reach_ms),
     )
+
+
+def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:
+    """How many rows deduplication remembers in the snapshot of the run `owner`, at most: state of a process
+    function counts, too.
+    """
+    if inputs.tables is None or inputs.pipeline.distinct_by is None:
+        return 0
+    return count_staged(inputs.tables, "keyed_state", snapshot_files(inputs.tables, "keyed_state", owner))
 
 
 def warn_of_collected_windows(

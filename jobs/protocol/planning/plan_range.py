@@ -19,7 +19,11 @@ from slackwater.jobs.protocol.planning.earlier_runs import (
     runs_between,
     warn_of_elements_never_fired,
 )
-from slackwater.jobs.protocol.planning.parked_state import count_touched_windows, warn_of_collected_windows
+from slackwater.jobs.protocol.planning.parked_state import (
+    count_remembered_rows,
+    count_touched_windows,
+    warn_of_collected_windows,
+)
 from slackwater.jobs.protocol.planning.plan import Plan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.planning.source_reads import read_source, stragglers_of
@@ -115,12 +119,13 @@ class RangePlanner:
         reads = read_source(inputs, slices, owner)
         windows = count_touched_windows(inputs, owner, reads.points)
         choice = engines.choose(self.pipeline, inputs.source.schema)
-        cost = cost_of(inputs, reads, choice, windows.parked_windows, self.measure)
         earlier_runs = (
             inputs.live
             if restated_to_ms is None
             else runs_between(inputs.live, slices[0].from_ms, restated_to_ms)
         )
+        parked_rows = windows.parked_windows + count_remembered_rows(inputs, owner)
+        cost = cost_of(inputs, reads, choice, parked_rows, self.measure)
         return Plan(
             pipeline=self.pipeline.name,
             restates=restated_to_ms is not None,

@@ -29,7 +29,7 @@ from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by,
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
-from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.columnar.timeline.timeline import Timeline
@@ -312,11 +312,14 @@ class SliceReplay:
         )
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
-        """The least number of ranges at which the rows and parked windows of each fit its task's memory."""
+        """The least number of ranges at which the rows, parked windows and remembered rows of each fit its
+        task's memory.
+        """
         rows = rows_sent(self.pipeline, self.pins.source, scan.files, engine)
-        return ranges_for(
-            rows + self._parked_windows, state_memory_mb(), slots, self.pipeline.max_parallelism
-        )
+        parked_rows = self._parked_windows
+        if self.pipeline.distinct_by is not None:
+            parked_rows += count_staged(self.tables, "keyed_state", self.state.get("keyed_state", ()))
+        return ranges_for(rows + parked_rows, state_memory_mb(), slots, self.pipeline.max_parallelism)
 
     @property
     def _parked_windows(self) -> int:

@@ -104,6 +104,11 @@ def staged_dataset(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Da
     return pads.FileSystemDataset([kind.make_fragment(path, files) for path in paths], schema, kind, files)
 
 
+def count_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> int:
+    """How many rows files hold that a run has staged; only their footers are read."""
+    return staged_dataset(tables, name, paths).count_rows() if paths else 0
+
+
 def rows_of_run(tables: Tables, name: str, run_id: str) -> pa.Table:
     """The rows that a run has staged in panes, late rows, quarantine or a side output, without run_id,
     whichever files they are in now.

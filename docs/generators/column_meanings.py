@@ -91,7 +91,7 @@ COLUMNS = {
         "table_versions": "table → its Delta version when the row was committed",
         "rows_emitted": "rows that a `KeyedProcessFunction` has emitted; null where an earlier version ran",
         "side_rows": "rows that functions have written to side outputs; null where an earlier version ran",
-        "rows_duplicate": "rows that `distinct_by` leaves out, 0 without it; null where an earlier version ran",
+        "rows_duplicate": "rows that `distinct_by` leaves out; null where an earlier version ran",
         "erased": "of an `erase` row: for each table and run the rows that were taken out, their hash, and "
         "the files before and after",
     },

@@ -40,8 +40,8 @@ def cost_of(
     parked_rows: int,
     measure: Measure | None,
 ) -> Cost:
-    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows and
-    remembered rows.
+    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows
+    and remembered rows.
     `measure` replaces the rates that are known.
     """
     if measure is None or not reads.slices:

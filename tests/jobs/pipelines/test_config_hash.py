@@ -103,6 +103,7 @@ CHANGES: dict[str, list[Any]] = {
     ],
     "start": ["2013-01-02"],
     "where": ["n > 3", "n > 4"],
+    "distinct_by": ["row", ["row", "n"]],
     "on_error": ["quarantine"],
     "keep_snapshots": [31],
     "keep_snapshot_every": [HOUR],

@@ -36,7 +36,8 @@ ACCIDENTAL_OF_RUNS = {
     *("run_id", "attempt", "engine", "inputs", "files", "table_versions"),
     *("started_at", "committed_at", "phase_seconds"),
     *("version", "format_version", "code_hash"),
-    *("rows_emitted", "side_rows", "rows_duplicate"),  # columns that these ledgers lacked when they were written
+    # Columns that these ledgers lacked when they were written.
+    *("rows_emitted", "side_rows", "rows_duplicate"),
 }
 
 

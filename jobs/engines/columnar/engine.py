@@ -109,9 +109,7 @@ class SplitBatches:
             + judged_batch.filtered_folded_count,
         }
         yield from spread_quarantine_rows(quarantine_rows, self.replay.ranges)
-        read_full_rows = (
-            None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
-        )
+        read_full_rows = None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
         yield from self.split_elements(rows, counts, read_full_rows)
 
     def split_elements(

@@ -179,6 +179,21 @@ def test_without_a_key_all_rows_are_told_apart_together(tmp_path: Path, engine: 
     assert duplicates == {"a": 0, "none": 24}
 
 
+def test_rows_are_told_apart_by_a_derived_column(tmp_path: Path) -> None:
+    states = []
+    for engine in (OperatorEngine(), ColumnarEngine()):
+        pipeline = replace(DAILY, derive={"pair": "row // 2"}, distinct_by="pair", allowed_lateness=0 * HOUR)
+        world = World(tmp_path / type(engine).__name__, pipeline, engine=engine)
+        world.append([*every_hour(0, 24), Event(17, 20, 100), Event(17, 20.01, 101)])
+        [row] = world.run(24)
+        # Bound one hour, lateness none: at 20 h the watermark is 1 ms below 18 h: [16, 18) is late and the
+        # row of 17:00 is remembered below 18:00.
+        assert (row.rows_duplicate, row.rows_accepted, row.rows_late) == (13, 12, 1)
+        assert [late["row"] for late in world.live("late_events")] == [100]
+        states.append(world.left())
+    assert states[0] == states[1]
+
+
 class Counting(KeyedProcessFunction):
     """Counts the rows of a key and emits the count; a negative value raises."""
 

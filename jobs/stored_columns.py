@@ -1,14 +1,15 @@
 """The columns of the tables that hold a pipeline's own columns, as texts: declarations refuse their names,
 and `slackwater.jobs.tables.schemas` makes Arrow types of them. Standard library only.
 
-In capitals stands what a pipeline adds: its KEYS, its RESULTS, the other columns of its SOURCE, the columns
-of a SIDE output. `result` is a struct of all results, `windows` a list of windows.
+In capitals stands what a pipeline adds: its KEYS, the columns that its class of WINDOWS declares, its
+RESULTS, the other columns of its SOURCE, the columns of a SIDE output. `result` is a struct of all results,
+`windows` a list of windows.
 """
 
 from collections.abc import Iterator, Mapping
 
 PANES = """
-    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, firing long,
+    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, WINDOWS, firing long,
     ordinal long, timestamp timestamp, kind string, RESULTS, elements long, watermark timestamp,
     tick_end timestamp, cause_arrival timestamp
 """
@@ -17,16 +18,16 @@ LATE_EVENTS = """
     late_by_ms long, watermark timestamp
 """
 PUBLISHED = """
-    KEYS, window_start timestamp, window_end timestamp, RESULTS, kind string, firing long, ordinal long,
-    timestamp timestamp, revision long, run_seq long, key_group int, window_date date
+    KEYS, window_start timestamp, window_end timestamp, WINDOWS, RESULTS, kind string, firing long,
+    ordinal long, timestamp timestamp, revision long, run_seq long, key_group int, window_date date
 """
 CORRECTIONS = """
-    seq long, run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, ordinal long,
-    timestamp timestamp, kind string, firing long, revision long, op string, cause string, old result,
-    new result, at timestamp
+    seq long, run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, WINDOWS,
+    ordinal long, timestamp timestamp, kind string, firing long, revision long, op string, cause string,
+    old result, new result, at timestamp
 """
 SIDE_OUTPUT = """
-    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, firing long,
+    run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, WINDOWS, firing long,
     ordinal long, timestamp timestamp, SIDE
 """
 # The snapshot's tables beside keys, accumulators and declared states; their types are those of

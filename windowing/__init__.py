@@ -35,6 +35,7 @@ from slackwater.windowing.functions import (
     WindowFunction,
 )
 from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.own_windows import merge_touching_windows
 from slackwater.windowing.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -82,5 +83,6 @@ __all__ = [
     "WatermarkStrategy",
     "WindowAssigner",
     "WindowFunction",
+    "merge_touching_windows",
     *_TRIGGERS,
 ]

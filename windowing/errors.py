@@ -70,6 +70,14 @@ class WindowTypeError(WindowingError, TypeError):
     flink = "ClassCastException"
 
 
+class OwnWindowError(WindowingError, TypeError):
+    """An assigner gave a window that is not of its declared class, or that would not come back from the
+    class' columns.
+    """
+
+    fault = "data"
+
+
 class KeyTypeError(WindowingError, TypeError):
     """A key that is not of the declared key type, or a key type that keys cannot have."""
 

@@ -33,8 +33,14 @@ EVERYWHERE = {
     "<result>": "a result column, under its own name; one for each",
     "<source column>": "a column of the source, under its own name; one for each",
     "<output column>": "a column that `side_outputs=` declares",
-    "window_start": "first instant of the window; null for the global window and without windows",
-    "window_end": "end of the window, exclusive; null like `window_start`",
+    "window_start": "first instant of the window; null for the global window, without windows, and for "
+    "windows of a class of your own that has no `start`",
+    "window_end": "end of the window, exclusive: its last instant + 1 ms; null for the global window, "
+    "without windows, and for windows that never end",
+    "<window column>": "a column that a class of windows of your own declares, under its own name; one for "
+    "each, none for other windows",
+    "state_window_<window column>": "the same of the state window",
+    "namespace_<window column>": "the same of the namespace",
     "firing": "how often the window has fired, this time included, counted from 1",
     "ordinal": "position among the rows of one firing, or of one run of a `KeyedProcessFunction`",
     "timestamp": "of a `KeyedProcessFunction` alone: that of the element or of the event timer",

@@ -19,6 +19,7 @@ _SHAPE = Shape(
     source=(("<source column>", TEXT),),
     states=(("<state>__value", TEXT),),
     sides=(("<tag>", (("<output column>", TEXT),)),),
+    windows=(("<window column>", TEXT),),
 )
 
 

@@ -33,7 +33,7 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
         for row in rows
     ]
     window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
-    columns = [*comparison.keys, "window_start", "window_end", *window, "__there", *comparison.results]
+    columns = [*comparison.keys, *comparison.windows, *window, "__there", *comparison.results]
     empty = f"{left} and {right} have published the same"
     options.show(
         rows if output == "json" else table_rows, columns, output, empty=empty, title=f"{left} | {right}"

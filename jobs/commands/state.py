@@ -43,10 +43,9 @@ def windows(
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
     up.
     """
-    rows, keys = _snapshot_rows("window_state", pipeline, seq, key, warehouse)
+    rows, keys, window = _snapshot_rows("window_state", pipeline, seq, key, warehouse)
     columns = [
-        "window_start",
-        "window_end",
+        *window,
         "elements",
         "firings",
         "next_firing",
@@ -69,8 +68,8 @@ def timers(
     output: str,
 ) -> None:
     """Pending timers, the next ones first."""
-    rows, keys = _snapshot_rows("timers", pipeline, seq, key, warehouse)
-    columns = ["time", "domain", "purpose", "window_start", "window_end", "service"]
+    rows, keys, window = _snapshot_rows("timers", pipeline, seq, key, warehouse)
+    columns = ["time", "domain", "purpose", *window, "service"]
     options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no timer is pending")
 
 
@@ -89,8 +88,9 @@ def keyed_state(
     """State that user functions keep for each key, beside its windows, and rows that distinct_by
     remembers.
     """
-    rows, keys = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse)
-    columns = ["state_name", "namespace_start", "namespace_end", "map_key", "value"]
+    rows, keys, window = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse)
+    namespace_columns = [f"namespace_{name}" for name in window[2:]]
+    columns = ["state_name", "namespace_start", "namespace_end", *namespace_columns, "map_key", "value"]
     rows = [{**row, "value": _value(row)} for row in rows]
     options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no key has state of its own")
 
@@ -112,7 +112,7 @@ def diff(pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str
     rows = inspection.differences(a, b)
     if output == "table":
         rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
-    columns = ["what", *inspection.key_columns(), "window_start", "window_end", "name", "differs"]
+    columns = ["what", *inspection.key_columns(), *inspection.window_columns(), "name", "differs"]
     options.show(rows, columns, output, empty=f"{pipeline}: the states of {a} and {b} are the same")
 
 
@@ -161,9 +161,9 @@ _SORTED_BY = {"window_state": "window_start", "timers": "time", "keyed_state": "
 
 def _snapshot_rows(
     table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[dict[str, Any]], list[str], list[str]]:
     """The rows of a snapshot table as of run `seq` (None: main's head), of one key or of all, in order of
-    time; and the names of the key's columns.
+    time; and the names of the columns of keys and of windows.
     """
     from slackwater.jobs.tables.inspection.inspection import Inspection
     from slackwater.jobs.tables.named_keys import is_key
@@ -173,9 +173,10 @@ def _snapshot_rows(
     keys = inspection.key_columns()
     snapshot = inspection.snapshot(table, seq)
     rows = (snapshot if key is None else snapshot.filter(is_key(snapshot, keys, key))).to_pylist()
-    first = _SORTED_BY[table]
-    rows.sort(key=lambda row: (row[first] is not None, row[first], [str(row[name]) for name in keys]))
-    return rows, keys
+    first, windows = _SORTED_BY[table], inspection.window_columns()
+    owner = [*keys, *(windows if table == "window_state" else ())]
+    rows.sort(key=lambda row: (row[first] is not None, row[first], [str(row[name]) for name in owner]))
+    return rows, keys, windows
 
 
 def _value(row: dict[str, Any]) -> Any:

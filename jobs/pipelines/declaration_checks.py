@@ -172,4 +172,4 @@ def check_column_names(subject: str, names: Sequence[str]) -> None:
                 subject, f"column {name!r} is a column of our own tables; give it another name"
             )
     if len({name.lower() for name in names}) != len(names):
-        raise PipelineError(subject, "key and result columns must differ, also in lower case")
+        raise PipelineError(subject, "columns of keys, windows and results must differ, also in lower case")

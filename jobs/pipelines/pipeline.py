@@ -20,6 +20,7 @@ from slackwater.jobs.pipelines.expressions import Expression, parse_derivations
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
 from slackwater.jobs.pipelines.windows import ProcessFunction, window_config
 from slackwater.windowing import (
     AggregateFunction,
@@ -45,7 +46,8 @@ class Pipeline:
         source: where the rows come from.
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several; None for windows of all rows, which have no key column.
-        window: an assigner; none for a `KeyedProcessFunction`.
+        window: an assigner; none for a `KeyedProcessFunction`. Its windows may be of a class of your own, a
+            named tuple whose ``columns`` every table then has beside window_start and window_end.
         derive: column → expression on the source's columns, ``{"day_part": "hour(event_time) / 6"}``, that
             may read columns derived before it; what is declared with columns may name it like one of the
             source's. A row on which it fails goes to quarantine.
@@ -275,6 +277,9 @@ class Pipeline:
                 del declarations[name]
         if not self.derive:
             del declarations["derive"]
+        window_class = own_window_class_of(self)
+        if window_class is not None:
+            declarations["window_columns"] = window_class.description
         return {**declarations, "key_by": None if self.key_by is None else list(self.keys)}
 
     def _check_functions(self) -> None:
@@ -341,6 +346,7 @@ class Pipeline:
                 "of its own; leave it out",
             )
         try:
+            own_window_class_of(self)
             window_config(self, STRING, AggregateFunction())
         except WindowingError as error:
             raise PipelineError(self._subject, str(error)) from error
@@ -386,11 +392,13 @@ class Pipeline:
             raise PipelineError(
                 self._subject, f"output {self.output!r} has keys alone; name at least one result"
             )
-        checks.check_column_names(self._subject, [*self.keys, *self.results])
+        windows = declared_columns(self)
+        taken_names = [*self.keys, *windows, *names_taken(self)]
+        checks.check_column_names(self._subject, [*taken_names, *self.results])
         for columns in self.side_columns.values():
             names = [name for name, _ in columns if name not in self.keys]
-            checks.check_column_names(self._subject, [*self.keys, *names])
-        pane_columns = {*self.keys, *self.results}
+            checks.check_column_names(self._subject, [*taken_names, *names])
+        pane_columns = {*self.keys, *windows, *self.results}
         for expectation in self.expect:
             if not isinstance(expectation, Expectation):
                 raise PipelineError(

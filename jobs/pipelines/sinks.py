@@ -42,9 +42,9 @@ class SinkContext:
         warehouse: root of the warehouse, a folder or a URI.
         keys, results: (name, Arrow type) of the key columns and of the result columns.
         identity: names of the columns that tell rows of `published` apart: the key columns, then as many of
-            ``window_start``, ``window_end``, ``timestamp``, ``firing``, ``run_id`` and ``ordinal`` as it
-            takes. None of them is ever null.
-        has_windows: whether rows have a window with bounds.
+            ``window_start``, ``window_end``, the columns that a class of windows declares, ``timestamp``,
+            ``firing``, ``run_id`` and ``ordinal`` as it takes. None of them is ever null.
+        windows: (name, Arrow type) of the columns of a row's window; empty without windows that have bounds.
     """
 
     pipeline: str
@@ -53,7 +53,7 @@ class SinkContext:
     keys: tuple[tuple[str, pa.DataType], ...]
     results: tuple[tuple[str, pa.DataType], ...]
     identity: tuple[str, ...]
-    has_windows: bool
+    windows: tuple[tuple[str, pa.DataType], ...]
 
 
 class SinkTarget(ABC):

@@ -19,9 +19,9 @@ class RedisSink(Sink):
         name: of the sink. The position stands under the key ``slackwater:<pipeline>:<name>``.
         url: ``env:NAME``, ``airflow:CONN_ID``, or ``redis://host:port/database`` without a password.
         key: of each hash, ``visits:{page}:{window_start_ms}``. In braces: key columns, window_start and
-            window_end (ISO 8601), window_start_ms and window_end_ms, and where rows need them to differ
-            timestamp_ms, firing, ordinal and run_id. Where several key columns are texts, they are written
-            percent-encoded.
+            window_end (ISO 8601), window_start_ms and window_end_ms, the columns that a class of windows
+            declares, and where rows need them to differ timestamp_ms, firing, ordinal and run_id. Where
+            several of them are texts, they are written percent-encoded.
 
     Raises:
         PipelineError: the URL is none, or the key can't be filled in.

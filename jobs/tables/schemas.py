@@ -212,6 +212,8 @@ class Shape:
         source: all columns of the source.
         states: the columns of declared state with a SQL type, `<state>__value`.
         sides: tag → columns of each side output.
+        windows: the columns that windows of the user's own class declare, beside window_start and window_end;
+            None where windows are of no such class.
     """
 
     keys: Columns
@@ -220,6 +222,7 @@ class Shape:
     source: Columns
     states: Columns = ()
     sides: tuple[tuple[str, Columns], ...] = ()
+    windows: Columns | None = None
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -228,6 +231,11 @@ class Shape:
     @property
     def result_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.results)
+
+    @property
+    def window_names(self) -> tuple[str, ...]:
+        """The columns of a window: its bounds, and those that its class declares."""
+        return ("window_start", "window_end", *(name for name, _ in self.windows or ()))
 
 
 def staged_tables(shape: Shape) -> tuple[str, ...]:
@@ -238,19 +246,24 @@ def staged_tables(shape: Shape) -> tuple[str, ...]:
 def table_columns(shape: Shape) -> dict[str, Columns]:
     """The columns of every table of a pipeline of this `shape`."""
     result = pa.struct([pa.field(name, kind) for name, kind in shape.results])
-    types = {**_TYPES, "result": result, "windows": pa.list_(WINDOW)}
+    window = [*WINDOW.fields, *(pa.field(name, kind) for name, kind in shape.windows or ())]
+    types = {**_TYPES, "result": result, "windows": pa.list_(pa.struct(window))}
     reserved_names = {*(name.lower() for name in shape.key_names), *LATE_EVENT_NAMES}
     source = tuple(column for column in shape.source if column[0].lower() not in reserved_names)
 
+    shape_columns = {"KEYS": shape.keys, "WINDOWS": shape.windows or (), "RESULTS": shape.results}
+
     def with_own(table: str, others: Mapping[str, Columns]) -> Columns:
-        return _expand_columns(table, {"KEYS": shape.keys, "RESULTS": shape.results, **others}, types)
+        return _expand_columns(table, {**shape_columns, **others}, types)
 
     return {
         "runs": RUNS,
         "attempts": ATTEMPTS,
         **{
             name: (("run_id", TEXT), *columns)
-            for name, columns in snapshot_columns(shape.keys, shape.parts, shape.states).items()
+            for name, columns in snapshot_columns(
+                shape.keys, shape.parts, shape.states, shape.windows or ()
+            ).items()
         },
         "source_progress": SOURCE_PROGRESS,
         "panes": with_own(PANES, {}),

@@ -229,7 +229,7 @@ class Tables:
             else {
                 field.name: field.type
                 for field in pa.schema(table.schema())
-                if field.name not in stored_schema.names
+                if field.name not in stored_schema.names and field.name not in schemas.LATE_EVENT_NAMES
             }
         )
         retyped_fields = [

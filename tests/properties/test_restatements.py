@@ -24,6 +24,7 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
 )
 from tests.jobs.protocol.world import DAILY, Event, World, perfect
+from tests.properties.own_windows import Lanes, LaneSessions, Turns
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +65,9 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         SlidingEventTimeWindows.of(3 * HOUR, HOUR),
         EventTimeSessionWindows.with_gap(2 * HOUR),
         CalendarEventTimeWindows.days("Asia/Kathmandu"),  # which begin at 18:15 UTC
+        Lanes(TumblingEventTimeWindows.of(2 * HOUR)),
+        LaneSessions(2 * 3_600_000),
+        Turns(2 * 3_600_000),
     ]
     return st.builds(
         lambda window, purging, lateness, stragglers, key_by: replace(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -28,6 +28,7 @@ from slackwater.windowing import (
 )
 from tests.model import records as model
 from tests.properties import windowing_choices
+from tests.properties.own_windows import Spans, SpanSessions
 from tests.properties.slices import SELECT, declared
 
 START = 1_000_000
@@ -209,6 +210,16 @@ def pipelines(draw: st.DrawFn, rules: model.Replay) -> Pipeline:
         flink_exact=draw(st.booleans()),
         **function,
     )
+
+
+@st.composite
+def pipelines_and_mimics(draw: st.DrawFn, rules: model.Replay) -> tuple[Pipeline, Pipeline]:
+    """Any pipeline with time windows, and the same with windows of a class that mimics them."""
+    plain = draw(pipelines(rules).filter(lambda pipeline: pipeline.windows.window_type is TimeWindow))
+    assigner = plain.windows
+    merges = isinstance(assigner, MergingWindowAssigner)
+    mimic = SpanSessions(assigner) if merges else Spans(assigner)
+    return plain, replace(plain, window=mimic, trigger=plain.effective_trigger)
 
 
 @st.composite

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.windowing.java import expected_size_capacity, grown_table, hash_order, long_hash, wrap_int
 from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.own_windows import java_hash
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
 
@@ -198,7 +199,7 @@ class HeapPriorityQueueSet:
     def _timer_hash(self, timer: Timer) -> int:
         """Java's hash code of a TimerHeapInternalTimer."""
         timestamp, key, namespace = timer
-        namespace_hash = _VOID_NAMESPACE_HASH if namespace is None else namespace.java_hash()
+        namespace_hash = _VOID_NAMESPACE_HASH if namespace is None else java_hash(namespace)
         return wrap_int(31 * (31 * long_hash(timestamp) + self._key_hash(key)) + namespace_hash)
 
 

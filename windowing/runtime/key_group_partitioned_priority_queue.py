@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.own_windows import serialize
 from slackwater.windowing.runtime.heap_priority_queue import HeapPriorityQueue
 from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Timer
 
@@ -162,7 +163,7 @@ class KeyGroupTimers:
 
 
 def _namespace_bytes(namespace: Any) -> bytes:
-    return b"" if namespace is None else bytes(namespace.serialize())
+    return b"" if namespace is None else serialize(namespace)
 
 
 def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:

@@ -16,14 +16,11 @@ from typing import Any, TypeAlias
 from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import UnknownWindowError
 from slackwater.windowing.java import grown_table, hash_order
+from slackwater.windowing.own_windows import java_hash
 from slackwater.windowing.windows import Window
 
 # (result, absorbed windows, state window of the result, state windows to fold into it)
 MergeFunction: TypeAlias = Callable[[Window, list[Window], Window, list[Window]], None]
-
-
-def _hash_code(window: Window) -> int:
-    return int(window.java_hash())
 
 
 class MergingWindowSet:
@@ -83,7 +80,7 @@ class MergingWindowSet:
 
         self._assigner.merge_windows([*self._windows_in_order(), new], collect)
         result, has_merged = new, False
-        for merged_window in hash_order(groups, _hash_code) if len(groups) > 1 else groups:
+        for merged_window in hash_order(groups, java_hash) if len(groups) > 1 else groups:
             members = groups[merged_window]
             if new in members:
                 members.remove(new)
@@ -153,4 +150,4 @@ class MergingWindowSet:
     def _windows_in_order(self) -> list[Window]:
         if len(self._mapping) < 2:
             return list(self._mapping)
-        return hash_order(self._mapping, _hash_code, self._table)
+        return hash_order(self._mapping, java_hash, self._table)

@@ -15,6 +15,7 @@ from typing import Any
 from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import MergeIntoPastError
 from slackwater.windowing.java import wrap_long
+from slackwater.windowing.own_windows import declares_columns, own_window_class
 from slackwater.windowing.runtime.element_transaction import ElementTransaction
 from slackwater.windowing.runtime.internal_timer_service import InternalTimerService
 from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
@@ -61,6 +62,8 @@ class MergingWindows:
         self._pairs = backend.state(MERGING_WINDOW_SET)
         self._timers, self._context, self._ends = timers, context, ends
         self._listener, self._transaction = listener, transaction
+        window_type = assigner.window_type
+        self._own_window_class = own_window_class(window_type) if declares_columns(window_type) else None
 
     def load(self, key: Any) -> MergingWindowSet:
         """The windows in flight of a key."""
@@ -78,7 +81,10 @@ class MergingWindows:
 
         Raises:
             MergeIntoPastError: the merged window would have been collected already.
+            OwnWindowError: it is not what the class of the user's windows declares.
         """
+        if self._own_window_class is not None:
+            self._own_window_class.check(result)
         transaction, context, key = self._transaction, self._context, self._keys.current_key
         if transaction is not None:
             transaction.is_undoable = False  # a merge changes what other elements have left

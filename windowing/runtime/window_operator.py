@@ -16,7 +16,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from slackwater.windowing.assigners import MergingWindowAssigner
+from slackwater.windowing.assigners import Assign, AssignerContext, MergingWindowAssigner, WindowAssigner
 from slackwater.windowing.errors import (
     PROCESSING_ELEMENT,
     ConfigurationError,
@@ -27,6 +27,7 @@ from slackwater.windowing.errors import (
 from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.own_windows import declares_columns, own_window_class
 from slackwater.windowing.processing_time_service import ProcessingTimeService
 from slackwater.windowing.runtime.element_transaction import ElementTransaction
 from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
@@ -125,7 +126,7 @@ class WindowOperator:
         self._window_context = OperatorWindowContext(
             self, self._timers, self.backend, self._emit_side, self._merging is None
         )
-        self._assign = config.assigner.bind(self._context)
+        self._assign = _bound(config.assigner, self._context)
         # The newest value, reused: many timers in a row have one timestamp.
         self._fired_by = FiredBy("event", LONG_MIN)
         self.shared_windows: SharedWindows | None = None
@@ -463,3 +464,12 @@ class WindowOperator:
     def _must_ask(self) -> bool:
         """Whether the trigger is asked about every element, whatever its `arms_once` promises."""
         return not self._trigger.arms_once or self._timers.has_gone_back
+
+
+def _bound(assigner: WindowAssigner, context: AssignerContext) -> Assign:
+    """The assigner's function for one operator. Windows of a class that declares its columns are checked."""
+    assign, window_type = assigner.bind(context), assigner.window_type
+    if not declares_columns(window_type):
+        return assign
+    check_all = own_window_class(window_type).check_all
+    return lambda value, time: check_all(assign(value, time))

@@ -16,8 +16,9 @@ from slackwater.windowing.snapshot.files import read_rows, read_tables, write_ro
 from slackwater.windowing.snapshot.json_values import JsonValues
 from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
-from slackwater.windowing.snapshot.times import bounds, times
+from slackwater.windowing.snapshot.times import times
 from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
+from slackwater.windowing.snapshot.window_columns import WindowColumns
 
 __all__ = [
     "FORMAT_VERSION",
@@ -34,8 +35,8 @@ __all__ = [
     "SnapshotTimeError",
     "SnapshotValueError",
     "SnapshotVersionError",
+    "WindowColumns",
     "WindowLayout",
-    "bounds",
     "migrate",
     "read_rows",
     "read_tables",

@@ -51,5 +51,5 @@ def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
 
 def _timer_identities(rows: pa.Table, layout: SnapshotLayout) -> list[tuple[Any, ...]]:
     """The identity of each timer: a service holds a timer of one identity once."""
-    names = (*layout.keys.names, "window_start", "window_end", "service", "domain", "time")
+    names = (*layout.keys.names, *layout.window_columns.names(), "service", "domain", "time")
     return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))

@@ -13,24 +13,28 @@ from slackwater.windowing.snapshot.times import TIME
 
 LONG, INT, TEXT = pa.int64(), pa.int32(), pa.string()
 UNTYPED_VALUE: Final = "value_json"
+WINDOW, STATE_WINDOW, NAMESPACE = "window", "state_window", "namespace"  # prefixes of windows' columns
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
 
-def snapshot_columns(keys: Columns, contents: Columns, states: Columns) -> Mapping[str, Columns]:
+def snapshot_columns(
+    keys: Columns, contents: Columns, states: Columns, windows: Columns = ()
+) -> Mapping[str, Columns]:
     """Table name → its columns, without those that name a run.
 
     Args:
         keys: the key columns.
         contents: the typed columns for the contents of windows.
         states: the typed columns of declared states.
+        windows: the columns that a user's class of windows declares.
     """
     key: Columns = (("key_group", INT), *keys)
     return {
         "window_state": (
             *key,
-            *_span("window"),
-            *_span("state_window"),
+            *_span(WINDOW, windows),
+            *_span(STATE_WINDOW, windows),
             ("elements", LONG),
             ("firings", LONG),
             ("last_fired_at", TIME),
@@ -46,14 +50,14 @@ def snapshot_columns(keys: Columns, contents: Columns, states: Columns) -> Mappi
         "keyed_state": (
             *key,
             ("state_name", TEXT),
-            *_span("namespace"),
+            *_span(NAMESPACE, windows),
             ("map_key", TEXT),
             *states,
             (UNTYPED_VALUE, TEXT),
         ),
         "timers": (
             *key,
-            *_span("window"),
+            *_span(WINDOW, windows),
             ("service", TEXT),
             ("domain", TEXT),
             ("time", TIME),
@@ -62,5 +66,16 @@ def snapshot_columns(keys: Columns, contents: Columns, states: Columns) -> Mappi
     }
 
 
-def _span(prefix: str) -> Columns:
-    return ((f"{prefix}_start", TIME), (f"{prefix}_end", TIME))
+def column_of_window(prefix: str, name: str) -> str:
+    """The column for a declared column of windows: under its own name, but for windows that are not the
+    row's.
+    """
+    return name if prefix == WINDOW else f"{prefix}_{name}"
+
+
+def _span(prefix: str, windows: Columns) -> Columns:
+    return (
+        (f"{prefix}_start", TIME),
+        (f"{prefix}_end", TIME),
+        *((column_of_window(prefix, name), kind) for name, kind in windows),
+    )

@@ -27,6 +27,11 @@ _COLUMN_TYPES: Final = {
 }
 
 
+def column_type(key_type: KeyType) -> pa.DataType:
+    """The type of the column of a plain key."""
+    return _COLUMN_TYPES[key_type.name]
+
+
 @dataclass(frozen=True)
 class KeyColumns:
     """The key columns of a snapshot.
@@ -50,12 +55,10 @@ class KeyColumns:
         """`key` for a plain key, `f0`, `f1` … for the fields of a Flink tuple."""
         if isinstance(key_type, TupleKey):
             return cls(
-                tuple(
-                    (f"f{number}", _COLUMN_TYPES[field.name]) for number, field in enumerate(key_type.fields)
-                ),
+                tuple((f"f{number}", column_type(field)) for number, field in enumerate(key_type.fields)),
                 True,
             )
-        return cls((("key", _COLUMN_TYPES[key_type.name]),), False)
+        return cls((("key", column_type(key_type)),), False)
 
     @property
     def names(self) -> list[str]:

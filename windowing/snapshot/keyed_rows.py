@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from slackwater.windowing.snapshot.columns import UNTYPED_VALUE
+from slackwater.windowing.snapshot.columns import NAMESPACE, UNTYPED_VALUE
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout
 from slackwater.windowing.snapshot.named_values import dump_value, kind_and_value, with_kind
 from slackwater.windowing.snapshot.sql_types import to_column, to_values
-from slackwater.windowing.snapshot.times import bounds, sort_rows, windows_of
+from slackwater.windowing.snapshot.times import sort_rows
 from slackwater.windowing.state.backend import StateEntry
 from slackwater.windowing.windows import Window
 
@@ -40,13 +40,11 @@ def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
     if not entries:
         return schema.empty_table()
     rows = [row for entry in entries for row in _rows_of(entry, layout)]
-    starts, ends = bounds(row.entry.namespace for row in rows)
     columns = {
         "key_group": pa.array([row.entry.key_group for row in rows], pa.int32()),
         **layout.keys.arrays([row.entry.key for row in rows]),
         "state_name": pa.array([row.entry.state_name for row in rows], pa.string()),
-        "namespace_start": starts,
-        "namespace_end": ends,
+        **layout.window_columns.arrays((row.entry.namespace for row in rows), NAMESPACE),
         "map_key": pa.array([row.map_key for row in rows], pa.string()),
     }
     typed_columns = layout.value_columns()
@@ -58,7 +56,7 @@ def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
     columns[UNTYPED_VALUE] = pa.array(texts, pa.string())
     return sort_rows(
         pa.table(columns, schema=schema),
-        ["key_group", *layout.keys.names, "state_name", "namespace_start", "namespace_end"],
+        ["key_group", *layout.keys.names, "state_name", *layout.window_columns.names(NAMESPACE)],
     )
 
 
@@ -104,7 +102,7 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
         rows.column("key_group").to_pylist(),
         layout.keys.values(rows),
         rows.column("state_name").to_pylist(),
-        windows_of(rows, "namespace", None),
+        layout.window_columns.values(rows, NAMESPACE, None),
         rows.column("map_key").to_pylist(),
         rows.column(UNTYPED_VALUE).to_pylist(),
         strict=True,

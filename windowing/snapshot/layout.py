@@ -16,12 +16,14 @@ from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.key_types import KeyType
 from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.own_windows import declares_columns, own_window_class
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot.columns import Columns, snapshot_columns
 from slackwater.windowing.snapshot.errors import SnapshotValueError
 from slackwater.windowing.snapshot.json_values import JsonValues
 from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.sql_types import arrow_type
+from slackwater.windowing.snapshot.window_columns import WindowColumns
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.triggers import Trigger
 from slackwater.windowing.windows import Window
@@ -89,6 +91,7 @@ class SnapshotLayout:
     Attributes:
         keys: the key columns.
         windows: None for a KeyedProcessFunction.
+        window_columns: the columns in which windows stand.
         states: declared states without a window; those with a SQL type have a column each, `<state>__value`.
         json: how values without a column are written.
         keeps_timer_order: whether timers stand in the order of the snapshot, because the order mode's ties
@@ -100,6 +103,7 @@ class SnapshotLayout:
     states: tuple[StateDescriptor, ...] = ()
     json: JsonValues = field(default_factory=JsonValues)
     keeps_timer_order: bool = False
+    window_columns: WindowColumns = field(default_factory=WindowColumns)
 
     @classmethod
     def of_windows(
@@ -121,8 +125,17 @@ class SnapshotLayout:
             is_event_time=config.assigner.is_event_time,
             allowed_lateness_ms=config.allowed_lateness_ms,
         )
-        columns = KeyColumns.of_type(config.key_type) if keys is None else keys
-        return cls(columns, windows, tuple(states), json or JsonValues(), order_mode.has_heap_timers)
+        window_type = config.assigner.window_type
+        return cls(
+            keys=KeyColumns.of_type(config.key_type) if keys is None else keys,
+            windows=windows,
+            states=tuple(states),
+            json=json or JsonValues(),
+            keeps_timer_order=order_mode.has_heap_timers,
+            window_columns=WindowColumns(
+                own_window_class(window_type) if declares_columns(window_type) else None
+            ),
+        )
 
     @classmethod
     def of_process(
@@ -158,12 +171,17 @@ class SnapshotLayout:
         contents = (
             () if self.windows is None or self.windows.columns is None else self.windows.columns.columns
         )
-        columns = snapshot_columns(self.keys.columns, contents, tuple(self.value_columns().values()))
+        columns = snapshot_columns(
+            self.keys.columns,
+            contents,
+            tuple(self.value_columns().values()),
+            self.window_columns.own_columns,
+        )
         schemas = {name: pa.schema(list(fields)) for name, fields in columns.items()}
         for name, schema in schemas.items():
             if repeated_names := sorted({field for field in schema.names if schema.names.count(field) > 1}):
                 raise SnapshotValueError(
                     f"{name} would have the column {', '.join(repeated_names)} twice; "
-                    "rename the key or the state."
+                    "rename the key, the state or the window's column."
                 )
         return schemas

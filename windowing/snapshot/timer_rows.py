@@ -16,8 +16,9 @@ from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.runtime.operator_snapshot import TimerSnapshot
 from slackwater.windowing.runtime.timer_queue import Timer
 from slackwater.windowing.snapshot.cleanup_times import with_declared_cleanup
+from slackwater.windowing.snapshot.columns import WINDOW
 from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
-from slackwater.windowing.snapshot.times import bounds, due_times, sort_rows, times_to_ms, windows_of
+from slackwater.windowing.snapshot.times import due_times, sort_rows, times_to_ms
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 
@@ -82,12 +83,10 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
     schema = layout.schemas()["timers"]
     if not rows:
         return schema.empty_table()
-    starts, ends = bounds(row.window for row in rows)
     columns = {
         "key_group": pa.array([row.key_group for row in rows], pa.int32()),
         **layout.keys.arrays([row.key for row in rows]),
-        "window_start": starts,
-        "window_end": ends,
+        **layout.window_columns.arrays(row.window for row in rows),
         "service": pa.array([row.service for row in rows], pa.string()),
         "domain": pa.array([row.domain for row in rows], pa.string()),
         "time": due_times([row.time for row in rows], "time"),
@@ -96,7 +95,7 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
     order_in_key_group = (
         []
         if layout.keeps_timer_order
-        else [*layout.keys.names, "window_start", "window_end", "service", "domain", "time"]
+        else [*layout.keys.names, *layout.window_columns.names(), "service", "domain", "time"]
     )
     return sort_rows(pa.table(columns, schema=schema), ["key_group", *order_in_key_group])
 
@@ -111,7 +110,7 @@ def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot
     columns = zip(
         rows.column("key_group").to_pylist(),
         layout.keys.values(rows),
-        windows_of(rows, "window", None if layout.windows is None else GLOBAL_WINDOW),
+        layout.window_columns.values(rows, WINDOW, None if layout.windows is None else GLOBAL_WINDOW),
         rows.column("service").to_pylist(),
         rows.column("domain").to_pylist(),
         times_to_ms(rows.column("time")),

@@ -1,4 +1,4 @@
-"""Times and windows between the core's milliseconds and timestamp columns in microseconds, UTC.
+"""Times between the core's milliseconds and timestamp columns in microseconds, UTC.
 
 Long.MAX is never, and null in a column that allows it; nothing else is rounded or cut off.
 """
@@ -6,14 +6,13 @@ Long.MAX is never, and null in a column that allows it; nothing else is rounded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.windowing.java import LONG_MAX
-from slackwater.windowing.snapshot.errors import SnapshotTimeError, SnapshotValueError
-from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow, Window
+from slackwater.windowing.snapshot.errors import SnapshotTimeError
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 _LATEST_MS: Final = (2**63 - 1) // 1000
@@ -44,41 +43,6 @@ def due_times(values: Iterable[int], column: str) -> pa.Array:
 def times_to_ms(column: pa.ChunkedArray) -> list[int | None]:
     """The inverse of `times`."""
     return list(pc.divide(column.cast(pa.int64()), 1000).to_pylist())
-
-
-def bounds(windows: Iterable[Window | None]) -> tuple[pa.Array, pa.Array]:
-    """Starts and ends of windows; both null for the global window and for none.
-
-    Raises:
-        SnapshotValueError: a window of a user's own class, which these columns cannot hold.
-    """
-    starts: list[int | None] = []
-    ends: list[int | None] = []
-    for window in windows:
-        if type(window) is TimeWindow:
-            starts.append(window[0])
-            ends.append(window[1])
-        elif window is None or isinstance(window, GlobalWindow):
-            starts.append(None)
-            ends.append(None)
-        else:
-            raise SnapshotValueError(
-                f"Snapshots hold time windows and the global window, got {window!r}; let the assigner give "
-                "those.",
-                type_name=type(window).__name__,
-            )
-    return times(starts, "window_start"), times(ends, "window_end")
-
-
-def windows_of(rows: pa.Table, prefix: str, without_bounds: Window | None = GLOBAL_WINDOW) -> list[Any]:
-    """The inverse of `bounds`, from the columns `<prefix>_start` and `<prefix>_end`: where these are null,
-    `without_bounds` stands.
-    """
-    starts, ends = (times_to_ms(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
-    return [
-        without_bounds if start is None or end is None else TimeWindow(start, end)
-        for start, end in zip(starts, ends, strict=True)
-    ]
 
 
 def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:

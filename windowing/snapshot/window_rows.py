@@ -15,9 +15,11 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from slackwater.windowing.java import hash_order
+from slackwater.windowing.own_windows import java_hash
 from slackwater.windowing.runtime.merging_windows import MERGING_WINDOW_SET
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot
 from slackwater.windowing.runtime.window_log import WindowLife
+from slackwater.windowing.snapshot.columns import STATE_WINDOW
 from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
 from slackwater.windowing.snapshot.named_values import (
     dump_states,
@@ -26,14 +28,7 @@ from slackwater.windowing.snapshot.named_values import (
     load_states,
     with_kind,
 )
-from slackwater.windowing.snapshot.times import (
-    bounds,
-    due_times,
-    sort_rows,
-    times,
-    times_to_ms,
-    windows_of,
-)
+from slackwater.windowing.snapshot.times import due_times, sort_rows, times, times_to_ms
 from slackwater.windowing.state.backend import StateEntry
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
@@ -139,12 +134,8 @@ def _has_shared_bucket(windows: list[Window]) -> bool:
     MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0,
     window.f1)`); those that share a bucket keep that order.
     """
-    forwards, backwards = (hash_order(order, _hash_code) for order in (windows, reversed(windows)))
+    forwards, backwards = (hash_order(order, java_hash) for order in (windows, reversed(windows)))
     return forwards != backwards
-
-
-def _hash_code(window: Window) -> int:
-    return int(window.java_hash())
 
 
 def window_table(
@@ -158,17 +149,12 @@ def window_table(
         return schema.empty_table()
     windows, lives = layout.windows, [row.life for row in rows]
     cleanup_time, fires_before_cleanup = cache(windows.cleanup_time), windows.fires_before_cleanup
-    starts, ends = bounds(row.window for row in rows)
-    state_starts, state_ends = bounds(
-        row.state_window if windows.keeps_state_windows else None for row in rows
-    )
+    state_windows = (row.state_window if windows.keeps_state_windows else None for row in rows)
     columns = {
         "key_group": pa.array([row.key_group for row in rows], pa.int32()),
         **layout.keys.arrays([row.key for row in rows]),
-        "window_start": starts,
-        "window_end": ends,
-        "state_window_start": state_starts,
-        "state_window_end": state_ends,
+        **layout.window_columns.arrays(row.window for row in rows),
+        **layout.window_columns.arrays(state_windows, STATE_WINDOW),
         "elements": pa.array([None if life is None else life.elements for life in lives], pa.int64()),
         "firings": pa.array([None if life is None else life.firings for life in lives], pa.int64()),
         "last_fired_at": times(
@@ -195,7 +181,7 @@ def window_table(
         ),
     }
     table = pa.table(columns, schema=schema).append_column(_PLACE, pa.array([row.place for row in rows]))
-    order = ["key_group", *layout.keys.names, _PLACE, "window_start", "window_end"]
+    order = ["key_group", *layout.keys.names, _PLACE, *layout.window_columns.names()]
     return sort_rows(table, order).drop_columns(_PLACE)
 
 
@@ -249,12 +235,12 @@ def restore_windows(rows: pa.Table, layout: SnapshotLayout) -> tuple[list[OpenWi
     if layout.windows is None or not rows.num_rows:
         return [], []
     owners = _Owners(
-        rows.column("key_group").to_pylist(), layout.keys.values(rows), windows_of(rows, "window")
+        rows.column("key_group").to_pylist(), layout.keys.values(rows), layout.window_columns.values(rows)
     )
     lives, state_windows, entries = _lives(rows), owners.windows, []
     if layout.windows.merges:
         if layout.windows.keeps_state_windows:
-            state_windows = windows_of(rows, "state_window", None)
+            state_windows = layout.window_columns.values(rows, STATE_WINDOW, None)
         entries += _session_entries(owners, state_windows)
     entries += _contents_entries(rows, owners, state_windows, layout)
     for column in ("trigger_state", "user_state"):

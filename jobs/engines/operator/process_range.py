@@ -10,10 +10,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns, output_of
-from slackwater.jobs.engines.operator.firing import owners_of, watermarks
+from slackwater.jobs.engines.operator.firing import Owners, watermarks
 from slackwater.jobs.engines.operator.range import RangeWork
 from slackwater.jobs.engines.replaying.snapshot_codecs import codec_of_process
-from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.run_files.hashed_rows import EMITTED_KIND
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.runtime.keyed_process_runner import KeyedProcessRunner
@@ -24,12 +23,14 @@ from slackwater.windowing.snapshot import SnapshotCodec, times
 FIRING = 1
 
 
-def process_rows(rows: Sequence[ProcessRow], keys: Keys, shape: Shape, output: EmittedColumns) -> pa.Table:
+def process_rows(
+    rows: Sequence[ProcessRow], owners: Owners, shape: Shape, output: EmittedColumns
+) -> pa.Table:
     """Rows of `panes`: one for each row that the function has emitted."""
     results = output.arrays([row.value for row in rows], [(row.key, None) for row in rows])
     return pa.table(
         {
-            **owners_of(rows, keys),
+            **owners.arrays(rows),
             "firing": pa.array([FIRING] * len(rows), pa.int64()),
             "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
             "timestamp": times([row.timestamp for row in rows], "timestamp"),
@@ -65,7 +66,7 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
         )
 
     def pane_table(self, runner: KeyedProcessRunner) -> pa.Table:
-        return process_rows(runner.rows, self.keys, self.replay.shape, output_of(self.pipeline))
+        return process_rows(runner.rows, self.owners, self.replay.shape, output_of(self.pipeline))
 
     def late_table(self, runner: KeyedProcessRunner) -> pa.Table:
         return self.schemas["late_events"].empty_table()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.operator.elements import OperatorElements, element_class
 from slackwater.jobs.engines.operator.emitted_rows import EmittedRowError, side_outputs_of
 from slackwater.jobs.engines.operator.failed_rows import failed_rows, function_raised
-from slackwater.jobs.engines.operator.firing import side_rows
+from slackwater.jobs.engines.operator.firing import Owners, side_rows
 from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from slackwater.jobs.engines.operator.snapshot import parent_snapshot, restore_snapshot, snapshot_tables
 from slackwater.jobs.engines.replaying.replay import Replay
@@ -65,6 +65,7 @@ class RangeWork(ABC, Generic[Runner]):
         self.replay = replay
         self.pipeline = replay.pipeline
         self.keys = keys
+        self.owners = Owners.of(self.pipeline, keys)
         self.number = number
         self.rows = rows
         self.element_class = element_class(self.pipeline, replay.schema)
@@ -156,7 +157,7 @@ class RangeWork(ABC, Generic[Runner]):
                 )
             sides[row.tag].append(row)
         columns = side_outputs_of(self.pipeline)
-        return {side_table(tag): side_rows(rows, self.keys, columns[tag]) for tag, rows in sides.items()}
+        return {side_table(tag): side_rows(rows, self.owners, columns[tag]) for tag, rows in sides.items()}
 
     def _add_to_hash(self, total: ContentHash, tables: dict[str, pa.Table]) -> None:
         for name, rows in tables.items():

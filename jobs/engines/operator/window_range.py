@@ -110,8 +110,8 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             spilling.look(runner)
 
     def pane_table(self, runner: KeyGroupRunner) -> pa.Table:
-        panes = pane_rows(runner.panes, self.keys, self.replay.shape, output_of(self.pipeline))
+        panes = pane_rows(runner.panes, self.owners, self.replay.shape, output_of(self.pipeline))
         return drop_replaced_refires(panes, self.pipeline)
 
     def late_table(self, runner: KeyGroupRunner) -> pa.Table:
-        return late_rows(runner.late_elements, self.elements, self.replay.shape, self.schemas["late_events"])
+        return late_rows(runner.late_elements, self.elements, self.owners, self.schemas["late_events"])

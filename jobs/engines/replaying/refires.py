@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.window_columns import identifying_columns
 from slackwater.jobs.tables.schemas import TIME
-
-_WINDOW = ("window_start", "window_end")
 
 
 def drop_replaced_refires(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
@@ -33,7 +32,7 @@ def drop_replaced_refires(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
     is_late = pc.equal(panes.column("kind"), "late")
     refire_rows = np.flatnonzero(pc.or_(is_late, pc.equal(panes.column("kind"), "withdrawn")))
     rows = panes.take(pa.array(refire_rows))
-    window_columns = [*pipeline.keys, *_WINDOW]
+    window_columns = [*pipeline.keys, *identifying_columns(pipeline)]
     if pipeline.late_refires == "tick":
         rows = rows.append_column("__tick", pa.array(_ticks(rows, pipeline.watermarks.interval_ms)))
         window_columns.append("__tick")

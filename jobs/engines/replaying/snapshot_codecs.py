@@ -14,6 +14,7 @@ from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.process_functions import states_of
+from slackwater.jobs.pipelines.window_columns import own_window_class_of
 from slackwater.jobs.tables.schemas import Columns, Shape
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
@@ -117,10 +118,12 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
 
 
 def _json(pipeline: Pipeline, element_class: type | None) -> JsonValues:
-    """How values without a column are written: plain ones, elements, and records that the pipeline
-    declares.
+    """How values without a column are written: plain ones, elements, windows, and records that the
+    pipeline declares.
     """
-    return JsonValues(
-        pipeline.records if element_class is None else (element_class, *pipeline.records),
-        pipeline.pickled_state,
+    own_window_class = own_window_class_of(pipeline)
+    records = (
+        *(() if element_class is None else (element_class,)),
+        *(() if own_window_class is None else (own_window_class.window_class,)),
     )
+    return JsonValues((*records, *pipeline.records), pipeline.pickled_state)

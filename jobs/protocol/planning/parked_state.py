@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.window_columns import all_columns
 from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.staging.collected_mark import (
@@ -41,14 +42,15 @@ def count_touched_windows(
     if tables is None or pipeline.window is None:
         return TouchedWindows(0, 0, 0)
     keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
+    columns = [*keys, *all_columns(pipeline)]
     parked_windows = read_staged(tables, "window_state", snapshot_files(tables, "window_state", owner))
-    published_windows = tables["published"].schema.empty_table()
+    published_windows = tables["published"].schema.empty_table().select(columns)
     if points:
         times = pa.concat_tables(part.select([touched_windows.TIME_COLUMN]) for part in points)
-        published_windows = touched_windows.windows_between(tables["published"], keys, times, reach_ms)
+        published_windows = touched_windows.windows_between(tables["published"], columns, times, reach_ms)
     return TouchedWindows(
         parked_windows.num_rows,
-        touched_windows.count(keys, parked_windows, points, reach_ms),
+        touched_windows.count(keys, parked_windows.select(columns), points, reach_ms),
         touched_windows.count(keys, published_windows, points, reach_ms),
     )
 

@@ -29,26 +29,28 @@ def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
     return key_times.filter(pc.is_valid(time)).group_by(key_times.column_names).aggregate([])
 
 
-def windows_between(folder: Folder, keys: Sequence[str], times: pa.Table, reach_ms: int) -> pa.Table:
-    """Windows of `published` that points of these `times` may touch, whatever their keys."""
+def windows_between(folder: Folder, columns: Sequence[str], times: pa.Table, reach_ms: int) -> pa.Table:
+    """Windows of `published` that points of these `times` may touch, whatever their keys. `columns`: the key
+    columns and those of windows.
+    """
     bounds = pc.min_max(times.column(TIME_COLUMN)).as_py()
     start, end = pc.field("window_start"), pc.field("window_end")
     if bounds["min"] is None:
-        return folder.read([*keys, "window_start", "window_end"], start.is_null() & start.is_valid())
+        return folder.read(list(columns), start.is_null() & start.is_valid())
     low, high = (pa.scalar(bounds[side], TIME) for side in ("min", "max"))
     reach = pa.scalar(reach_ms * 1000, pa.duration("us"))
     where = start.is_null() | ((start < pc.add(high, reach)) & (end > low))
-    return folder.read([*keys, "window_start", "window_end"], where)
+    return folder.read(list(columns), where)
 
 
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:
-    """How many of `windows` (key columns, window_start, window_end) the points in `parts` touch; each window
+    """How many of `windows` (columns of the key and the window) the points in `parts` touch; each window
     counts once.
 
     A window [start, end) takes a point of its key in (start - reach, end); one without bounds any point of
     its key. `reach_ms` is the gap of sessions, which an element opens before it merges.
     """
-    names = ", ".join([*(f'"{key}"' for key in keys), "window_start", "window_end"])
+    names = ", ".join(f'"{name}"' for name in windows.column_names)
     same_key = "".join(f'w."{key}" = p."{key}" AND ' for key in keys)
     low = f"coalesce(window_start - INTERVAL {int(reach_ms)} MILLISECOND, TIMESTAMPTZ '-infinity')"
     touch = f"""
@@ -58,7 +60,7 @@ def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], rea
         WHERE p.{TIME_COLUMN} < w.__high
     """
     with connect() as connection:
-        connection.register("all_windows", windows.select([*keys, "window_start", "window_end"]))
+        connection.register("all_windows", windows)
         distinct = f"SELECT DISTINCT {names} FROM all_windows"
         connection.execute(
             f"CREATE TEMP TABLE windows AS SELECT *, row_number() OVER () AS __number FROM ({distinct})"

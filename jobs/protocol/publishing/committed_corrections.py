@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines.sinks import SinkPosition
+from slackwater.jobs.pipelines.window_columns import WINDOW_BOUNDS
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, portions
 from slackwater.jobs.protocol.publishing.roll_forward import rolled_forward_to
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
@@ -34,7 +35,7 @@ CORRECTIONS = "corrections"
 BATCH_ROWS = 10_000
 BATCH_SECONDS = 30.0
 _IS_STANDING = "__is_standing"
-_ORDER = ("window_start", "window_end", "timestamp", "run_id", "firing", "ordinal")
+_ORDER = ("timestamp", "run_id", "firing", "ordinal")
 _KEY_GROUPS = 1 << 15  # Flink's greatest max_parallelism
 
 
@@ -58,11 +59,13 @@ class CommittedCorrections:
     Attributes:
         tables: the pipeline's tables.
         keys: its key columns.
+        windows: the columns of its windows.
         portion_rows: about so many rows are held at once.
     """
 
     tables: Tables
     keys: tuple[str, ...]
+    windows: tuple[str, ...] = WINDOW_BOUNDS
     portion_rows: int = 1 << 20
 
     def newest_seq(self) -> int:
@@ -124,7 +127,7 @@ class CommittedCorrections:
         files = self._files(seq, seq).within(Within(KEY_GROUP, key_groups.start, key_groups.stop - 1))
         group = pc.field(KEY_GROUP)
         is_of_row = (pc.field("seq") == seq) & (group >= key_groups.start) & (group < key_groups.stop)
-        names = [KEY_GROUP, *self.keys, _IS_STANDING, *_ORDER]
+        names = [KEY_GROUP, *self.keys, _IS_STANDING, *self.windows, *_ORDER]
         for portion in portions([files.actions], self.portion_rows):
             rows = files.read(files.schema.names, is_of_row & portion.where)
             is_standing = pc.not_equal(rows.column("op"), "withdraw")

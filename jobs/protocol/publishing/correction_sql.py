@@ -28,7 +28,7 @@ def changes_of_windows(window: Sequence[str], results: Sequence[str], slot: str,
     slot against the rows that are published.
 
     Args:
-        window: the columns that identify a window: key, start, end.
+        window: the columns that identify a window: key, start, end, and those that its class declares.
         results: the result columns.
         slot: SQL for the slot of a row; rows of one slot replace each other.
         cause: of every correction; None: by the kind of the firing.

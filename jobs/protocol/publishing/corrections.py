@@ -53,7 +53,9 @@ _NUMBER = "__number"
 
 
 class Identity(Enum):
-    """Which rows of firings replace each other in `published`, and which stand side by side."""
+    """Which rows of firings replace each other in `published`, and which stand side by side. A window of a
+    user's own class is never the global one.
+    """
 
     WINDOW = "a firing replaces the one before of its window; in the global window firings stand side by side"
     FIRING = "each firing has rows of its own: the trigger purges"
@@ -141,9 +143,9 @@ class Publication:
 
     def _is_superseded(self, panes: pa.Table) -> pa.Array:
         """For each row, whether its window has fired again. Only windows with a second firing are queried."""
-        is_refiring = pc.and_(
-            pc.greater(panes.column("firing"), 1), pc.is_valid(panes.column("window_start"))
-        )
+        is_refiring = pc.greater(panes.column("firing"), 1)
+        if not self._replaces_without_start:
+            is_refiring = pc.and_(is_refiring, pc.is_valid(panes.column("window_start")))
         if not pc.any(is_refiring).as_py():
             return pa.repeat(pa.scalar(False), panes.num_rows)
         windows = panes.select([*self._window, "firing"])
@@ -245,7 +247,9 @@ class Publication:
         if self.identity is Identity.RUN:
             return pa.table({**columns, SLOT: rows.column(run)})
         firing = rows.column("firing")
-        if self.identity is Identity.WINDOW:
+        if self._replaces_without_start:
+            firing = pa.repeat(pa.scalar(0, firing.type), rows.num_rows)
+        elif self.identity is Identity.WINDOW:
             firing = pc.if_else(pc.is_null(rows.column("window_start")), firing, pa.scalar(0, firing.type))
         return pa.table({**columns, SLOT: firing})
 
@@ -256,7 +260,7 @@ class Publication:
 
     @property
     def _window(self) -> list[str]:
-        return [*self.shape.key_names, "window_start", "window_end"]
+        return [*self.shape.key_names, *self.shape.window_names]
 
     @property
     def _identity(self) -> list[str]:
@@ -272,11 +276,18 @@ class Publication:
         """
         if self.identity is Identity.RUN:
             return run
+        if self.identity is Identity.FIRING:
+            return "firing"
         return (
-            "firing"
-            if self.identity is Identity.FIRING
-            else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
+            "0" if self._replaces_without_start else "CASE WHEN window_start IS NULL THEN firing ELSE 0 END"
         )
+
+    @property
+    def _replaces_without_start(self) -> bool:
+        """Whether a window without a start is one of a user's class, whose firings replace each other, and
+        not the global window.
+        """
+        return self.identity is Identity.WINDOW and self.shape.windows is not None
 
 
 def _with_numbers(rows: pa.Table) -> pa.Table:
@@ -296,11 +307,17 @@ def repeat_text(text: str, count: int) -> pa.DictionaryArray:
 
 
 def days_of(rows: pa.Table) -> pa.ChunkedArray:
-    """The UTC day of each row, its partition in `published`: of its window's start, else of its timestamp;
-    null in the global window.
+    """The UTC day of each row, its partition in `published`: of its window's start, else of the window's last
+    instant, else of its timestamp; null in the global window.
     """
-    starts = pc.coalesce(rows.column("window_start"), rows.column("timestamp"))
-    return starts.cast(pa.timestamp("us")).cast(pa.date32())
+    moments = first_moments(rows)
+    return moments.cast(pa.timestamp("us")).cast(pa.date32())
+
+
+def first_moments(rows: pa.Table) -> pa.ChunkedArray:
+    """What decides the day of each row."""
+    last_instants = pc.subtract(rows.column("window_end"), pa.scalar(1000, pa.duration("us")))
+    return pc.coalesce(rows.column("window_start"), last_instants, rows.column("timestamp"))
 
 
 def dates_of(rows: pa.Table) -> set[date | None]:

@@ -25,6 +25,7 @@ import pyarrow as pa
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sinks import START, Sink, SinkContext, SinkPosition, SinkTarget
+from slackwater.jobs.pipelines.window_columns import all_columns, identifying_columns, telling_columns
 from slackwater.jobs.protocol.publishing.committed_corrections import (
     BATCH_ROWS,
     CORRECTIONS,
@@ -34,7 +35,6 @@ from slackwater.jobs.protocol.publishing.committed_corrections import (
 from slackwater.jobs.sinks.connections import variable_of
 from slackwater.jobs.sinks.errors import SinkUnsuitable, sink_down
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
-from slackwater.windowing import GlobalWindows
 
 # From so many corrections of one ledger row on, starting Spark takes less time than it saves.
 LARGE_ROWS = 1_000_000
@@ -93,7 +93,7 @@ class Delivery:
     @property
     def corrections(self) -> CommittedCorrections:
         """What is delivered."""
-        return CommittedCorrections(self.tables, self.pipeline.keys)
+        return CommittedCorrections(self.tables, self.pipeline.keys, all_columns(self.pipeline))
 
     def context(self) -> SinkContext:
         """What a sink is told of the pipeline."""
@@ -108,7 +108,7 @@ class Delivery:
             keys=tuple((name, schema.field(name).type) for name in pipeline.keys),
             results=tuple((name, schema.field(name).type) for name in pipeline.results),
             identity=identity_of(pipeline),
-            has_windows=pipeline.window is not None and not isinstance(pipeline.window, GlobalWindows),
+            windows=tuple((name, schema.field(name).type) for name in telling_columns(pipeline)),
         )
 
     def sinks_named(self, name: str | None) -> Sequence[Sink]:
@@ -321,8 +321,7 @@ def identity_of(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns that tell rows of `published` apart, none of which is ever null."""
     if pipeline.keyed_process is not None:
         return (*pipeline.keys, "timestamp", "run_id", "ordinal")
-    is_global = isinstance(pipeline.window, GlobalWindows)
-    bounds = () if is_global else ("window_start", "window_end")
-    firing = ("firing",) if pipeline.purges or is_global else ()
+    window = identifying_columns(pipeline)
+    firing = ("firing",) if pipeline.purges or not window else ()
     ordinal = ("ordinal",) if pipeline.process is not None else ()
-    return (*pipeline.keys, *bounds, *firing, *ordinal)
+    return (*pipeline.keys, *window, *firing, *ordinal)

@@ -65,7 +65,7 @@ class PaneChanges:
             rows = panes.read(portion, publication.columns_of_inserts)
             if (
                 publication.identity is not Identity.RUN
-                and (published_rows := self._published_rows(rows, portion, dates_of(rows) - {None})).num_rows
+                and (published_rows := self._published_rows(rows, portion, self._days_of(rows))).num_rows
             ):
                 refired_panes = panes.read(portion)
                 refired_panes = refired_panes.filter(publication.is_among(refired_panes, published_rows))
@@ -98,6 +98,11 @@ class PaneChanges:
             published_rows = self._published_rows(touched_panes, portion, dates_of(touched_panes))
             yield self.publication.changes(log, touched_panes, published_rows, cause_of(row))
 
+    def _days_of(self, panes: pa.Table) -> set[date | None]:
+        """The days on which rows that `panes` replace may be published."""
+        days = dates_of(panes)
+        return days if self.publication.shape.windows is not None else days - {None}
+
     def _panes_of(self, run_ids: list[str]) -> "_Panes":
         within = Within("run_id", min(run_ids, default=""), max(run_ids, default=""))
         files = replace(self.tables["panes"].files(within), dictionary_columns=("kind",))
@@ -106,6 +111,8 @@ class PaneChanges:
     def _panes_among(self, panes: "_Panes", portion: Portion, touched_panes: pa.Table) -> pa.Table:
         """Those of `panes` that are of the windows of `touched_panes`."""
         where = _is_within("window_start", touched_panes) | _is_within("timestamp", touched_panes)
+        if self.publication.shape.windows is not None and touched_panes.column("window_start").null_count:
+            where |= pc.field("window_start").is_null()
         parts = [
             part.filter(self.publication.is_among(part, touched_panes))
             for part in panes.scan(portion, where, self.portion_rows)

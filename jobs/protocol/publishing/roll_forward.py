@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.window_columns import declared_columns, own_window_class_of
 from slackwater.jobs.protocol.publishing.correction_sql import BEFORE
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication, days_of, repeat_text
 from slackwater.jobs.protocol.publishing.pane_changes import PaneChanges
@@ -108,7 +109,10 @@ class RollForward:
         schema = tables[PUBLISHED].schema
         keys = tuple((key, schema.field(key).type) for key in pipeline.keys)
         results = tuple((result, schema.field(result).type) for result in pipeline.results)
-        return cls.of(pipeline, tables, Shape(keys=keys, results=results, parts=(), source=()))
+        windows = tuple((column, schema.field(column).type) for column in declared_columns(pipeline))
+        has_own = own_window_class_of(pipeline) is not None
+        shape = Shape(keys=keys, results=results, parts=(), source=(), windows=windows if has_own else None)
+        return cls.of(pipeline, tables, shape)
 
     def pending(self) -> list[LedgerRow]:
         """The rows of main that were not rolled forward into `published` yet, oldest first."""
@@ -271,7 +275,9 @@ class RollForward:
         """
         starts_by_day: dict[date | None, list[datetime]] = {}
         count, groups = 0, set[int]()
-        for part in corrections.scan([KEY_GROUP, "window_start", "timestamp"], changing, self.portion_rows):
+        for part in corrections.scan(
+            [KEY_GROUP, "window_start", "window_end", "timestamp"], changing, self.portion_rows
+        ):
             count += part.num_rows
             groups.update(least_and_greatest(part.column(KEY_GROUP)))
             starts = part.column("window_start").combine_chunks()

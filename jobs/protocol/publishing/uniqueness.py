@@ -105,8 +105,7 @@ class Uniqueness:
         of_table = ["run_seq"] if name == PUBLISHED else ["seq", "run_id", "op"]
         names = [
             *self.publication.shape.key_names,
-            "window_start",
-            "window_end",
+            *self.publication.shape.window_names,
             "timestamp",
             "ordinal",
             "firing",

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.publishing.corrections import dates_of
 from slackwater.jobs.protocol.restating.restatement import Restatement
 from slackwater.jobs.protocol.staging.run import PreparedRunner
 from slackwater.jobs.protocol.staging.slices import end_of, start_of
@@ -226,11 +227,13 @@ class ReadAgain:
 
 def changed_by(tables: Tables, seq: int) -> str:
     """One sentence on what a ledger row has changed in `published`."""
-    rows = tables["corrections"].read(["op", "window_start"], pc.field("seq") == seq)
+    rows = tables["corrections"].read(
+        ["op", "window_start", "window_end", "timestamp"], pc.field("seq") == seq
+    )
     counts = Counter(rows.column("op").to_pylist())
     if not counts:
         return "nothing in `published` has changed."
-    days = {None if start is None else start.date() for start in rows.column("window_start").to_pylist()}
+    days = dates_of(rows)
     verbs = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
     parts = ", ".join(f"{counts[op]:,} rows {verb}" for op, verb in verbs.items() if counts[op])
     return f"{parts} in `published`, on {len(days)} day{'' if len(days) == 1 else 's'}."

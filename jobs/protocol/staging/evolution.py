@@ -31,6 +31,7 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",
     "max_parallelism": "lasting",
+    "window_columns": "lasting",
     **dict.fromkeys(("name", "source", "derive", "where", "distinct_by", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
     **dict.fromkeys(

@@ -19,25 +19,20 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.window_columns import own_window_class_of
 from slackwater.jobs.protocol.staging.validation import check_types
 from slackwater.jobs.tables.schemas import TIME, Shape
 from slackwater.jobs.tables.warehouse import Warehouse
-from slackwater.windowing import GlobalWindow, TimeWindow
+from slackwater.windowing.snapshot import WindowColumns
 
 
 def check_parkable(pipeline: Pipeline) -> None:
-    """Refuse a pipeline that can't be replayed slice by slice, or whose state the snapshot tables can't hold.
+    """Refuse a pipeline that can't be replayed slice by slice.
 
     Raises:
-        PipelineError: the assigner gives windows of a class of its own; watermarks are not periodic.
+        PipelineError: watermarks are not periodic.
     """
     subject = f"Pipeline {pipeline.name!r}"
-    if pipeline.window is not None and pipeline.window.window_type not in (TimeWindow, GlobalWindow):
-        kind = pipeline.window.window_type.__name__
-        raise PipelineError(
-            subject,
-            f"window: {kind} has no columns in the tables; an assigner gives TimeWindow or GlobalWindow",
-        )
     if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
         raise PipelineError(
             subject,
@@ -76,6 +71,7 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
         bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
     bound = bind_select(pipeline, types)
     element_class(pipeline, columns)
+    own_window_class = own_window_class_of(pipeline)
     shape = Shape(
         keys=tuple((name, types[name]) for name in pipeline.keys),
         results=(
@@ -92,8 +88,9 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
         source=tuple((field.name, _plain(field.type)) for field in source),
         states=state_columns(pipeline, Keys.of(pipeline, columns)),
         sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
+        windows=None if own_window_class is None else WindowColumns(own_window_class).own_columns,
     )
-    check_types(pipeline.expect, dict((*shape.keys, *shape.results)))
+    check_types(pipeline.expect, dict((*shape.keys, *(shape.windows or ()), *shape.results)))
     return shape
 
 

@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 import redis
 
 from slackwater.jobs.pipelines.sinks import START, SinkContext, SinkPosition, SinkTarget
+from slackwater.jobs.pipelines.window_columns import WINDOW_BOUNDS
 from slackwater.jobs.sinks.connections import resolve_url
 from slackwater.jobs.sinks.errors import SinkUnsuitable, as_sink_down, of_another_lineage
 from slackwater.jobs.sinks.key_patterns import fields_of
-from slackwater.jobs.sinks.targets.rows import WINDOW_COLUMNS, columns_of, standing_rows
+from slackwater.jobs.sinks.targets.rows import columns_of, standing_rows
 
 # KEYS[1]: the position. ARGV: lineage, seq and offset at which the batch starts, those at which it ends, the
 # keys to delete, and the hashes to set, both as JSON: ["key", …] and [["key", "field", "value", …], …].
@@ -173,8 +174,8 @@ def check_key(sink: str, key: str, context: SinkContext) -> None:
     stems = {field.removesuffix("_ms") for field in fields if field not in dict(context.keys)} | fields
     _check_separators(sink, key, context)
     names_needed = set(context.identity)
-    if stems & {*WINDOW_COLUMNS} and context.has_windows:
-        names_needed -= {*WINDOW_COLUMNS}  # the windows of a key differ in both
+    if stems & {*WINDOW_BOUNDS} and [name for name, _ in context.windows] == [*WINDOW_BOUNDS]:
+        names_needed -= {*WINDOW_BOUNDS}  # the windows of a key differ in both
     if missing := [name for name in context.identity if name in names_needed - stems]:
         raise SinkUnsuitable(
             f"sink {sink}: its key {key!r} is the same for rows that differ in {', '.join(missing)}, "
@@ -199,15 +200,16 @@ def _check_separators(sink: str, key: str, context: SinkContext) -> None:
 
 
 def texts_of(context: SinkContext) -> set[str]:
-    """The key columns that are texts."""
-    return {name for name, kind in context.keys if pa.types.is_string(kind) or pa.types.is_large_string(kind)}
+    """The columns of keys and windows that are texts."""
+    columns = (*context.keys, *context.windows)
+    return {name for name, kind in columns if pa.types.is_string(kind) or pa.types.is_large_string(kind)}
 
 
 def columns_known(context: SinkContext) -> tuple[str, ...]:
     """The names that may stand in a key."""
     results = {name for name, _ in context.results}
     names = [name for name, _ in columns_of(context) if name not in results]
-    times = [f"{name}_ms" for name in names if name in (*WINDOW_COLUMNS, "timestamp")]
+    times = [f"{name}_ms" for name in names if name in (*WINDOW_BOUNDS, "timestamp")]
     return (*names, *times)
 
 

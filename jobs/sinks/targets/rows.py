@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from slackwater.jobs.pipelines.sinks import SinkContext
 
 _NUMBER = "__number"
-WINDOW_COLUMNS = ("window_start", "window_end")
 
 
 class StandingRows(NamedTuple):
@@ -30,18 +29,16 @@ class StandingRows(NamedTuple):
 
 
 def columns_of(context: SinkContext) -> tuple[tuple[str, pa.DataType], ...]:
-    """The columns of a target's rows: keys, the window's bounds, what else tells rows apart, results."""
+    """The columns of a target's rows: keys, those of the window, what else tells rows apart, results."""
     types = {
-        "window_start": pa.timestamp("us", tz="UTC"),
-        "window_end": pa.timestamp("us", tz="UTC"),
+        **dict(context.windows),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "firing": pa.int64(),
         "ordinal": pa.int64(),
         "run_id": pa.string(),
     }
     keys = [name for name, _ in context.keys]
-    bounds = WINDOW_COLUMNS if context.has_windows else ()
-    others = [name for name in (*bounds, *context.identity) if name not in keys]
+    others = [name for name in (*dict(context.windows), *context.identity) if name not in keys]
     return (
         *context.keys,
         *((name, types[name]) for name in dict.fromkeys(others)),

@@ -14,7 +14,6 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Warehouse
 
-_WINDOW = ("window_start", "window_end", "timestamp")
 _ROW = "__row"  # no column of a pipeline begins with two underscores
 # The columns of `published` that the engine adds.
 _ENGINE_COLUMNS = (
@@ -41,12 +40,14 @@ class PublishedComparison:
         left_rows, right_rows: the published rows of each.
         keys: the key columns, which both have.
         results: the result columns that both have; others can't be compared.
+        windows: the columns of a window, which both have.
     """
 
     left_rows: pa.Table
     right_rows: pa.Table
     keys: tuple[str, ...]
     results: tuple[str, ...]
+    windows: tuple[str, ...] = ("window_start", "window_end")
 
     @classmethod
     def of(cls, left_name: str, right_name: str, warehouse: str | None) -> "PublishedComparison":
@@ -56,27 +57,33 @@ class PublishedComparison:
             NoRuns: one of them has no tables.
             NotComparable: their keys differ, or they have no result column in common.
         """
-        stored_tables = Warehouse.at(warehouse).stored_tables
-        tables = [stored_tables(name)["published"].read() for name in (left_name, right_name)]
+        stored_tables = [Warehouse.at(warehouse).stored_tables(name) for name in (left_name, right_name)]
+        tables = [stored["published"].read() for stored in stored_tables]
         keys, right_keys = (_keys(table) for table in tables)
-        results = tuple(name for name in _results(tables[0]) if name in _results(tables[1]))
+        windows, right_windows = (_windows(stored["corrections"].schema.names) for stored in stored_tables)
+        results, right_results = (
+            _results(table, names) for table, names in zip(tables, (windows, right_windows), strict=True)
+        )
+        results = tuple(name for name in results if name in right_results)
         kinds = [
             (name, [table.schema.field(name).type for table in tables])
-            for name in (*keys, *results)
-            if keys == right_keys
+            for name in (*keys, *windows, *results)
+            if keys == right_keys and windows == right_windows
         ]
         differing = [
             f"{name} ({first} and {second})" for name, (first, second) in kinds if not first.equals(second)
         ]
-        if keys != right_keys or not results or differing:
+        if keys != right_keys or windows != right_windows or not results or differing:
             raise NotComparable(
                 f"{left_name} and {right_name} can't be compared: "
                 f"keys {', '.join(keys)} and {', '.join(right_keys)}, "
+                f"windows {', '.join(windows)} and {', '.join(right_windows)}, "
                 f"results in common: {', '.join(results) or 'none'}"
                 f"{', of different types: ' if differing else ''}{', '.join(differing)}. "
-                "Give both the same key_by, and the results that you want compared the same names and types."
+                "Give both the same key_by and the same columns of windows, and the results that you want "
+                "compared the same names and types."
             )
-        return cls(tables[0], tables[1], keys, results)
+        return cls(tables[0], tables[1], keys, results, windows)
 
     def differences(self) -> list[dict[str, Any]]:
         """One row for each published row that only one pipeline has, or whose results differ: `key` by
@@ -84,7 +91,8 @@ class PublishedComparison:
         `there` (which pipelines have the row: ``left``, ``right`` or ``both``), and the results as `left` and
         `right`, by column; None for a pipeline that lacks the row. In order of window and key.
         """
-        window = [*self.keys, *_WINDOW]
+        moments = [*self.windows, "timestamp"]
+        window = [*self.keys, *moments]
         window_names = ", ".join(map(_name, window))
         is_same_row = _are_equal([*window, _ROW])
         has_equal_results = _are_equal(self.results)
@@ -94,7 +102,7 @@ class PublishedComparison:
             SELECT
                 {_struct({name: f"coalesce(a.{_name(name)}, b.{_name(name)})" for name in self.keys})}
                     AS "key",
-                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in _WINDOW)},
+                {", ".join(f"coalesce(a.{name}, b.{name}) AS {name}" for name in map(_name, moments))},
                 coalesce(a.{_ROW}, b.{_ROW}) AS "row",
                 CASE WHEN b.{_ROW} IS NULL THEN 'left' WHEN a.{_ROW} IS NULL THEN 'right' ELSE 'both' END
                     AS there,
@@ -102,7 +110,7 @@ class PublishedComparison:
                 CASE WHEN b.{_ROW} IS NOT NULL THEN {self._results("b")} END AS "right"
             FROM a FULL OUTER JOIN b ON {is_same_row}
             WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({has_equal_results})
-            ORDER BY {", ".join(_WINDOW)}, "key", "row"
+            ORDER BY {", ".join(map(_name, moments))}, "key", "row"
         """
         return list(query(sql, published_left=self.left_rows, published_right=self.right_rows).to_pylist())
 
@@ -125,8 +133,13 @@ def _keys(published_rows: pa.Table) -> tuple[str, ...]:
     return tuple(names[: names.index("window_start")])
 
 
-def _results(published_rows: pa.Table) -> tuple[str, ...]:
-    names = published_rows.column_names[len(_keys(published_rows)) + 2 :]
+def _windows(names: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a window among those of `corrections`, where `ordinal` follows them."""
+    return tuple(names[names.index("window_start") : names.index("ordinal")])
+
+
+def _results(published_rows: pa.Table, windows: Sequence[str]) -> tuple[str, ...]:
+    names = published_rows.column_names[len(_keys(published_rows)) + len(windows) :]
     return tuple(name for name in names if name not in _ENGINE_COLUMNS)
 
 

@@ -71,16 +71,21 @@ class Inspection:
 
     def runs(self, since: int) -> list[tuple[LedgerRow, list[str]]]:
         """Ledger rows after the seq `since`, each with the window dates that it changed in `published`: none
-        for a row that is not rolled forward yet. The date of a published row without a window is that of its
-        timestamp, "" without one.
+        for a row that is not rolled forward yet. The date of a published row without a start is that of its
+        window's last instant, without a window that of its timestamp, "" without one.
         """
         rows = self.tables.ledger.rows(since)
         dates_by_seq: dict[int, set[str]] = {row.seq: set() for row in rows}
         is_rolled_forward = (pc.field("seq") > since) & (pc.field("seq") <= self._published_seq())
         changes = self.tables["corrections"].read(
-            ["seq", "window_start", "timestamp"], is_rolled_forward, Within("seq", since + 1, None)
+            ["seq", "window_start", "window_end", "timestamp"],
+            is_rolled_forward,
+            Within("seq", since + 1, None),
         )
-        days = pc.coalesce(changes.column("window_start"), changes.column("timestamp")).to_pylist()
+        last_instants = pc.subtract(changes.column("window_end"), pa.scalar(1000, pa.duration("us")))
+        days = pc.coalesce(
+            changes.column("window_start"), last_instants, changes.column("timestamp")
+        ).to_pylist()
         for seq, day in zip(changes.column("seq").to_pylist(), days, strict=True):
             dates_by_seq.setdefault(seq, set()).add("" if day is None else day.strftime("%Y-%m-%d"))
         return [(row, sorted(dates_by_seq[row.seq])) for row in rows]
@@ -161,7 +166,7 @@ class Inspection:
             {table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES}
             for name in (left_name, right_name)
         ]
-        return snapshot_diff.differences(sides[0], sides[1], self.key_columns())
+        return snapshot_diff.differences(sides[0], sides[1], self.key_columns(), self.window_columns())
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The rows of `validations` of a run."""
@@ -220,6 +225,11 @@ class Inspection:
         """The pipeline's key columns, from the stored table."""
         names = self.tables["timers"].schema.names
         return names[names.index("key_group") + 1 : names.index("window_start")]
+
+    def window_columns(self) -> list[str]:
+        """The columns of a window, from the stored table: its bounds, and those that its class declares."""
+        names = self.tables["timers"].schema.names
+        return names[names.index("window_start") : names.index("service")]
 
 
 def _span(span: Span) -> str:

@@ -4,56 +4,65 @@ progress.
 Arrow tables in, plain rows out. Knows neither runs nor branches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.jobs.tables.sql import query
 
-_WINDOW = ("window_start", "window_end")
-# Snapshot table → what its rows are called, whether they have the pipeline's key, and the other columns that
-# identify a row.
-_IDENTITIES: Mapping[str, tuple[str, bool, tuple[str, ...]]] = {
-    "window_state": ("window", True, _WINDOW),
-    "timers": ("timer", True, (*_WINDOW, "service", "domain", "time")),
-    "keyed_state": ("keyed state", True, ("state_name", "namespace_start", "namespace_end", "map_key")),
-    "source_progress": ("progress", False, ("source_partition",)),
-}
-TABLES = tuple(_IDENTITIES)
+TABLES = ("window_state", "timers", "keyed_state", "source_progress")
+
+
+def _identities(keys: Sequence[str], windows: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Of each snapshot table: its name, what its rows are called, and the columns that identify a row."""
+    own_columns = windows[2:]
+    namespace = (*("namespace_start", "namespace_end"), *(f"namespace_{name}" for name in own_columns))
+    yield "window_state", "window", (*keys, *windows)
+    yield "timers", "timer", (*keys, *windows, "service", "domain", "time")
+    yield "keyed_state", "keyed state", (*keys, "state_name", *namespace, "map_key")
+    yield "source_progress", "progress", ("source_partition",)
 
 
 def differences(
-    left_snapshot: Mapping[str, pa.Table], right_snapshot: Mapping[str, pa.Table], keys: Sequence[str]
+    left_snapshot: Mapping[str, pa.Table],
+    right_snapshot: Mapping[str, pa.Table],
+    keys: Sequence[str],
+    windows: Sequence[str],
 ) -> list[dict[str, Any]]:
     """One row for each row that only one snapshot has, or whose columns differ.
 
     Args:
         left_snapshot, right_snapshot: table → rows, for each of `TABLES`, without run_id.
         keys: the pipeline's key columns.
+        windows: the columns of a window: window_start, window_end, and those that its class declares.
 
     Returns:
-        `what` (window, timer, keyed state, progress), the key columns, window_start, window_end, `name` (the
-        other columns that identify the row), `there` (which snapshots have it: left, right or both), and as
+        `what` (window, timer, keyed state, progress), the columns of key and window, `name` (the other
+        columns that identify the row), `there` (which snapshots have it: left, right or both), and as
         `left` and `right` the columns that differ, or all columns where the other snapshot has no such row.
         In order of table, window and key.
     """
     rows = []
-    for table, (what, has_key, others) in _IDENTITIES.items():
-        identity = [*(keys if has_key else ()), *others]
-        for left_row, right_row in _differing_rows(left_snapshot[table], right_snapshot[table], identity):
-            rows.append(_difference(what, keys, identity, left_row, right_row))
+    owner = (*keys, *windows)
+    for table, what, identity in _identities(keys, windows):
+        in_order = sorted(identity, key=lambda name: name not in windows)
+        for left_row, right_row in _differing_rows(
+            left_snapshot[table], right_snapshot[table], identity, in_order
+        ):
+            rows.append(_difference(what, owner, identity, left_row, right_row))
     return rows
 
 
 def _differing_rows(
-    left_rows: pa.Table, right_rows: pa.Table, identity: Sequence[str]
+    left_rows: pa.Table, right_rows: pa.Table, identity: Sequence[str], in_order: Sequence[str]
 ) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-    """Pairs of rows of one identity that are not equal; None for a side that has no such row."""
+    """Pairs of rows of one identity that are not equal, `in_order` of these columns; None for a side that has
+    no such row.
+    """
     values = [name for name in left_rows.schema.names if name not in identity and name != "key_group"]
     is_same_row = _are_equal([*identity, "__copy"])
     has_equal_values = _are_equal(values) or "true"
-    in_order = sorted(identity, key=lambda name: name not in _WINDOW)
     sql = f"""
         WITH a AS ({_number_copies("snapshot_left", identity, values)}),
             b AS ({_number_copies("snapshot_right", identity, values)})
@@ -78,23 +87,19 @@ def _number_copies(table: str, identity: Sequence[str], values: Sequence[str]) -
 
 def _difference(
     what: str,
-    keys: Sequence[str],
+    owner: Sequence[str],
     identity: Sequence[str],
     left_row: dict[str, Any] | None,
     right_row: dict[str, Any] | None,
 ) -> dict[str, Any]:
     row = left_row or right_row or {}
-    other_names = {
-        name: row[name]
-        for name in identity
-        if name not in keys and name not in _WINDOW and row[name] is not None
-    }
+    other_names = {name: row[name] for name in identity if name not in owner and row[name] is not None}
     values = [name for name in row if name not in identity]
     if left_row is not None and right_row is not None:
         values = [name for name in values if left_row[name] != right_row[name]]
     return {
         "what": what,
-        **{name: row.get(name) if name in identity else None for name in (*keys, *_WINDOW)},
+        **{name: row.get(name) if name in identity else None for name in owner},
         "name": other_names or None,
         "there": "right" if left_row is None else "left" if right_row is None else "both",
         "left": None if left_row is None else {name: left_row[name] for name in values},

@@ -177,7 +177,10 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ({"select": {"n": "count"}}, r"select\['n'\] is 'count'; it is an aggregate such as count\(\)"),
     ({"select": {3: agg.count()}}, "column 3 must be letters"),
     ({"select": {"kind": agg.count()}}, "column of our own tables"),
-    ({"select": {"Origin": agg.count()}}, "key and result columns must differ, also in lower case"),
+    (
+        {"select": {"Origin": agg.count()}},
+        "columns of keys, windows and results must differ, also in lower case",
+    ),
     ({"select": {"n": agg.count(), "N": agg.count()}}, "must differ"),
     ({"evictor": 3}, "evictor is 3; it is a windowing Evictor"),
     (
@@ -235,7 +238,10 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
             ({"output": "n decimal(39,0)"}, "has the type"),
             ({"output": "n decimal(3,4)"}, "has the type"),
             ({"output": "origin string"}, "output 'origin string' has keys alone; name at least one result"),
-            ({"output": "n long, N int"}, "key and result columns must differ, also in lower case"),
+            (
+                {"output": "n long, N int"},
+                "columns of keys, windows and results must differ, also in lower case",
+            ),
             ({"output": "firing long"}, "column 'firing' is a column of our own tables"),
             ({"output": "a__b long"}, "single underscores"),
             ({"side_outputs": {"Late rows": "n long"}}, "a tag is"),

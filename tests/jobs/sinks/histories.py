@@ -50,7 +50,7 @@ def context(tmp: str) -> SinkContext:
         keys=(("page", pa.string()),),
         results=tuple((item.name, item.type) for item in RESULT),
         identity=("page", "window_start", "window_end"),
-        has_windows=True,
+        windows=tuple((name, pa.timestamp("us", tz="UTC")) for name in ("window_start", "window_end")),
     )
 
 

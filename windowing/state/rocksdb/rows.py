@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from slackwater.windowing.errors import KeyTypeError
 from slackwater.windowing.key_groups import MAX_KEY_GROUPS
 from slackwater.windowing.key_types import KeyType, TupleKey
+from slackwater.windowing.own_windows import serialize
 from slackwater.windowing.state.rocksdb.serializers import PlainSerializer, ordered_long, read_ordered_long
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow
 
@@ -98,7 +99,7 @@ class RowLayout:
         if namespace is GLOBAL_WINDOW:
             return prefix + b"\x00"
         plain = self._windows.dumps(namespace).ljust(_PADDED_LENGTH, b"\x00")
-        return b"".join([prefix, namespace.serialize(), plain, _LENGTH.pack(len(plain))])
+        return b"".join([prefix, serialize(namespace), plain, _LENGTH.pack(len(plain))])
 
     def read_timer_row(self, row: bytes) -> tuple[int, Any, Any]:
         """(timestamp, key, namespace)."""

@@ -19,7 +19,6 @@ from slackwater.windowing import (
     CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
-    GlobalWindow,
     GlobalWindows,
     PurgingTrigger,
     TumblingEventTimeWindows,
@@ -148,21 +147,9 @@ def test_a_column_that_cannot_be_a_field_of_an_element_must_be_left_out() -> Non
     assert shape_of(declared(), source).result_names[0] == "n"
 
 
-class Tick(GlobalWindow):
-    """A window of a user's own class."""
-
-
-class Ticks(GlobalWindows):
-    window_type = Tick
-
-
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        (
-            {"window": Ticks.create()},
-            "window: Tick has no columns in the tables; an assigner gives TimeWindow or GlobalWindow",
-        ),
         (
             {"watermarks": WatermarkStrategy.monotonous().with_interval(timedelta(0))},
             "watermarks must be periodic",

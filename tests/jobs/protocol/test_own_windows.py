@@ -1,0 +1,259 @@
+"""A lineage of windows of a user's own class: its declared columns stand in every table, tell windows apart
+there and in sinks, and can't change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+from slackwater.jobs.engines.planner import choose
+from slackwater.jobs.pipelines import Pipeline, agg, expect
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.publishing.delivery import Delivery, identity_of
+from slackwater.jobs.protocol.staging.evolution import SettingsChanged, differences
+from slackwater.jobs.protocol.staging.shapes import shape_of
+from slackwater.jobs.sinks.errors import SinkUnsuitable
+from slackwater.jobs.sinks.sql import SqlSink
+from slackwater.jobs.sinks.targets.redis import check_key
+from slackwater.jobs.tables.errors import ShapeChanged
+from slackwater.jobs.tables.inspection.inspection import Inspection
+from slackwater.jobs.tables.schemas import table_columns
+from slackwater.windowing import TumblingEventTimeWindows, WindowAssigner
+from slackwater.windowing.times import to_datetime
+from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, moment, perfect
+from tests.properties.own_windows import Lanes, LaneSessions, Turns
+
+TWO_HOURS = 2 * 3_600_000
+LANES = replace(DAILY, window=Lanes(TumblingEventTimeWindows.of(2 * HOUR)))
+TURNS = replace(DAILY, window=Turns(TWO_HOURS))
+SESSIONS = replace(DAILY, window=LaneSessions(TWO_HOURS))
+
+
+def columns_of(pipeline: Pipeline) -> dict[str, list[str]]:
+    tables = table_columns(shape_of(pipeline, SCHEMA))
+    return {table: [name for name, _ in columns] for table, columns in tables.items()}
+
+
+def test_declared_columns_stand_beside_the_bounds_in_every_table() -> None:
+    tables = columns_of(LANES)
+    for table in ("published", "panes", "corrections", "window_state", "timers"):
+        place = tables[table].index("window_end")
+        assert tables[table][place + 1] == "tier", table
+    place = tables["window_state"].index("state_window_end")
+    assert tables["window_state"][place + 1] == "state_window_tier"
+    assert "namespace_tier" in tables["keyed_state"]
+    late = dict(table_columns(shape_of(LANES, SCHEMA))["late_events"])
+    assert [field.name for field in late["windows"].value_type] == ["start", "end", "tier"]
+
+
+def test_other_pipelines_have_the_tables_and_the_declaration_that_they_had() -> None:
+    assert "window_columns" not in DAILY.describe()
+    assert columns_of(DAILY)["published"][:4] == ["k", "window_start", "window_end", "n"]
+
+
+def test_the_planner_says_why_they_run_element_by_element() -> None:
+    choice = choose(LANES, SCHEMA)
+    assert (choice.engine, choice.why) == ("operator", "not columnar: Lanes has no columnar form")
+
+
+def lanes_of_a_day(pipeline: Pipeline, folder: Path) -> World:
+    """Three elements of two lanes in one window, and one that comes after the day."""
+    world = World(folder / "world", pipeline)
+    world.append([Event(0.1, 0.2, 0, x=0), Event(0.2, 0.3, 1, x=1), Event(1.9, 2.0, 2, x=3)])
+    world.append([Event(23.5, 23.6, 3, x=1)])
+    world.run(24)
+    world.append([Event(23.0, 24.1, 4, x=1), Event(23.2, 24.2, 5, x=2), Event(30, 30.5, 6, x=0)])
+    world.run(48)
+    return world
+
+
+# Of each pipeline the windows of `lanes_of_a_day` that have fired: start, end, tier, elements.
+FIRED = {
+    "lanes": [(0, 2, "gold", 2), (0, 2, "silver", 1), (22, 24, "silver", 2), (22, 24, "ж", 1)],
+    "turns": [(None, 2, "gold", 2), (None, 2, "silver", 1), (None, 24, "silver", 2), (None, 24, "ж", 1)],
+    "sessions": [
+        (0.1, 3.9, "gold", 2),
+        (0.2, 2.2, "silver", 1),
+        (23.0, 25.5, "silver", 2),
+        (23.2, 25.2, "ж", 1),
+    ],
+}
+# How these windows change when the day's rows are two: one of the tier gold and one of the tier ж.
+RESTATED = [("gold", "update"), ("silver", "withdraw"), ("silver", "update"), ("ж", "insert")]
+RESTATED_SESSIONS = [
+    *(("gold", "withdraw"), ("gold", "insert")),
+    *(("silver", "withdraw"), ("silver", "withdraw"), ("silver", "insert")),
+    ("ж", "insert"),
+]
+PIPELINES = {"lanes": LANES, "turns": TURNS, "sessions": SESSIONS}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_windows_are_parked_fired_and_published_by_lane(name: str, tmp_path: Path) -> None:
+    world = lanes_of_a_day(PIPELINES[name], tmp_path)
+    assert Counter(
+        (row["window_start"], row["window_end"], row["tier"], row["n"]) for row in world.published()
+    ) == Counter(
+        (None if start is None else moment(start), moment(end), tier, elements)
+        for start, end, tier, elements in FIRED[name]
+    )
+    assert world.left() == perfect(world, tmp_path / "perfect")
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_restatement_changes_the_lanes_that_its_rows_touch(name: str, tmp_path: Path) -> None:
+    world = lanes_of_a_day(PIPELINES[name], tmp_path)
+    world.rewrite(0, 24, [Event(0.1, 0.2, 0, x=0), Event(0.2, 0.3, 1, x=2)])
+    world.backfill(0, 24)
+    assert world.left() == perfect(world, tmp_path / "perfect")
+    corrections = world.table("corrections").read().to_pylist()
+    ops = Counter((row["tier"], row["op"]) for row in corrections if row["cause"] == "restatement")
+    assert ops == Counter(RESTATED_SESSIONS if name == "sessions" else RESTATED)
+
+
+def test_open_windows_and_timers_are_listed_with_their_lanes(tmp_path: Path) -> None:
+    world = lanes_of_a_day(LANES, tmp_path)
+    inspection = Inspection.of("daily", str(world.folder))
+    assert inspection.window_columns() == ["window_start", "window_end", "tier"]
+    at_first = inspection.snapshot("window_state", 1).to_pylist()
+    assert [(row["window_start"], row["tier"], row["elements"]) for row in at_first] == [
+        (moment(22), "silver", 1)
+    ]
+    differing = [(row["what"], row["tier"], row["there"]) for row in inspection.differences("1", "2")]
+    assert ("window", "silver", "left") in differing
+    assert ("timer", "silver", "left") in differing
+
+
+def test_a_window_without_bounds_of_its_own_ends_after_its_last_instant(tmp_path: Path) -> None:
+    world = lanes_of_a_day(TURNS, tmp_path)
+    for row in world.published():
+        assert row["window_start"] is None
+        assert row["window_end"] == to_datetime((row["number"] + 1) * TWO_HOURS)
+        last = row["window_end"] - timedelta(milliseconds=1)
+        assert row["window_date"] == last.date()
+
+
+def test_rows_of_sinks_are_told_apart_by_the_declared_columns(tmp_path: Path) -> None:
+    assert identity_of(LANES) == ("k", "window_start", "window_end", "tier")
+    assert identity_of(TURNS) == ("k", "tier", "number", "size")
+    for pipeline, name in ((LANES, "lanes"), (TURNS, "turns")):
+        sink = SqlSink("report", url=f"sqlite:///{tmp_path}/{name}.db", table="visits")
+        world = lanes_of_a_day(replace(pipeline, sinks=[sink]), tmp_path / name)
+        delivery = Delivery(world.pipeline, world.tables, str(world.folder))
+        delivery.deliver(sink)
+        with sa.create_engine(sink.url).connect() as connection:
+            rows = connection.execute(sa.text("SELECT k, tier, n FROM visits")).all()
+        assert sorted(rows) == sorted((row["k"], row["tier"], row["n"]) for row in world.published())
+        context = delivery.context()
+        with pytest.raises(SinkUnsuitable, match=r"rows that differ in .*tier"):
+            check_key("live", "{k}:{window_end_ms}", context)
+        check_key("live", ":".join(f"{{{column}}}" for column in context.identity), context)
+
+
+class Wider(NamedTuple):
+    """A lane with one more column."""
+
+    start: int
+    end: int
+    tier: str
+    weight: int
+    columns = "tier string, weight long"
+
+    def max_timestamp(self) -> int:
+        return self.end - 1
+
+
+class Open(NamedTuple):
+    """A lane that does not say when it starts."""
+
+    end: int
+    tier: str
+    columns = "tier string"
+
+    def max_timestamp(self) -> int:
+        return self.end - 1
+
+
+class OpenLanes(Lanes):
+    window_type = Open
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Open]:
+        return [Open(*lane[1:]) for lane in super().assign_windows(element, timestamp, context)]
+
+
+class WiderLanes(Lanes):
+    window_type = Wider
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Wider]:
+        return [Wider(*lane, 1) for lane in super().assign_windows(element, timestamp, context)]
+
+
+def test_the_columns_of_a_class_last_as_long_as_the_lineage(tmp_path: Path) -> None:
+    world = lanes_of_a_day(LANES, tmp_path)
+    recorded = LANES.describe()
+    assert recorded["window_columns"] == ["start", "end", "tier string"]
+    wider = replace(LANES, window=WiderLanes(LANES.windows.plain))
+    [change] = [item for item in differences(recorded, wider.describe()) if item.path == "window_columns"]
+    assert (change.kind, change.after) == ("lasting", ["start", "end", "tier string", "weight long"])
+    world.pipeline, world.code = wider, "wider"
+    with pytest.raises(ShapeChanged, match=r"weight \(stored not, declared int64\).* another name"):
+        world.run(72)
+    world.pipeline, world.code = replace(LANES, window=OpenLanes(LANES.windows.plain)), "open"
+    with pytest.raises(SettingsChanged, match=r"window_columns: \[start, end, tier string\] → \[end, tier"):
+        world.run(72)
+
+
+class Odd(NamedTuple):
+    start: int
+    columns = "tier string"
+
+    def max_timestamp(self) -> int:
+        return self.start
+
+
+class Odds(WindowAssigner):
+    window_type = Odd
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"window": Odds()}, "Odd has the fields start and declares the columns tier"),
+        ({"select": {"tier": agg.count()}}, "must differ, also in lower case"),
+        ({"select": {"namespace_tier": agg.count()}}, "must differ, also in lower case"),
+        ({"key_by": "tier"}, "must differ, also in lower case"),
+    ],
+)
+def test_declarations_that_do_not_go_together_are_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(PipelineError, match=told):
+        replace(LANES, **changes)
+
+
+def test_an_expectation_may_be_about_a_declared_column() -> None:
+    shape_of(replace(LANES, expect=[expect.in_set("tier", ["gold", "silver", "ж"])]), SCHEMA)
+    with pytest.raises(PipelineError, match="column 'tier' is string"):
+        shape_of(replace(LANES, expect=[expect.in_set("tier", [1])]), SCHEMA)
+
+
+class Lost(Lanes):
+    """Gives an element a window without a lane."""
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Any]:
+        windows = super().assign_windows(element, timestamp, context)
+        return [window._replace(tier=None) for window in windows] if element.x == 7 else windows
+
+
+def test_an_element_whose_window_has_no_value_goes_to_quarantine(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(LANES, window=Lost(LANES.windows.plain), on_error="quarantine"))
+    world.append([Event(0.1, 0.2, 0), Event(0.2, 0.3, 1, x=7)])
+    [run] = world.run(24)
+    assert (run.rows_accepted, run.rows_quarantined) == (1, 1)
+    [row] = world.live("quarantine")
+    assert "the field tier is declared as string and can't be None" in row["reason"]

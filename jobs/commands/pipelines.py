@@ -17,7 +17,7 @@ def command(pipelines: str | None, output: str) -> None:
     rows = [
         {
             "name": name,
-            "source": pipeline.source.table,
+            "source": ", ".join(source.table for source in pipeline.sources),
             "key": ", ".join(pipeline.keys) or "all rows",
             "window": repr(pipeline.window)
             if pipeline.window is not None

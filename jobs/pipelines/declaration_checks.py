@@ -29,7 +29,7 @@ _LONGEST = timedelta(days=366_000)
 
 # Declaration, its type, and how an error describes it.
 _TYPES = (
-    ("source", DeltaSource, "a DeltaSource"),
+    ("source", DeltaSource | list | tuple, "a DeltaSource, or a list of them"),
     ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
     ("window", WindowAssigner | None, "a WindowAssigner"),
     ("trigger", Trigger | None, "a windowing Trigger"),

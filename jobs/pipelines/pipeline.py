@@ -19,7 +19,7 @@ from slackwater.jobs.pipelines.expectations import Expectation
 from slackwater.jobs.pipelines.expressions import Expression, parse_derivations
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
-from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.pipelines.sources import DeltaSource, Roles, check_sources, roles_of
 from slackwater.jobs.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
 from slackwater.jobs.pipelines.windows import ProcessFunction, window_config
 from slackwater.windowing import (
@@ -43,7 +43,9 @@ class Pipeline:
 
     Args:
         name: ``[a-z][a-z0-9_]{0,62}``, not ``sources``: the folder of its tables in the warehouse.
-        source: where the rows come from.
+        source: where the rows come from: a source, or a list of several whose rows are read as one stream.
+            Rows of several sources have three columns more: ``source`` names theirs, ``source_partition``
+            tells their source partitions apart, ``source_order`` orders those of equal arrival.
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several; None for windows of all rows, which have no key column.
         window: an assigner; none for a `KeyedProcessFunction`. Its windows may be of a class of your own, a
@@ -115,7 +117,7 @@ class Pipeline:
     """
 
     name: str
-    source: DeltaSource
+    source: DeltaSource | Sequence[DeltaSource]
     watermarks: WatermarkStrategy
     key_by: str | Sequence[str] | None
     start: str | date | datetime
@@ -163,6 +165,8 @@ class Pipeline:
         checks.check_types(self._subject, vars(self))
         checks.check_choices(self._subject, vars(self))
         set_ = object.__setattr__
+        check_sources(self._subject, self.sources)
+        set_(self, "source", self.sources[0] if len(self.sources) == 1 else self.sources)
         set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by or ()))
         set_(
             self, "key_by", self.key_by if self.key_by is None or isinstance(self.key_by, str) else self.keys
@@ -178,7 +182,7 @@ class Pipeline:
             raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
         set_(self, "columns", None if self.columns is None else tuple(self.columns))
         set_(self, "derive", dict(self.derive))
-        set_(self, "derivations", parse_derivations(self._subject, self.derive, self.source.columns))
+        set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
         set_(self, "start", _start_in_utc(self._subject, self.start))
@@ -207,6 +211,16 @@ class Pipeline:
     @property
     def _subject(self) -> str:
         return f"Pipeline {self.name!r}"
+
+    @property
+    def sources(self) -> tuple[DeltaSource, ...]:
+        """The sources, in the order of the list."""
+        return (self.source,) if isinstance(self.source, DeltaSource) else tuple(self.source)
+
+    @property
+    def roles(self) -> Roles:
+        """The columns with a role, as the pipeline's rows have them."""
+        return roles_of(self.sources)
 
     @property
     def start_ms(self) -> int:
@@ -280,7 +294,10 @@ class Pipeline:
         window_class = own_window_class_of(self)
         if window_class is not None:
             declarations["window_columns"] = window_class.description
-        return {**declarations, "key_by": None if self.key_by is None else list(self.keys)}
+        sources = [source.describe() for source in self.sources]
+        source = sources[0] if len(sources) == 1 else sources
+        key_by = None if self.key_by is None else list(self.keys)
+        return {**declarations, "source": source, "key_by": key_by}
 
     def _check_functions(self) -> None:
         """There is one way to compute results, and its output columns are declared."""

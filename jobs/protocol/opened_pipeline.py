@@ -39,7 +39,7 @@ from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Runner
-from slackwater.jobs.protocol.staging.shapes import checked_source
+from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.errors import NoRuns
@@ -136,17 +136,17 @@ class OpenedPipeline:
                 "leave it out.",
                 partitions=ranges,
             )
-        source = checked_source(self.warehouse, pipeline)
+        sources, shape = checked_sources(self.warehouse, pipeline)
         return Runner(
             warehouse=self.warehouse,
             pipeline=pipeline,
             config_hash=self.config_hash,
             code=self.code,
             version=registry.product_version(),
-            engine=planner.choose(pipeline, source[0].schema, engine).make(),
+            engine=planner.choose(pipeline, sources.schema, engine).make(),
             transport=SparkWhereNeeded(transport or self.transport(), tasks_here()),
             ranges=ranges,
-            source_and_shape=source,
+            sources_and_shape=(sources, shape),
         )
 
     def planner(self) -> RangePlanner:

@@ -20,6 +20,7 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.progress import Progress, timeline_of
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.scan import SliceScan
@@ -146,6 +147,63 @@ def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
     )
 
 
+def union_of(pipeline: Pipeline, count: int) -> Pipeline:
+    """The pipeline over the same events, of which every `count`-th stands in the same one of `count` sources,
+    whose columns are called differently; see `own_columns`.
+    """
+    sources = []
+    for number in range(count):
+        order = "row" if number == 0 else f"rank_{number}"
+        sources.append(
+            DeltaSource(
+                f"events_{number}",
+                event_time=_own("event_time", number),
+                arrival_time=_own("arrival_time", number),
+                source_partition=None if number == 2 else "source",
+                order_by=order,
+                rename={} if number == 0 else {_own(name, number): name for name in ("key", "x", "y")},
+                lacks=("amount",) if number == 1 else (),
+            )
+        )
+    sources[2:3] = [replace(source, rename={**source.rename, "source": "part"}) for source in sources[2:3]]
+    return replace(pipeline, source=sources)
+
+
+def _own(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}_{number}"
+
+
+def own_columns(rows: pa.Table, number: int) -> pa.Table:
+    """Rows of these events as source `number` of several has them: others than the first call some columns
+    otherwise, have wider or narrower types, and an order column of another type.
+    """
+    if number == 0:
+        return rows
+    names = {name: _own(name, number) for name in ("event_time", "arrival_time", "key", "x", "y")}
+    table = rows.rename_columns([names.get(name, name) for name in rows.column_names])
+    if number == 1:
+        ranks = rows.column("row").cast(pa.float64())
+        table = table.drop_columns(["amount"])
+        place = table.column_names.index("x_1")
+        table = table.set_column(place, "x_1", table.column("x_1").cast(pa.int64()))
+    else:
+        ranks = pa.array([f"{row:06d}" for row in rows.column("row").to_pylist()], pa.string())
+    return table.append_column(f"rank_{number}", ranks)
+
+
+def events_of_union(events: Sequence[model.Event], count: int) -> list[model.Event]:
+    """The events as the model takes them: source partitions are told apart by source, and of equal arrivals
+    the source that stands first in the list comes first.
+    """
+    return [
+        event._replace(
+            source=f"events_{number % count}" + ("" if number % count == 2 else f"/{event.source or ''}"),
+            order=(event.arrival or 0, (number % count, event.order)),
+        )
+        for number, event in enumerate(events)
+    ]
+
+
 @dataclass
 class Replayed:
     """What all slices left together; rows as plain dicts, times in milliseconds. `hashes` are those of output
@@ -234,22 +292,29 @@ class _Replaying:
         self.state_memory: Sequence[int] = (1024,)
         self.closes = False
         self.transport: Transport = InProcess()
-        source = folder / "events"
-        source.mkdir()
         self.start = rules.start
         self.files: list[tuple[int, InputFile]] = []
-        for since in sorted(set(appears)):
-            for half in (0, 1):
-                there = [
-                    _row(event)
-                    for number, event in enumerate(events)
-                    if appears[number] == since and number % 2 == half
-                ]
-                path = f"since-{since}-{half}.parquet"
-                pq.write_table(pa.Table.from_pylist(there, schema=SCHEMA), source / path)
-                self.files.append((since, InputFile(path, (), len(there), 1, True)))
-        self.source = PinnedSource(str(source), 0, SCHEMA, None)
-        self.shape = shape_of(self.pipeline, SCHEMA)
+        count = len(pipeline.sources)
+        pinned = []
+        for source, declaration in enumerate(pipeline.sources):
+            place = folder / declaration.table
+            place.mkdir()
+            for since in sorted(set(appears)):
+                for half in (0, 1):
+                    rows = [
+                        _row(event)
+                        for number, event in enumerate(events)
+                        if appears[number] == since and number % 2 == half and number % count == source
+                    ]
+                    path = f"since-{since}-{half}.parquet"
+                    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+                    pq.write_table(table if count == 1 else own_columns(table, source), place / path)
+                    file = InputFile(path, (), len(rows), 1, True, source=source)
+                    self.files.append((since, file))
+            schema = SCHEMA if count == 1 else own_columns(SCHEMA.empty_table(), source).schema
+            pinned.append(PinnedSource(str(place), source, schema, None))
+        self.sources = PinnedSources.of(pipeline, pinned)
+        self.shape = shape_of(self.pipeline, self.sources.schema)
         self.schemas = table_schemas(self.shape)
         self.folders = {name: str(folder / name) for name in self.schemas}
 
@@ -264,15 +329,20 @@ class _Replaying:
                 for first, file in self.files
                 if first <= number and not is_close
             )
-            scan = SliceScan(
-                self.source,
-                files,
-                tuple(SCHEMA.names),
-                self.pipeline.source.arrival_time,
-                from_ms,
-                to_ms,
-                self.start,
+            first, *others = (
+                SliceScan(
+                    pinned,
+                    tuple(file for file in files if file.source == source),
+                    tuple(self.sources.schema.names),
+                    self.pipeline.roles.arrival_time,
+                    from_ms,
+                    to_ms,
+                    self.start,
+                    naming=self.sources.namings[source],
+                )
+                for source, pinned in enumerate(self.sources.each)
             )
+            scan = replace(first, others=tuple(others))
             pipeline, before = self._declared(number), self._declared(max(number - 1, 0))
             if self.settings is not None:
                 progress = replace(progress, collected_mark=progress.mark(before.allowed_lateness_ms))

@@ -23,7 +23,7 @@ from slackwater.windowing import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tests.jobs.protocol.world import DAILY, Event, World, perfect
+from tests.jobs.protocol.world import DAILY, UNION, Event, World, perfect
 from tests.properties.own_windows import Lanes, LaneSessions, Turns
 
 pytestmark = pytest.mark.slow
@@ -70,8 +70,8 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         Turns(2 * 3_600_000),
     ]
     return st.builds(
-        lambda window, purging, lateness, stragglers, key_by: replace(
-            DAILY,
+        lambda declared, window, purging, lateness, stragglers, key_by: replace(
+            declared,
             window=window,
             trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
             allowed_lateness=lateness * HOUR,
@@ -79,6 +79,7 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
             key_by=key_by,
             slice=LENGTH * HOUR,
         ),
+        st.sampled_from([DAILY, UNION, replace(UNION, source=UNION.sources[:2])]),
         st.sampled_from(windows),
         st.booleans(),
         st.sampled_from([0, 1, 6]),
@@ -118,8 +119,14 @@ class History:
     def add(self, slice_: int, drawn: list[tuple]) -> None:
         found = self.events(slice_, drawn)
         self.rows.setdefault(slice_, []).extend(found)
-        if found:
-            self.world.append(found)
+        for source in range(self.sources):
+            if of_source := [event for event in found if event.row % self.sources == source]:
+                self.world.append(of_source, source)
+
+    @property
+    def sources(self) -> int:
+        """How many sources the pipeline has; a row's number says in which it stands."""
+        return len(self.world.pipeline.sources)
 
     def late(self, slice_: int, drawn: list[tuple]) -> None:
         """Rows of a slice that was run appear."""
@@ -128,10 +135,13 @@ class History:
             self.changed.add(slice_)
 
     def rewrite(self, slice_: int, drawn: list[tuple]) -> None:
-        """Rows of a slice that was run are replaced, in files of their own."""
-        if slice_ < self.reached and self.rows.get(slice_):
-            self.rows[slice_] = self.events(slice_, drawn)
-            self.world.rewrite(slice_ * LENGTH, (slice_ + 1) * LENGTH, self.rows[slice_])
+        """Rows of a slice that was run are replaced in one of the sources, in files of their own."""
+        source = drawn[0][2] % self.sources
+        before = self.rows.get(slice_, [])
+        if slice_ < self.reached and any(event.row % self.sources == source for event in before):
+            new = [event for event in self.events(slice_, drawn) if event.row % self.sources == source]
+            self.world.rewrite(slice_ * LENGTH, (slice_ + 1) * LENGTH, new, source)
+            self.rows[slice_] = [event for event in before if event.row % self.sources != source] + new
             self.changed.add(slice_)
 
     def restate(self, first: int, count: int, hours: int | None, new_code: bool) -> None:
@@ -157,6 +167,8 @@ def test_any_history_with_restatements_ends_as_one_run_over_the_corrected_rows(
     with tempfile.TemporaryDirectory() as folder:
         history = History(World(Path(folder) / "world", pipeline))
         history.world.append([Event(-1, -0.5, 0)])  # before the lineage: the source is never empty
+        for source in range(1, history.sources):
+            history.world.append([], source)
         for drawn in first:
             history.run(drawn)
         for step, *arguments in program:

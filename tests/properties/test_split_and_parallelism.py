@@ -189,7 +189,7 @@ def _moved(event, from_ms, start):
 
 
 def _row_of(order):
-    return order[1] if isinstance(order, tuple) else order
+    return _row_of(order[1]) if isinstance(order, tuple) else order
 
 
 def check_against_model(ours, events, rules, changes=None):

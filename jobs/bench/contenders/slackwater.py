@@ -73,11 +73,12 @@ class Slackwater:
             transport=spark_transport("calibrate"),
             lines=lambda line: None,
         )
-        source = pin(pipeline.source, where.source(pipeline.source.table))
-        files = source.files(from_ms, to_ms, pipeline.source.arrival_time, None)
+        [declaration] = pipeline.sources
+        source = pin(declaration, where.source(declaration.table))
+        files = source.files(from_ms, to_ms, declaration.arrival_time, None)
         estimate = estimate_mb(
             pipeline,
-            source,
+            [source],
             files,
             rows,
             parked_windows=0,

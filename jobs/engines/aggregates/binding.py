@@ -30,7 +30,7 @@ def bind_select(pipeline: Pipeline, types: Types) -> dict[str, Accumulator]:
     Raises:
         PipelineError: see `bind`.
     """
-    order_by, hashed_columns = pipeline.source.order_by, columns_read(pipeline, tuple(types))
+    order_by, hashed_columns = pipeline.roles.order_by, columns_read(pipeline, tuple(types))
     return {
         name: bind(name, aggregate, types, order_by, hashed_columns)
         for name, aggregate in pipeline.select.items()

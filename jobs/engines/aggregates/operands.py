@@ -71,7 +71,7 @@ def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
     """What `first` and `last` rank rows by, as columns: times in microseconds, the rank of the order column,
     and the hash of the columns that the pipeline reads.
     """
-    order = pipeline.source.order_by
+    order = pipeline.roles.order_by
     names = columns_read(pipeline, elements.column_names)
     return {
         "event_time": (elements.column(EVENT).to_numpy() * np.int64(1000)).tolist(),

@@ -28,6 +28,7 @@ from slackwater.jobs.engines.replaying.results import (
     collect,
     counts_table,
     mark_table,
+    rows_of_source,
     spread_quarantine_rows,
 )
 from slackwater.jobs.engines.replaying.sent_elements import MapElements, ReceivedElements
@@ -101,6 +102,7 @@ class SplitBatches:
         quarantine_rows, rows = judged_batch.quarantine_rows, judged_batch.elements
         folded_count = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
         counts = {
+            **rows_of_source(batch.source, judged_batch.rows_read),
             "rows_read": judged_batch.rows_read,
             "rows_filtered": judged_batch.filtered_count,
             "rows_quarantined": quarantine_rows.num_rows,

@@ -27,13 +27,15 @@ def failed_rows(pipeline: Pipeline, failed_elements: Sequence[FailedElement], el
     whose `position` counts the rows of `elements`.
     """
     rows = elements.take(pa.array([item.position for item in failed_elements], pa.int64()))
+    source = pipeline.roles.source
     return pa.table(
         {
+            **({} if source is None else {source: rows.column(source)}),
             "reason_code": pa.array([REASON] * len(failed_elements), pa.string()),
             "reason": pa.array([item.reason for item in failed_elements], pa.string()),
             "row_json": pa.array(as_json(rows.select(source_columns(rows.column_names))), pa.string()),
             "source_file": rows.column(SOURCE_FILE).cast(pa.string()),
-            "arrival_time": rows.column(pipeline.source.arrival_time).cast(TIME, safe=False),
+            "arrival_time": rows.column(pipeline.roles.arrival_time).cast(TIME, safe=False),
             "column_name": pa.nulls(len(failed_elements), pa.string()),
         }
     )

@@ -57,12 +57,12 @@ class Replay:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the source, and the derived ones."""
-        return with_derived_columns(self.pipeline, self.scan.source.schema)
+        return with_derived_columns(self.pipeline, self.scan.schema)
 
     @property
     def element_fields(self) -> list[pa.Field]:
         """The columns that an element has: those of the scan, and the derived ones."""
-        source = self.scan.source.schema
+        source = self.scan.schema
         return [*(source.field(name) for name in self.scan.columns), *derived_fields(self.pipeline, source)]
 
     def target(self, table: str) -> str:
@@ -80,6 +80,7 @@ class Outcome:
         counts: names of the ledger's count columns → values.
         assignments: what became of the (element, window) assignments, see `results.ASSIGNMENTS`.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
+        rows_by_source: how many rows of each of several sources were read; empty for one source.
         memory_mb: the most that any process has taken while it ran a task.
         state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not
             tell them apart.
@@ -91,8 +92,13 @@ class Outcome:
     assignments: dict[str, int] = field(default_factory=dict)
     state_hash: ContentHash = field(default_factory=ContentHash)
     output_hash: ContentHash = field(default_factory=ContentHash)
+    rows_by_source: dict[int, int] = field(default_factory=dict)
     memory_mb: int = 0
     state_s: float = 0.0
+
+    def rows_of_source(self, number: int) -> int:
+        """How many rows of a source were read, which is the only one, or one of several."""
+        return self.rows_by_source.get(number, 0) if self.rows_by_source else self.counts["rows_read"]
 
 
 class Engine(Protocol):

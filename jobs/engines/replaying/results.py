@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.transport.process_memory import peak_kb
+from slackwater.jobs.pipelines.sources import SOURCE
 from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
 from slackwater.jobs.tables.run_files.staging import write_staged
 from slackwater.jobs.tables.schemas import COUNTS, table_schemas
@@ -26,6 +28,7 @@ ASSIGNMENTS = ("assignments_before", "assignments_made", "assignments_open", "as
 DRIVER_BYTES = 64 << 20
 # So much a range task holds of rows that it only passes on, before it writes a file of them.
 PASSING_BYTES = 64 << 20
+_ROWS_OF_SOURCE = "rows_of_source_"
 _NAME = b"slackwater.table"
 _RESOURCES = b"slackwater.taken"
 _FILES = pa.schema(
@@ -58,6 +61,11 @@ def counts_table(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
     return rows.replace_schema_metadata(
         {_NAME: b"counts", _RESOURCES: json.dumps([peak_kb(), state_s]).encode()}
     )
+
+
+def rows_of_source(number: int | None, rows: int) -> dict[str, int]:
+    """The count of rows that were read of source `number`; none where the pipeline has one source."""
+    return {} if number is None else {f"{_ROWS_OF_SOURCE}{number}": rows}
 
 
 def hashes_table(output: ContentHash, state: ContentHash) -> pa.Table:
@@ -109,10 +117,15 @@ def hand_over_quarantine_rows(replay: Replay, number: int, quarantine_rows: pa.T
     """Hand over rows for `quarantine` that range `number` has received or made, with the version of the
     source that they stand in.
     """
-    rows = quarantine_rows.append_column(
-        "source_version",
-        pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), quarantine_rows.num_rows),
-    )
+    versions = replay.scan.versions()
+    if versions:
+        titles = quarantine_rows.column(SOURCE)
+        places = pc.index_in(titles, value_set=pa.array(list(versions)))
+        version = pa.array(list(versions.values()), pa.int64()).take(places.combine_chunks())
+        quarantine_rows = quarantine_rows.drop_columns([SOURCE])
+    else:
+        version = pa.repeat(pa.scalar(replay.scan.source.version, pa.int64()), quarantine_rows.num_rows)
+    rows = quarantine_rows.append_column("source_version", version)
     return hand_over(replay, number, "quarantine", rows, table_schemas(replay.shape)["quarantine"], part=part)
 
 
@@ -165,7 +178,11 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
             for count, value in zip(
                 table.column("name").to_pylist(), table.column("value").to_pylist(), strict=True
             ):
-                (outcome.assignments if count in outcome.assignments else outcome.counts)[count] += value
+                if count.startswith(_ROWS_OF_SOURCE):
+                    number = int(count.removeprefix(_ROWS_OF_SOURCE))
+                    outcome.rows_by_source[number] = outcome.rows_by_source.get(number, 0) + value
+                else:
+                    (outcome.assignments if count in outcome.assignments else outcome.counts)[count] += value
         elif name == "hashes":
             for kind, text in zip(
                 table.column("kind").to_pylist(), table.column("hash").to_pylist(), strict=True

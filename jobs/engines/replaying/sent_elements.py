@@ -20,6 +20,7 @@ from slackwater.jobs.engines.replaying.results import (
     counts_table,
     mark_table,
     name_of,
+    rows_of_source,
     spread_quarantine_rows,
 )
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE
@@ -44,6 +45,8 @@ class MapElements:
     def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
         for batch in batches:
             judged_batch = self.judge.judge_batch(batch)
+            if batch.source is not None:
+                yield 0, counts_table(rows_of_source(batch.source, judged_batch.rows_read))
             yield from spread_quarantine_rows(judged_batch.quarantine_rows, self.ranges)
             if judged_batch.filtered_count:
                 counts = {

@@ -87,20 +87,26 @@ def rows_in(files: Sequence[InputFile]) -> int:
     return sum(ceil(rows * fraction) for rows, fraction in counts)
 
 
-def rows_sent(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], engine: Engine) -> int:
-    """At most how many rows of the files reach the ranges; for an engine that aggregates first, counted in
-    partials, see `rows_merged`.
+def rows_sent(
+    pipeline: Pipeline, sources: Sequence[PinnedSource], files: Sequence[InputFile], engine: Engine
+) -> int:
+    """At most how many rows of the files of all sources reach the ranges; for an engine that aggregates
+    first, counted in partials, see `rows_merged`.
     """
     if not engine.aggregates_first:
         return rows_in(files)
-    # Rows are deduplicated where all rows of their key are, and aggregated there.
-    rows = rows_in(files) if pipeline.distinct_by else most_partials(pipeline, source, files)
-    return rows_merged(pipeline, rows)
+    if pipeline.distinct_by:  # rows are deduplicated where all rows of their key are, and aggregated there
+        return rows_merged(pipeline, rows_in(files))
+    partials = (
+        most_partials(pipeline, source, [file for file in files if file.source == number], number)
+        for number, source in enumerate(sources)
+    )
+    return rows_merged(pipeline, sum(partials))
 
 
 def estimate_mb(
     pipeline: Pipeline,
-    source: PinnedSource,
+    sources: Sequence[PinnedSource],
     files: Sequence[InputFile],
     rows: int,
     *,
@@ -112,7 +118,7 @@ def estimate_mb(
     each of their elements."""
     limit_mb = state_memory_mb()
     most = rows_merged(pipeline, rows) if engine.aggregates_first else rows
-    merged_rows = min(most, rows_sent(pipeline, source, files, engine)) + parked_windows
+    merged_rows = min(most, rows_sent(pipeline, sources, files, engine)) + parked_windows
     of_range = min(
         merged_rows // ranges_for(merged_rows, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism),
         rows_of_range(limit_mb),
@@ -126,7 +132,9 @@ def estimate_mb(
     return _IDLE_MB + megabytes // _MB
 
 
-def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile]) -> int:
+def most_partials(
+    pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], number: int = 0
+) -> int:
     """At most how many rows map tasks send when they aggregate the files by key and slice of a window: as
     many as the files have or, for each batch, as many (key, slice) cells as lie between its file's least and
     greatest integer keys and event times. A trigger that sees elements one by one gets every row."""
@@ -135,11 +143,13 @@ def most_partials(pipeline: Pipeline, source: PinnedSource, files: Sequence[Inpu
         return rows_in(files)
     actions = source.actions
     rows = {path: number for number, path in enumerate(actions.column("path").to_pylist())}
+    declaration = pipeline.sources[number]
+    own_names = {common: name for name, common in declaration.rename.items()}
     total = 0
     for file in files:
         count = rows_in([file])
-        times = _span(actions, rows.get(file.path), pipeline.source.event_time)
-        keys = [_span(actions, rows.get(file.path), name) for name in pipeline.keys]
+        times = _span(actions, rows.get(file.path), declaration.event_time)
+        keys = [_span(actions, rows.get(file.path), own_names.get(name, name)) for name in pipeline.keys]
         if times is not None and None not in keys:
             cells = grid.slices_in(times // 1000) * prod(span + 1 for span in keys if span is not None)
             count = min(count, ceil(count / ROWS_AT_ONCE) * cells)

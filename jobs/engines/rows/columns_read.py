@@ -38,7 +38,7 @@ def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
     aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
     roles = (
         *pipeline.keys,
-        *pipeline.source.columns,
+        *pipeline.roles.columns,
         *columns_of_condition(pipeline),
         *pipeline.distinct_columns,
     )
@@ -59,7 +59,7 @@ def columns_of_derivations(pipeline: Pipeline) -> tuple[str, ...]:
 
 def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns of the source that hold keys and times, or that derived columns are computed from."""
-    source = pipeline.source
+    source = pipeline.roles
     names = (*pipeline.keys, source.event_time, source.arrival_time, *columns_of_derivations(pipeline))
     return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
 

@@ -15,7 +15,7 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
     reads).
     """
     keys = [(ARRIVAL, "ascending", "at_start")]
-    order = pipeline.source.order_by
+    order = pipeline.roles.order_by
     if order is not None:
         keys.append((order, "ascending", "at_start"))
     if elements.num_rows < 2 or _rises(elements, [name for name, *_ in keys]):

@@ -23,6 +23,7 @@ from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.overrides import Overrides
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import Roles
 from slackwater.jobs.tables import schemas
 from slackwater.windowing.times import PER_SECOND, floor_to_ms
 
@@ -82,7 +83,7 @@ class Judge:
         expression that fails, key, event time, range, ahead. Without `quarantine` unusable rows are dropped,
         for a pass that needs only elements.
         """
-        source = self.pipeline.source
+        source = self.pipeline.roles
         rows = batch.rows
         arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
         event, no_event = in_milliseconds(rows.column(source.event_time))
@@ -129,7 +130,7 @@ class Judge:
 
     def takes_all(self, batch: SourceBatch) -> bool:
         """Whether the least and greatest times show that every row is an element, as in most batches."""
-        arrival, event = self.pipeline.source.arrival_time, self.pipeline.source.event_time
+        arrival, event = self.pipeline.roles.arrival_time, self.pipeline.roles.event_time
         if not batch.rows.num_rows or self.overrides.moved_arrivals or self.pipeline.condition is not None:
             return False
         if self._computes:
@@ -148,7 +149,7 @@ class Judge:
 
     def _none_is_ahead(self, batch: SourceBatch) -> bool:
         """Whether no event time is more than `max_ahead` after the arrival of its row."""
-        source = self.pipeline.source
+        source = self.pipeline.roles
         (arrival, _), (event, _) = (
             in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
         )
@@ -217,7 +218,7 @@ class Judge:
         """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1, and then
         `failures`.
         """
-        source = self.pipeline.source
+        source = self.pipeline.roles
         rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
         reasons = [*_REASONS, *((EXPRESSION_FAILED, failure.reason) for failure in failures)]
         numbers = reason[positions].tolist()
@@ -233,6 +234,7 @@ class Judge:
         ]
         return pa.table(
             {
+                **_source_of(rows, source),
                 "reason_code": pa.array(codes, pa.string()),
                 "reason": pa.array(texts, pa.string()),
                 "row_json": pa.array(as_json(rows), pa.string()),
@@ -244,6 +246,16 @@ class Judge:
 
     def _null_key(self, rows: pa.Table, number: int) -> str:
         return next(name for name in self.pipeline.keys if not rows.column(name)[number].is_valid)
+
+
+def _source_of(rows: pa.Table, roles: Roles) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """The column of the quarantine rows of several sources that names theirs; a version of it stands in the
+    table.
+    """
+    if roles.source is None:
+        return {}
+    has_source = rows.num_rows or roles.source in rows.column_names
+    return {roles.source: rows.column(roles.source) if has_source else pa.array([], pa.string())}
 
 
 EXPRESSION_FAILED = "expression_failed"

@@ -159,7 +159,7 @@ class AggregateTicks:
     def __call__(self, batches: Batches) -> Iterable[tuple[int, pa.Table]]:
         interval_ms, column = (
             max(self.judge.pipeline.watermarks.interval_ms, 1),
-            self.judge.pipeline.source.source_partition,
+            self.judge.pipeline.roles.source_partition,
         )
         for batch in batches:
             elements, arrivals, events, per_ms = self._elements(batch)
@@ -190,7 +190,7 @@ class AggregateTicks:
         if not self.judge.takes_all(batch):
             elements = self.judge.judge_batch(batch, quarantine=False).elements
             return elements, elements.column(ARRIVAL).to_numpy(), elements.column(EVENT).to_numpy(), 1
-        source = self.judge.pipeline.source
+        source = self.judge.pipeline.roles
         arrivals, events = (
             _microseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
         )
@@ -223,7 +223,7 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
     """The scan of the pass: the same rows, only the columns that it reads. Of key columns it reads whether
     they are null, no values.
     """
-    source = judge.pipeline.source
+    source = judge.pipeline.roles
     identity_columns = identifying_columns(judge.pipeline) if judge.overrides.moved_arrivals else ()
     read = {
         source.event_time,

@@ -31,6 +31,7 @@ class SourceBatch:
             all the same; None: there are none of them.
         read_full_rows: reads all columns of the scan, of the rows at ascending positions; None where `rows`
             has them all.
+        source: the position of its source among several; None where there is one.
         statistics: the file's statistics of a column. A column that `rows` lacks and that is only checked for
             nulls has none.
     """
@@ -41,6 +42,7 @@ class SourceBatch:
     read_to_ms: int | None = None
     read_full_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
     statistics: Callable[[str], ColumnStatistics] | None = None
+    source: int | None = None
 
     def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         """All columns of the scan, of the rows at ascending `positions`."""

@@ -24,6 +24,7 @@ class InputFile:
             time; None: no restatement has.
         fraction: about how much of it is in the slice, by its least and greatest arrival.
         share: (number, count): the part of its row groups that is meant, of `count` parts.
+        source: the position of its source among those of the pipeline.
     """
 
     path: str
@@ -34,6 +35,7 @@ class InputFile:
     read_to_ms: int | None = None
     fraction: float = 1.0
     share: tuple[int, int] = (0, 1)
+    source: int = 0
 
     def shares(self, count: int) -> "list[InputFile]":
         """The file as `count` shares of about equal size; at least one."""

@@ -66,7 +66,7 @@ def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns besides the two times that identify a row; without those whose names mean something else in
     `late_events`.
     """
-    source = pipeline.source
+    source = pipeline.roles
     candidates = (*pipeline.keys, source.source_partition, source.order_by)
     times = {source.event_time, source.arrival_time}
     keys = {name.lower() for name in pipeline.keys}

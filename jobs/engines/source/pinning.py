@@ -30,10 +30,15 @@ class SourceReplaced(UsageError):
 
 
 def pin(
-    source: DeltaSource, uri: str, version: int | None = None, table_id: str | None = None
+    source: DeltaSource,
+    uri: str,
+    version: int | None = None,
+    table_id: str | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> PinnedSource:
     """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of
-    any).
+    any). `may_be_empty`: whether it may have no rows at all.
 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
@@ -49,21 +54,27 @@ def pin(
             _refuse_other(source, uri, newest_id, table_id)
             raise
     _refuse_other(source, uri, str(table.metadata().id), table_id)
-    return _pin_loaded(source, uri, table)
+    return _pin_loaded(source, uri, table, may_be_empty=may_be_empty)
 
 
 def pin_both(
-    source: DeltaSource, uri: str, version: int, table_id: str | None = None
+    source: DeltaSource,
+    uri: str,
+    version: int,
+    table_id: str | None = None,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[PinnedSource, PinnedSource]:
     """(the source at its newest version, the source at `version`), both versions of the table `table_id`;
     raising as `pin`.
     """
     table = _open_source(source, uri, since=version)
     _refuse_other(source, uri, str(table.metadata().id), table_id)
-    newest = _pin_loaded(source, uri, table)
-    return newest, newest if version == newest.version else _pin_loaded(
-        source, uri, _load_version(source, uri, table, version)
-    )
+    newest = _pin_loaded(source, uri, table, may_be_empty=may_be_empty)
+    if version == newest.version:
+        return newest, newest
+    table_before = _load_version(source, uri, table, version)
+    return newest, _pin_loaded(source, uri, table_before, may_be_empty=may_be_empty)
 
 
 def _refuse_other(source: DeltaSource, uri: str, found_id: str, expected_id: str | None) -> None:
@@ -117,11 +128,11 @@ def _load_version(source: DeltaSource, uri: str, table: DeltaTable, version: int
     return table
 
 
-def _pin_loaded(source: DeltaSource, uri: str, table: DeltaTable) -> PinnedSource:
+def _pin_loaded(source: DeltaSource, uri: str, table: DeltaTable, *, may_be_empty: bool) -> PinnedSource:
     features, metadata = set(table.protocol().reader_features or ()), table.metadata()
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     actions = actions_of(table)
-    if not actions.num_rows:
+    if not actions.num_rows and not may_be_empty:
         raise EmptySource(
             f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to "
             "replay yet. Load rows into it, then repeat the command.",

@@ -9,6 +9,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -82,11 +83,12 @@ class OnSpark:
             return _tables(_in_tasks(tables, run))
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
+        from pyspark.sql import DataFrame
+
         if scan.why_not_direct() is not None:
-            schema = pa.schema([scan.source.schema.field(name) for name in scan.columns])
-            return _in_tasks(
-                self._scan(scan), lambda batches: to_blobs(task(_batches_of_scan(batches, schema)))
-            )
+            if scan.others:
+                return reduce(DataFrame.union, (self._map(part, task) for part in scan.parts))
+            return self._map_scanned(scan, task)
         groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,6 +97,16 @@ class OnSpark:
                     yield from to_blobs(task(scan.read(groups[index])))
 
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
+
+    def _map_scanned(self, scan: SliceScan, task: MapTask) -> "DataFrame":
+        """`task` over the rows of one source, which Spark scans."""
+        own_scan, naming = scan.of_own_columns(), scan.naming
+        columns = scan.source.schema if naming is None else naming.own_schema
+        schema = pa.schema([columns.field(name) for name in own_scan.columns])
+        return _in_tasks(
+            self._scan(own_scan),
+            lambda batches: to_blobs(task(scan.as_common(_batches_of_scan(batches, schema)))),
+        )
 
     def _scan(self, scan: SliceScan) -> "DataFrame":
         arrival = _column(scan.arrival)

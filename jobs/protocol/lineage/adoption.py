@@ -8,7 +8,7 @@ file in this process; rows that no run has covered are not looked at.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.errors import RejectedError, UsageError
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_all
@@ -88,6 +88,7 @@ class Adoption:
         roll_forward: finished first, as by every writing command.
         version: of the product, recorded in the ledger.
         clock: the wall clock.
+        source: which of the pipeline's sources is declared the same; None: the first that was replaced.
     """
 
     warehouse: Warehouse
@@ -96,6 +97,7 @@ class Adoption:
     roll_forward: RollForward
     version: str
     clock: Callable[[], datetime] = wall_clock
+    source: DeltaSource | None = None
 
     def run(self, accept: str | None = None) -> AdoptionResult | None:
         """Compare and record. None where live runs have read the very table that is there. `accept`: why
@@ -106,11 +108,22 @@ class Adoption:
             LostRaceError: main moved meanwhile.
         """
         self.roll_forward.finish()
-        name, source = self.pipeline.name, self.pipeline.source
+        results = (replace(self, source=source)._adopt(accept) for source in self.pipeline.sources)
+        return next((result for result in results if result is not None), None)
+
+    @property
+    def _declaration(self) -> DeltaSource:
+        """The source that is declared the same."""
+        return self.pipeline.sources[0] if self.source is None else self.source
+
+    def _adopt(self, accept: str | None) -> AdoptionResult | None:
+        """Compare and record one source."""
+        name, source = self.pipeline.name, self._declaration
         ledger = LedgerWriter(self.tables["runs"])
         head = ledger.head(MAIN)
         live = [] if head is None else ledger.live_runs(head)
-        newest = pin(source, self.warehouse.source(source.table))
+        uri = self.warehouse.source(source.table)
+        newest = pin(source, uri, may_be_empty=len(self.pipeline.sources) > 1)
         if head is None or other_table_of(live, source.table, newest.table_id) is None:
             return None
         if newest.why_not_direct is not None:
@@ -163,6 +176,12 @@ class Adoption:
             OtherRows: the table does not hold them.
         """
         adopted_tallies, stored_tallies = self._tallies(newest, live), self._tallies_as_read(newest, live)
+        if stored_tallies is None and len(self.pipeline.sources) > 1:
+            raise CannotCompare(
+                f"{self.pipeline.name}: the table that runs have read as {self._declaration.table!r} "
+                "can't be read any more, and of several sources the ledger does not say which rows were "
+                f"folded in. {how_to_restate_all(self.pipeline.name, start_of(live[0]), end_of(live[-1]))}"
+            )
         if stored_tallies is None:
             differing = self._differing_counts(live, adopted_tallies)
         else:
@@ -177,7 +196,7 @@ class Adoption:
 
     def _tallies(self, source: PinnedSource, live: Sequence[LedgerRow]) -> dict[int, RowTally]:
         """The rows of each slice of `live`, by its place, and those without an arrival."""
-        arrival, names = self.pipeline.source.arrival_time, tuple(sorted(source.schema.names))
+        arrival, names = self._declaration.arrival_time, tuple(sorted(source.schema.names))
         bounds = np.array([start_of(row) for row in live] + [end_of(live[-1])], np.int64)
         column_list = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
         tallies: dict[int, RowTally] = {}
@@ -205,7 +224,7 @@ class Adoption:
         """The rows that live runs have read of each slice, counted in the old table at the versions that they
         read; None where it can't be read any more.
         """
-        declaration = self.pipeline.source
+        declaration = self._declaration
         inputs = [item for item in (input_of(row, declaration.table) for row in live) if item is not None]
         # Rows of earlier slices that a later run has folded in were in its version.
         newest = [max(item.version for item in inputs[place:]) for place in range(len(inputs))]
@@ -256,7 +275,7 @@ class Adoption:
         slice_names = slices[:_SHOWN] + ([f"and {len(slices) - _SHOWN} more"] if len(slices) > _SHOWN else [])
         slice_names += ["rows without an arrival time"] * (_NOWHERE in places)
         return OtherRows(
-            f"{name}: source {self.pipeline.source.table!r} does not hold the rows that runs have read; they "
+            f"{name}: source {self._declaration.table!r} does not hold the rows that runs have read; they "
             f"differ in {', '.join(slice_names)}. "
             f"Nothing was changed. {how_to_restate_all(name, start_of(live[0]), end_of(live[-1]))}",
             slices=slices,

@@ -15,8 +15,9 @@ from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.publish import Publisher
+from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.run import PreparedRunner, StageOfSlice
-from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
+from slackwater.jobs.protocol.staging.slice_replay import SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
@@ -111,7 +112,7 @@ class _StageOfClose(StageOfSlice):
             self.runner.warehouse,
             owner,
             owner=owner,
-            newer_reads=(),
+            newer_reads={},
             overrides=overrides,
             ledger=self.tables.ledger,
         )
@@ -132,16 +133,7 @@ class FinalReplay(SliceReplay):
     """A slice without arrivals, whose only watermark is the final one."""
 
     def scan(self) -> SliceScan:
-        source, at_ms = self.pins.source, self.slice.to_ms
-        return SliceScan(
-            source=source,
-            files=(),
-            columns=tuple(source.schema.names),
-            arrival=self.pipeline.source.arrival_time,
-            from_ms=at_ms,
-            to_ms=at_ms,
-            start_ms=self.start_ms,
-        )
+        return self._scan_of([[] for _ in self.pins.of_sources], self.slice.to_ms)
 
     def timeline(
         self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.engines.source.changes import Commit, commits
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.lineage.persons import (
     Person,
     columns_of,
@@ -36,8 +36,9 @@ from slackwater.jobs.protocol.lineage.persons import (
 )
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.lease import only_upkeep
+from slackwater.jobs.protocol.staging.pins import pin_newest
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.protocol.staging.shapes import checked_source
+from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.stragglers import input_of
 from slackwater.jobs.tables.errors import RunAtWork
 from slackwater.jobs.tables.ledger.attempts import OPEN, AttemptsWriter
@@ -105,7 +106,7 @@ class Erasure:
         """
         self._refuse_runs(AttemptsWriter(self.tables["attempts"]))
         # An earlier format has no place for what an erasure records.
-        self.warehouse.tables(self.pipeline.name, checked_source(self.warehouse, self.pipeline)[1]).ensure()
+        self.warehouse.tables(self.pipeline.name, checked_sources(self.warehouse, self.pipeline)[1]).ensure()
         tables = self.warehouse.stored_tables(self.pipeline.name, self.pipeline.side_columns)
         return replace(self, tables=tables, roll_forward=RollForward.of_stored(self.pipeline, tables))._run(
             persons, reason
@@ -209,15 +210,26 @@ class Erasure:
         )
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:
-        """The versions of the source that have deleted rows since live runs have read it, and that no erasure
-        has recorded.
+        """The versions of the sources that have deleted rows since live runs have read them, and that no
+        erasure has recorded.
 
         Raises:
-            StillInSource: it still has rows of theirs.
+            StillInSource: one still has rows of theirs.
         """
-        source, live = self.pipeline.source, self.tables.ledger.live_runs(head)
-        newest = pin(source, self.warehouse.source(source.table))
-        self._refuse_rows_left(newest, persons)
+        newest = PinnedSources.of(self.pipeline, pin_newest(self.pipeline, self.warehouse))
+        for number, source in enumerate(self.pipeline.sources):
+            self._refuse_rows_left(source, newest, number, persons)
+        live = self.tables.ledger.live_runs(head)
+        return [
+            item
+            for source, newest_version in zip(self.pipeline.sources, newest.each, strict=True)
+            for item in self._deletions_of(source, newest_version, live)
+        ]
+
+    def _deletions_of(
+        self, source: DeltaSource, newest: PinnedSource, live: Sequence[LedgerRow]
+    ) -> list[Input]:
+        """`_deletions` of one source."""
         read_versions = {
             item.version
             for row in live
@@ -241,17 +253,26 @@ class Erasure:
             for item in unrecorded_deletions
         ]
 
-    def _refuse_rows_left(self, newest: PinnedSource, persons: Sequence[Person]) -> None:
+    def _refuse_rows_left(
+        self, declaration: DeltaSource, sources: PinnedSources, number: int, persons: Sequence[Person]
+    ) -> None:
+        newest, naming = sources.each[number], sources.namings[number]
+        if naming is not None:
+            persons = [
+                person.under_own_names(naming.own_names)
+                for person in persons
+                if all(naming.own_names.get(name) is not None for name in person.columns)
+            ]
         of_source = [person for person in persons if set(newest.schema.names).issuperset(person.columns)]
         if newest.why_not_direct is not None:
             log.warning(
-                f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such "
+                f"{self.pipeline.name}: whether the source {declaration.table!r} still has such "
                 "rows was not looked at: it can't "
                 f"be read without Spark ({newest.why_not_direct})"
             )
         if any(name in self.pipeline.derive for person in persons for name in person.columns):
             log.warning(
-                f"{self.pipeline.name}: whether the source {self.pipeline.source.table!r} still has such "
+                f"{self.pipeline.name}: whether the source {declaration.table!r} still has such "
                 "rows was not looked at by derived columns; delete them there before the next restatement"
             )
         if newest.why_not_direct is not None or not of_source:
@@ -260,7 +281,7 @@ class Erasure:
         rows = DeltaTable(newest.uri, version=newest.version).to_pyarrow_dataset().count_rows(filter=where)
         if rows:
             raise StillInSource(
-                f"{self.pipeline.name}: the source {self.pipeline.source.table!r} still has {rows:,} rows "
+                f"{self.pipeline.name}: the source {declaration.table!r} still has {rows:,} rows "
                 "that are to be erased. Delete "
                 "them there first (DELETE FROM … WHERE …), then run the same command again; a restatement "
                 "would bring them back. Nothing "

@@ -10,7 +10,7 @@ Pure functions on rows; `erasure` takes the rows out.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -35,6 +35,10 @@ class Person:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.values)
+
+    def under_own_names(self, own_names: Mapping[str, str | None]) -> "Person":
+        """The person in rows of one of several sources, whose columns have these names; all are there."""
+        return Person(tuple((own_names[name] or name, text) for name, text in self.values))
 
     def scalars(self, schema: pa.Schema) -> list[tuple[str, pa.Scalar]]:
         """The values as the columns of `schema` have them.

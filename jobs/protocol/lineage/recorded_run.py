@@ -3,16 +3,18 @@
 `verify` compares what the replay gives with the record; a redrive asks it for its watermarks.
 """
 
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.close import FinalReplay
 from slackwater.jobs.protocol.staging.collected_mark import FIRST_FORMAT
+from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.shapes import shape_of
-from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay
+from slackwater.jobs.protocol.staging.slice_replay import SliceReplay
 from slackwater.jobs.protocol.staging.slices import Slice
-from slackwater.jobs.protocol.staging.stragglers import newer_reads_since
+from slackwater.jobs.protocol.staging.stragglers import newer_reads_by_source
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -45,7 +47,7 @@ def recorded_slice(
     owner = None if parent is None else ledger.snapshot_owner(parent)
     if parent is not None and owner is not None and not is_kept(stored_tables, owner):
         require_kept(stored_tables, pipeline.name, owner, ledger.live_runs(parent))
-    newer_reads = () if parent is None else newer_reads_since(ledger, parent, owner, pipeline.source.table)
+    newer_reads = {} if parent is None else newer_reads_by_source(ledger, parent, owner, pipeline)
     try:
         pins = Pins.of_run(
             pipeline,
@@ -61,7 +63,7 @@ def recorded_slice(
             f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts
         ) from error
     assert row.slice_start is not None and row.slice_end is not None
-    shape = shape_of(pipeline, pins.source.schema)
+    shape = shape_of(pipeline, PinnedSources.of(pipeline, pins.sources).schema)
     tables = warehouse.tables(pipeline.name, shape)
     slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
     state = {name: snapshot_files(stored_tables, name, owner) for name in SNAPSHOT_TABLES}
@@ -85,15 +87,15 @@ def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None
     Raises:
         CannotRepeat.
     """
-    absent = absent_files(scan.source.uri, [file.path for file in scan.files])
-    if absent:
-        newest = pin(pipeline.source, scan.source.uri)
-        raise CannotRepeat(
-            f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(scan.files)} files "
-            "that it has read of version "
-            f"{scan.source.version} of {scan.source.uri} are gone (vacuumed), e.g. {absent[0]}. The source "
-            "stands at version "
-            f"{newest.version}; a backfill of the slice reads that one.",
-            seq=row.seq,
-            version=scan.source.version,
-        )
+    for source, part in zip(pipeline.sources, scan.parts, strict=True):
+        absent = absent_files(part.source.uri, [file.path for file in part.files])
+        if absent:
+            newest = pin(source, part.source.uri)
+            raise CannotRepeat(
+                f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(part.files)} "
+                f"files that it has read of version {part.source.version} of {part.source.uri} are gone "
+                f"(vacuumed), e.g. {absent[0]}. The source stands at version {newest.version}; a backfill of "
+                "the slice reads that one.",
+                seq=row.seq,
+                version=part.source.version,
+            )

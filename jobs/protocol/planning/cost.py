@@ -59,9 +59,10 @@ def cost_of(
 def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int) -> bool:
     """Whether any slice is not small."""
     engine, threads = choice.make(), tasks_here()
-    if not engine.in_threads or inputs.source.why_not_direct is not None:
+    if not engine.in_threads or inputs.sources.why_not_direct is not None:
         return True
-    rows = [rows_sent(inputs.pipeline, inputs.source, files, engine) + parked_rows for files in reads.files]
+    sources = inputs.sources.each
+    rows = [rows_sent(inputs.pipeline, sources, files, engine) + parked_rows for files in reads.files]
     ranges = (
         ranges_for(count, state_memory_mb(), threads, inputs.pipeline.max_parallelism) for count in rows
     )
@@ -80,7 +81,7 @@ def _memory(
     estimates = [
         estimate_mb(
             inputs.pipeline,
-            inputs.source,
+            inputs.sources.each,
             files,
             rows_in(files) if item.rows is None else item.rows,
             parked_windows=parked_rows,

@@ -1,13 +1,13 @@
-"""The inputs of a plan: the declared pipeline, its source as it stands now, and main with its tables.
+"""The inputs of a plan: the declared pipeline, its sources as they stand now, and main with its tables.
 
-Opened once for a plan; reads the ledger and the source's log, and writes nothing.
+Opened once for a plan; reads the ledger and the sources' logs, and writes nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.staging.shapes import checked_source
+from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.slices import end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.errors import NoRuns
@@ -22,15 +22,15 @@ class PlanInputs:
     """What a plan is made from.
 
     Attributes:
-        pipeline: as it is declared now.
-        source: pinned at its newest version.
+        pipeline: as it is declaration now.
+        sources: each pinned at its newest version.
         tables: None before the first run.
         head: of main; None before the first run.
         live: main's live runs, in slice order.
     """
 
     pipeline: Pipeline
-    source: PinnedSource
+    sources: PinnedSources
     tables: Tables | None = None
     head: LedgerRow | None = None
     live: tuple[LedgerRow, ...] = ()
@@ -43,17 +43,21 @@ class PlanInputs:
             UsageError: the source does not suit.
             ShapeChanged: the stored tables have other columns than the declaration.
         """
-        source, shape = checked_source(warehouse, pipeline)
+        sources, shape = checked_sources(warehouse, pipeline)
         try:
             tables = warehouse.stored_tables(pipeline.name)
         except NoRuns:
-            return cls(pipeline, source)
+            return cls(pipeline, sources)
         warehouse.tables(pipeline.name, shape).check()
         ledger = tables.ledger
         head = ledger.head()
+        each = tuple(
+            without_erased(source, declaration.table, ledger)
+            for declaration, source in zip(pipeline.sources, sources.each, strict=True)
+        )
         return cls(
             pipeline,
-            without_erased(source, pipeline.source.table, ledger),
+            replace(sources, each=each),
             tables,
             head,
             () if head is None else tuple(ledger.live_runs(head)),

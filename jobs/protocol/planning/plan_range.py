@@ -118,7 +118,7 @@ class RangePlanner:
         _refuse_changed_settings(inputs, slices, owner)
         reads = read_source(inputs, slices, owner)
         windows = count_touched_windows(inputs, owner, reads.points)
-        choice = engines.choose(self.pipeline, inputs.source.schema)
+        choice = engines.choose(self.pipeline, inputs.sources.schema)
         earlier_runs = (
             inputs.live
             if restated_to_ms is None
@@ -159,4 +159,4 @@ def _refuse_changed_settings(inputs: PlanInputs, slices: Sequence[Slice], owner:
     changes = declarations.changes(owner, slices[0].from_ms, inputs.start_ms if inputs.live else None)
     if owner is not None:
         earlier_runs = [row for row in inputs.live if end_of(row) <= end_of(owner)]
-        declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.source)
+        declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.sources.each)

@@ -5,7 +5,7 @@ would refuse the source, the plan says so instead of failing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,11 @@ import pyarrow as pa
 from slackwater.jobs.engines.rows.columns_read import columns_of_points
 from slackwater.jobs.engines.rows.derived_columns import add_derived_columns
 from slackwater.jobs.engines.rows.judge import in_milliseconds
-from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan import SlicePlan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
@@ -28,6 +28,7 @@ from slackwater.jobs.protocol.staging.stragglers import (
     find_stragglers,
     input_of,
     newer_reads_since,
+    of_all_sources,
     other_table_of,
     read_ranges_of,
 )
@@ -69,33 +70,51 @@ def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | 
 
 def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
     """Rows that appeared in slices of main after these were run; None where the source does not say."""
-    source = inputs.pipeline.source
-    if other_table_of(inputs.live, source.table, inputs.source.table_id) is not None:
-        return None
-    stragglers = find_stragglers(
-        inputs.source,
-        read_ranges_of(inputs.live, source.table),
-        source.arrival_time,
-        folds=inputs.pipeline.stragglers == "fold",
-    )
+    folds, stragglers_of_each = inputs.pipeline.stragglers == "fold", []
+    for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
+        if other_table_of(inputs.live, declaration.table, source.table_id) is not None:
+            return None
+        reads = read_ranges_of(inputs.live, declaration.table)
+        stragglers_of_each.append(find_stragglers(source, reads, declaration.arrival_time, folds=folds))
+    stragglers = of_all_sources(stragglers_of_each)
     return None if stragglers is None else tuple(stragglers)
 
 
 def _files_of_each(
     inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
 ) -> tuple[list[list[InputFile]], list[str]]:
-    """The files that each slice reads, and why the first would be refused. The first is read on from the
-    version that `owner` has pinned; those after it follow at the newest version.
+    """The files that each slice reads, and why the first would be refused."""
+    files: list[list[InputFile]] = [[] for _ in slices]
+    refusals: list[str] = []
+    for number, declaration in enumerate(inputs.pipeline.sources):
+        files_of_source, refusals_of_source = _files_of_source(inputs, slices, owner, number, declaration)
+        refusals += refusals_of_source
+        for place, files_of_slice in enumerate(files_of_source):
+            files[place] += [replace(file, source=number) for file in files_of_slice]
+    return files, refusals
+
+
+def _files_of_source(
+    inputs: PlanInputs,
+    slices: Sequence[Slice],
+    owner: LedgerRow | None,
+    number: int,
+    declaration: DeltaSource,
+) -> tuple[list[list[InputFile]], list[str]]:
+    """The files of source `number` that each slice reads, and why the first would be refused. The first is
+    read on from the version that `owner` has pinned; those after it follow at the newest version.
     """
-    source, arrival = inputs.source, inputs.pipeline.source.arrival_time
-    refusals = _other_table(inputs, owner)
-    owner_input = None if refusals else input_of(owner, inputs.pipeline.source.table)
-    before = None if owner_input is None else pin(inputs.pipeline.source, source.uri, owner_input.version)
+    source, arrival = inputs.sources.each[number], declaration.arrival_time
+    refusals = _other_table(inputs, owner, declaration, source.table_id)
+    owner_input = None if refusals else input_of(owner, declaration.table)
+    before = (
+        None
+        if owner_input is None
+        else pin(declaration, source.uri, owner_input.version, may_be_empty=len(inputs.pipeline.sources) > 1)
+    )
     newer_reads: tuple[ReadRange, ...] = ()
     if before is not None and inputs.tables is not None and inputs.head is not None:
-        newer_reads = newer_reads_since(
-            inputs.tables.ledger, inputs.head, owner, inputs.pipeline.source.table
-        )
+        newer_reads = newer_reads_since(inputs.tables.ledger, inputs.head, owner, declaration.table)
     try:
         if before is not None and slices:
             source.check_kept(before, slices[0].from_ms, arrival, newer_reads)
@@ -110,10 +129,14 @@ def _files_of_each(
     return files, refusals
 
 
-def _other_table(inputs: PlanInputs, owner: LedgerRow | None) -> list[str]:
-    """The refusal of a run that would continue one that has read another table; none where it has not."""
-    table = inputs.pipeline.source.table
-    if owner is None or other_table_of([owner], table, inputs.source.table_id) is None:
+def _other_table(
+    inputs: PlanInputs, owner: LedgerRow | None, declaration: DeltaSource, table_id: str
+) -> list[str]:
+    """The refusal of a run that would continue one that has read another table than `table_id`; none where it
+    has not.
+    """
+    table = declaration.table
+    if owner is None or other_table_of([owner], table, table_id) is None:
         return []
     ways = how_to_restate_or_adopt(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
     return [
@@ -128,18 +151,18 @@ def _rows_of_range(
     """Arrivals of the range, sorted, in milliseconds (None: they can't be counted, with the reason as the
     last value), and the points of its rows, one table a file.
     """
-    source, declaration = inputs.source, inputs.pipeline.source
-    if source.why_not_direct is not None:
+    sources, roles = inputs.sources, inputs.pipeline.roles
+    if sources.why_not_direct is not None:
         reason = (
             "rows and windows can't be counted without Spark, which has to read this source "
-            f"({source.why_not_direct})"
+            f"({sources.why_not_direct})"
         )
         return None, [], [reason]
     columns = columns_of_points(inputs.pipeline)
     arrivals, points = [np.zeros(0, np.int64)], []
-    for file in {file.path: file for of_slice in files for file in of_slice}.values():
-        rows = read_columns(source.uri, file, source.schema, columns)
-        times, is_undated = in_milliseconds(rows.column(declaration.arrival_time))
+    for file in {(file.source, file.path): file for of_slice in files for file in of_slice}.values():
+        rows = sources.read(file, columns)
+        times, is_undated = in_milliseconds(rows.column(roles.arrival_time))
         is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
         arrivals.append(times[is_inside])
         rows, _ = add_derived_columns(inputs.pipeline, rows.filter(pa.array(is_inside)))
@@ -169,5 +192,5 @@ def _waste(inputs: PlanInputs, slices: Sequence[SlicePlan]) -> list[str]:
         return []
     return [
         f"it would read {rows_in_files:,} rows to use {rows:,}: files hold rows of many slices. Partition "
-        f"the source by the day of {inputs.pipeline.source.arrival_time!r}, or sort its rows by it"
+        f"the source by the day of {inputs.pipeline.roles.arrival_time!r}, or sort its rows by it"
     ]

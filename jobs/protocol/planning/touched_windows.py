@@ -22,7 +22,7 @@ def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
     """The distinct points of `rows`: the key columns, and the time by which windows take a row. Rows without
     that time are left out.
     """
-    source = pipeline.source
+    source = pipeline.roles
     takes_event_time = pipeline.window is None or pipeline.window.is_event_time
     time = rows.column(source.event_time if takes_event_time else source.arrival_time).cast(TIME, safe=False)
     key_times = rows.select(list(pipeline.keys)).append_column(TIME_COLUMN, time)

@@ -7,7 +7,7 @@ No table of the pipeline is touched; `calibration` stores the result.
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -19,15 +19,16 @@ import numpy.typing as npt
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.replaying.task_memory import estimate_mb
 from slackwater.jobs.engines.rows.judge import in_milliseconds
-from slackwater.jobs.engines.source.batches import read_columns
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
+from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.planning.calibration import Calibration
+from slackwater.jobs.protocol.staging.pins import pin_newest
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.tables.warehouse import Warehouse
 
@@ -64,18 +65,18 @@ def calibrate(
         TooFewRows: there is too little to be timed.
         UsageError: the source does not suit.
     """
-    source = pin(pipeline.source, warehouse.source(pipeline.source.table))
-    arrivals = _arrivals(pipeline, source, from_ms, to_ms)
+    sources = PinnedSources.of(pipeline, pin_newest(pipeline, warehouse))
+    arrivals = _arrivals(pipeline, sources, from_ms, to_ms)
     if len(arrivals) < _FEWEST:
         raise TooFewRows(
             f"{pipeline.name}: {len(arrivals)} rows arrived in the range, and fewer than {_FEWEST:,} can't "
             "be timed. Give a longer one with --from and --to.",
             rows=len(arrivals),
         )
-    choice = planner.choose(pipeline, source.schema)
+    choice = planner.choose(pipeline, sources.schema)
     with tempfile.TemporaryDirectory(prefix="slackwater-calibration-") as folder:
         trial = _Trial(
-            pipeline=_untouched_by_its_surroundings(pipeline, source),
+            pipeline=_untouched_by_its_surroundings(pipeline, sources.each),
             choice=choice,
             from_ms=from_ms,
             arrivals=arrivals,
@@ -89,7 +90,7 @@ def calibrate(
             (trial.rows_of(longer // 2), trial.rows_of(longer)),
             _median_seconds(trial, longer, lines),
         )
-    files = source.files(from_ms, trial.end_of(longer), pipeline.source.arrival_time, None)
+    files = _files(pipeline, sources, from_ms, trial.end_of(longer))
     calibration = Calibration(
         pipeline=pipeline.name,
         config_hash=registry.config_hash(pipeline),
@@ -98,7 +99,9 @@ def calibrate(
         seconds=seconds,
         start=0.0,
         memory_mb=trial.memory_mb,
-        estimated_mb=estimate_mb(pipeline, source, files, rows[1], parked_windows=0, engine=choice.make()),
+        estimated_mb=estimate_mb(
+            pipeline, sources.each, files, rows[1], parked_windows=0, engine=choice.make()
+        ),
     )
     per_slice, per_row = calibration.line
     calibration = replace(calibration, start=round(max(0.0, cold - per_slice - first * per_row), 3))
@@ -116,13 +119,15 @@ def _median_seconds(trial: "_Trial", longer: int, lines: Callable[[str], object]
     return fewer, more
 
 
-def _untouched_by_its_surroundings(pipeline: Pipeline, source: PinnedSource) -> Pipeline:
-    """The pipeline for a warehouse of its own: the source is named by its URI, for it stands below another
-    warehouse; expectations are of whole windows, and no row is waited for.
+def _untouched_by_its_surroundings(pipeline: Pipeline, sources: Sequence[PinnedSource]) -> Pipeline:
+    """The pipeline for a warehouse of its own: the sources are named by their URIs, for they stand below
+    another warehouse; expectations are of whole windows, and no row is waited for.
     """
-    return replace(
-        pipeline, source=replace(pipeline.source, table=source.uri), expect=(), settle=timedelta(0)
-    )
+    declarations = [
+        replace(declaration, table=source.uri, name=declaration.title if len(sources) > 1 else None)
+        for declaration, source in zip(pipeline.sources, sources, strict=True)
+    ]
+    return replace(pipeline, source=declarations, expect=(), settle=timedelta(0))
 
 
 @dataclass
@@ -211,13 +216,20 @@ def _kept_open(make: Callable[[], Transport]) -> Callable[[], Transport]:
     return get
 
 
-def _arrivals(pipeline: Pipeline, source: PinnedSource, from_ms: int, to_ms: int) -> npt.NDArray[np.int64]:
+def _files(pipeline: Pipeline, sources: PinnedSources, from_ms: int, to_ms: int) -> list[InputFile]:
+    """The files of all sources that a run of the slice [from, to) at the start of a lineage would read."""
+    return [
+        replace(file, source=number)
+        for number, (declaration, source) in enumerate(zip(pipeline.sources, sources.each, strict=True))
+        for file in source.files(from_ms, to_ms, declaration.arrival_time, None)
+    ]
+
+
+def _arrivals(pipeline: Pipeline, sources: PinnedSources, from_ms: int, to_ms: int) -> npt.NDArray[np.int64]:
     """Arrivals in [from, to), sorted, in milliseconds."""
-    column = pipeline.source.arrival_time
+    column = pipeline.roles.arrival_time
     parts = [np.zeros(0, np.int64)]
-    for file in source.files(from_ms, to_ms, column, None):
-        times, is_undated = in_milliseconds(
-            read_columns(source.uri, file, source.schema, (column,)).column(column)
-        )
+    for file in _files(pipeline, sources, from_ms, to_ms):
+        times, is_undated = in_milliseconds(sources.read(file, (column,)).column(column))
         parts.append(times[~is_undated & (times >= from_ms) & (times < to_ms)])
     return np.sort(np.concatenate(parts))

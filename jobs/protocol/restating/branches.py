@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.publishing.corrections import dates_of
 from slackwater.jobs.protocol.restating.restatement import Restatement
 from slackwater.jobs.protocol.staging.run import PreparedRunner
@@ -118,14 +118,21 @@ class Origin:
         """Whether the branch would read today what it has read: no row gone, and none come for a range that
         it has finished.
         """
+        sources = self.prepared_runner.runner.pipeline.sources
+        return all(self._has_kept(source, branch_runs) for source in sources)
+
+    def _has_kept(self, source: DeltaSource, branch_runs: Sequence[LedgerRow]) -> bool:
+        """`_has_kept_its_source` of one of the sources."""
         runner = self.prepared_runner.runner
-        pipeline, source = runner.pipeline, runner.pipeline.source
+        pipeline, may_be_empty = runner.pipeline, len(runner.pipeline.sources) > 1
         uri, version = runner.warehouse.source(source.table), version_of(branch_runs[-1], source.table)
-        newest = without_erased(pin(source, uri), source.table, self.prepared_runner.tables.ledger)
+        newest = pin(source, uri, may_be_empty=may_be_empty)
+        newest = without_erased(newest, source.table, self.prepared_runner.tables.ledger)
         if other_table_of(branch_runs, source.table, newest.table_id) is not None:
             return False
         try:
-            newest.check_kept(pin(source, uri, version), end_of(branch_runs[-1]), source.arrival_time)
+            before = pin(source, uri, version, may_be_empty=may_be_empty)
+            newest.check_kept(before, end_of(branch_runs[-1]), source.arrival_time)
         except (SourceRewritten, VersionGone):
             return False
         if pipeline.stragglers == "fold" and end_of(branch_runs[-1]) < self.range.to_ms:
@@ -166,16 +173,16 @@ class ReadAgain:
         read; for `why_not`.
         """
 
-        table = self.pipeline.source.table
-        input_of_branch = input_of(tip, table)
+        inputs = [(source.table, input_of(tip, source.table)) for source in self.pipeline.sources]
 
         def reads_again(row: LedgerRow) -> str | None:
-            if (
-                input_of_branch is not None
-                and input_of_branch.table_id is not None
-                and other_table_of([row], table, input_of_branch.table_id) is not None
-            ):
-                return f"run {row.seq} has read another table as {table}, which this one has replaced"
+            for table, input_of_branch in inputs:
+                if (
+                    input_of_branch is not None
+                    and input_of_branch.table_id is not None
+                    and other_table_of([row], table, input_of_branch.table_id) is not None
+                ):
+                    return f"run {row.seq} has read another table as {table}, which this one has replaced"
             if any(
                 to_ms(override.true_arrival) >= boundary_ms
                 for override in self.overrides[count_honoured_by(row) : count_honoured_by(tip)]
@@ -196,22 +203,28 @@ class ReadAgain:
         start of the lineage."""
         if not row.rows_folded and not row.rows_quarantined:
             return None
+        of_sources = [self._earliest_of_source(source, row) for source in self.pipeline.sources]
+        return min((earliest for earliest in of_sources if earliest is not None), default=None)
+
+    def _earliest_of_source(self, declaration: DeltaSource, row: LedgerRow) -> int | None:
+        """`_earliest_of` for the rows of one source."""
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)
-        table = self.pipeline.source.table
+        table, may_be_empty = declaration.table, len(self.pipeline.sources) > 1
         input_of_run, input_before = (input_of(item, table) for item in (row, self.live[place - 1]))
         assert input_of_run is not None and input_before is not None
         uri = self.warehouse.source(table)
         try:
             source, before = (
-                pin(self.pipeline.source, uri, item.version, item.table_id)
+                pin(declaration, uri, item.version, item.table_id, may_be_empty=may_be_empty)
                 for item in (input_of_run, input_before)
             )
-            return self._earliest_in(source, before, start_of(row))
+            return self._earliest_in(source, before, start_of(row), declaration.arrival_time)
         except (VersionGone, SourceReplaced, FileNotFoundError):
             return self.start_ms
 
-    def _earliest_in(self, source: PinnedSource, before: PinnedSource, from_ms: int) -> int | None:
-        arrival = self.pipeline.source.arrival_time
+    def _earliest_in(
+        self, source: PinnedSource, before: PinnedSource, from_ms: int, arrival: str
+    ) -> int | None:
         unread_files = [
             file for file in source.files(from_ms, from_ms, arrival, before) if file.may_hold_unread
         ]

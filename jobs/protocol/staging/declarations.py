@@ -10,7 +10,7 @@ from typing import cast
 
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.staging.evolution import (
     Difference,
     SettingsChanged,
@@ -19,8 +19,10 @@ from slackwater.jobs.protocol.staging.evolution import (
     check_settings,
 )
 from slackwater.jobs.protocol.staging.stragglers import (
+    Stragglers,
     advice_on_stragglers,
     find_stragglers,
+    of_all_sources,
     read_ranges_of,
     without_erased,
 )
@@ -96,24 +98,24 @@ class Declarations:
         return None
 
     def refuse_rows_left_to_a_restatement(
-        self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: PinnedSource
+        self, changes: Sequence[Difference], live: Sequence[LedgerRow], newest: Sequence[PinnedSource]
     ) -> None:
         """Refuse a change of ``stragglers`` from "restate" to "fold" while stragglers wait for a restatement.
 
         A run that folds reads only rows which appear after the run before it, so no run would ever read
-        those. `live` are the live runs, `newest` is the source as it stands.
+        those. `live` are the live runs, `newest` are the sources as they stand.
 
         Raises:
             SettingsChanged: with the range to restate.
         """
         if not any(change.path == "stragglers" and change.after == "fold" for change in changes):
             return
-        runs = [(row, read) for row in live for read in read_ranges_of([row], self.pipeline.source.table)]
-        folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
-        live_reads = [read for _, read in runs]
-        source = pin(self.pipeline.source, newest.uri, max(read.version for read in live_reads))
-        source = without_erased(source, self.pipeline.source.table, self.tables.ledger)
-        stragglers = find_stragglers(source, live_reads, self.pipeline.source.arrival_time, folds=folds)
+        stragglers = of_all_sources(
+            [
+                self._stragglers_of(declaration, live, source.uri)
+                for declaration, source in zip(self.pipeline.sources, newest, strict=True)
+            ]
+        )
         if stragglers == []:
             return
         name = self.pipeline.name
@@ -124,6 +126,18 @@ class Declarations:
             pipeline=name,
             differences=[],
         )
+
+    def _stragglers_of(
+        self, source: DeltaSource, live: Sequence[LedgerRow], uri: str
+    ) -> list[Stragglers] | None:
+        """The rows of one source that wait for a restatement, as far as live runs have seen it."""
+        runs = [(row, read) for row in live for read in read_ranges_of([row], source.table)]
+        folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
+        live_reads = [read for _, read in runs]
+        newest_version = max(read.version for read in live_reads)
+        newest = pin(source, uri, newest_version, may_be_empty=len(self.pipeline.sources) > 1)
+        newest = without_erased(newest, source.table, self.tables.ledger)
+        return find_stragglers(newest, live_reads, source.arrival_time, folds=folds)
 
     def _of(self, row: LedgerRow) -> dict[str, object] | None:
         return declaration_of(AttemptsReader(self.tables["attempts"]), row.run_id)

@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
 from slackwater.jobs.engines.rows.progress import moment
-from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
+from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import SourceReplaced
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
@@ -35,12 +36,13 @@ from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import Difference
 from slackwater.jobs.protocol.staging.lease import claim_slice, renewing_lease, rival_on_branch_of
 from slackwater.jobs.protocol.staging.phases import Phases
+from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.run_checks import checks_of_run
-from slackwater.jobs.protocol.staging.shapes import checked_source
-from slackwater.jobs.protocol.staging.slice_replay import Pins, SliceReplay, how_to_restate_or_adopt
+from slackwater.jobs.protocol.staging.shapes import checked_sources
+from slackwater.jobs.protocol.staging.slice_replay import SliceReplay, how_to_restate_or_adopt
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
-from slackwater.jobs.protocol.staging.stragglers import newer_reads_since
+from slackwater.jobs.protocol.staging.stragglers import newer_reads_by_source
 from slackwater.jobs.protocol.staging.tick_cache import TickCache
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
@@ -78,7 +80,7 @@ class Runner:
         lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
             compare-and-swap alone.
         clock: the wall clock.
-        source_and_shape: the result of `checked_source`, where the caller has it already; None: `prepare`
+        sources_and_shape: the result of `checked_sources`, where the caller has it already; None: `prepare`
             calls it.
     """
 
@@ -92,7 +94,7 @@ class Runner:
     ranges: int | None = None
     lease: bool = True
     clock: Callable[[], datetime] = wall_clock
-    source_and_shape: tuple[PinnedSource, Shape] | None = None
+    sources_and_shape: tuple[PinnedSources, Shape] | None = None
 
     def prepare(self) -> "PreparedRunner":
         """Check the source against the declarations and make the tables.
@@ -100,7 +102,7 @@ class Runner:
         Raises:
             UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
         """
-        _, shape = self.source_and_shape or checked_source(self.warehouse, self.pipeline)
+        _, shape = self.sources_and_shape or checked_sources(self.warehouse, self.pipeline)
         tables = self.warehouse.tables(self.pipeline.name, shape)
         tables.ensure()
         return PreparedRunner(self, shape, tables)
@@ -125,7 +127,7 @@ class PreparedRunner:
         if head is None:
             return Parent(None, None, None)
         owner = ledger.snapshot_owner(head)
-        newer_reads = newer_reads_since(ledger, head, owner, self.runner.pipeline.source.table)
+        newer_reads = newer_reads_by_source(ledger, head, owner, self.runner.pipeline)
         return Parent(head, owner, to_ms(ledger.start_of(head)), newer_reads)
 
     def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
@@ -254,7 +256,7 @@ class StageOfSlice:
             engine=runner.engine.name,
             watermark_in=moment(before.watermark),
             watermark_out=moment(after.watermark),
-            inputs=slice_replay.inputs(scan, outcome.counts["rows_read"]),
+            inputs=slice_replay.inputs(scan, outcome),
             config_hash=runner.config_hash,
             code_hash=self._code_hash(),
             verdict=validation.verdict(checks),
@@ -302,7 +304,7 @@ class StageOfSlice:
     def _refuse_stragglers_left_behind(self, changes: list[Difference], slice_replay: SliceReplay) -> None:
         if changes and self.parent.row is not None:
             live = self.tables.ledger.live_runs(self.parent.row)
-            self._declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.source)
+            self._declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
 
     @property
     def _declarations(self) -> Declarations:

@@ -14,12 +14,12 @@ from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_r
 from slackwater.jobs.engines.rows.conditions import bind_condition
 from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.engines.rows.keys import Keys
-from slackwater.jobs.engines.rows.source_roles import check_roles
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.rows.source_roles import SourceColumnError, check_roles
+from slackwater.jobs.engines.rows.union_columns import PinnedSources, check_common
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.window_columns import own_window_class_of
+from slackwater.jobs.protocol.staging.pins import pin_newest
 from slackwater.jobs.protocol.staging.validation import check_types
 from slackwater.jobs.tables.schemas import TIME, Shape
 from slackwater.jobs.tables.warehouse import Warehouse
@@ -41,21 +41,35 @@ def check_parkable(pipeline: Pipeline) -> None:
         )
 
 
-def checked_source(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSource, Shape]:
-    """The source of `pipeline` at its newest version, checked against the declarations, and the shape of the
-    pipeline's tables over it.
+def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSources, Shape]:
+    """The sources of `pipeline` at their newest versions, checked against the declarations, and the shape of
+    the pipeline's tables over them.
 
     Raises:
-        UsageError: the source is missing, empty, or lacks a column.
+        UsageError: a source is missing, empty, or lacks a column.
     """
     check_parkable(pipeline)
-    source = pipeline.source
-    pinned_source = pin(source, warehouse.source(source.table))
-    schema = pinned_source.schema
+    pinned_sources = pin_newest(pipeline, warehouse)
+    for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
+        check_roles(declaration, source.schema, ())
+    sources = PinnedSources.of(pipeline, pinned_sources)
+    schema = sources.schema
+    derived = {name for name, _ in pipeline.derivations}
+    source_columns = [name for name in columns_read(pipeline, schema.names) if name not in derived]
+    check_common(pipeline, source_columns, sources)
     columns = with_derived_columns(pipeline, schema)
-    check_roles(source, columns, columns_read(pipeline, columns.names))
+    names_read = columns_read(pipeline, columns.names)
+    if len(pinned_sources) == 1:
+        check_roles(pipeline.sources[0], columns, names_read)
+    for name in names_read:
+        if name not in columns.names:
+            raise SourceColumnError(
+                f"no source of {pipeline.name} has a column {name!r}; together they have "
+                f"{', '.join(columns.names)}. Mend the pipeline or the sources.",
+                column=name,
+            )
     check_key_types(pipeline, columns)
-    return pinned_source, shape_of(pipeline, schema)
+    return sources, shape_of(pipeline, schema)
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:

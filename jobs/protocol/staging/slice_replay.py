@@ -5,7 +5,7 @@ Reads the source and the parent's snapshot. Records nothing, and writes only int
 names.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
@@ -13,28 +13,25 @@ from slackwater.jobs.engines.replaying.spilling import state_memory_mb
 from slackwater.jobs.engines.replaying.task_memory import ranges_for, rows_at_once, rows_sent
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima, timeline_of
-from slackwater.jobs.engines.source.coverage import ReadRange
+from slackwater.jobs.engines.rows.union_columns import PinnedSources
+from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import pin, pin_both
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.collected_mark import mark_of
+from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.slices import Slice, iso
-from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
-from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by, count_to_honour
-from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
 from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
-from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.columnar.timeline.timeline import Timeline
-from slackwater.windowing.times import to_datetime
 from slackwater.windowing.times import to_ms as to_ms_of
+
+NO_OVERRIDES = Overrides()
 
 
 def how_to_restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
@@ -53,114 +50,6 @@ def how_to_restate_or_adopt(pipeline: str, start_ms: int, end_ms: int) -> str:
     )
 
 
-class SourceChanged(UsageError):
-    """The pipeline reads another table than its lineage so far."""
-
-
-@dataclass(frozen=True)
-class Pins:
-    """The versions that a slice is replayed from. Two replays with equal pins and equal parents leave equal
-    rows.
-
-    Attributes:
-        source: the source as the slice reads it.
-        before: the source as the parent run has read it; None at the start of a lineage.
-        newer_reads: the slices that live runs have read at newer versions than `before`.
-        overrides: the changed arrivals that the slice honours: the first few of all that were ever recorded.
-    """
-
-    source: PinnedSource
-    before: PinnedSource | None
-    newer_reads: tuple[ReadRange, ...] = ()
-    overrides: tuple[Override, ...] = ()
-
-    @classmethod
-    def newest(
-        cls,
-        pipeline: Pipeline,
-        warehouse: Warehouse,
-        *,
-        owner: LedgerRow | None,
-        from_ms: int,
-        newer_reads: tuple[ReadRange, ...],
-        overrides: Sequence[Override],
-        honoured_count: int,
-        ledger: LedgerReader,
-    ) -> "Pins":
-        """The newest version of the source, for a slice that starts at `from_ms` on the snapshot of `owner`,
-        in a lineage that has honoured the first `honoured_count` of all `overrides`.
-
-        Raises:
-            SourceChanged: the parent has read another table.
-            SourceReplaced: the parent has read a table that is not there any more.
-            SourceRewritten: rows that runs have read are not there any more.
-        """
-        uri = warehouse.source(pipeline.source.table)
-        owner_input = _input_of(pipeline, () if owner is None else owner.inputs)
-        source, before = (
-            (pin(pipeline.source, uri), None)
-            if owner_input is None
-            else pin_both(pipeline.source, uri, owner_input.version, owner_input.table_id)
-        )
-        source = without_erased(source, pipeline.source.table, ledger)
-        newer = () if before is None else tuple(read for read in newer_reads if read.version > before.version)
-        if before is not None:
-            source.check_kept(before, from_ms, pipeline.source.arrival_time, newer)
-        count = count_to_honour(overrides, honoured_count, to_datetime(from_ms))
-        return cls(source, before, newer, tuple(overrides[:count]))
-
-    @classmethod
-    def of_run(
-        cls,
-        pipeline: Pipeline,
-        warehouse: Warehouse,
-        row: LedgerRow,
-        *,
-        owner: LedgerRow | None,
-        newer_reads: tuple[ReadRange, ...],
-        overrides: Sequence[Override],
-        ledger: LedgerReader,
-    ) -> "Pins":
-        """The versions that the run `row`, on the snapshot of `owner`, was pinned to.
-
-        Raises:
-            SourceChanged: it has read another table than the pipeline declares now.
-            VersionGone: a version has been cleaned up.
-            SourceReplaced: the table that it has read is not there any more.
-        """
-        uri = warehouse.source(pipeline.source.table)
-        run_input = _input_of(pipeline, row.inputs)
-        assert run_input is not None, f"run {row.seq} has no input"
-        source = without_erased(
-            pin(pipeline.source, uri, run_input.version, run_input.table_id), run_input.table, ledger
-        )
-        owner_input = _input_of(pipeline, () if owner is None else owner.inputs)
-        if owner_input is None:
-            before = None
-        elif owner_input.version == run_input.version:
-            before = source
-        else:
-            before = pin(pipeline.source, uri, owner_input.version, owner_input.table_id)
-        return cls(source, before, newer_reads, tuple(overrides[: count_honoured_by(row)]))
-
-
-def _input_of(pipeline: Pipeline, inputs: Iterable[Input]) -> Input | None:
-    """The item of `inputs` that is of the pipeline's source; None where `inputs` is empty."""
-    tables = {item.table: item for item in inputs}
-    if not tables:
-        return None
-    table = pipeline.source.table
-    if table not in tables:
-        read_table = next(iter(tables))
-        raise SourceChanged(
-            f"{pipeline.name}: the run before read {read_table}, the pipeline now declares {table}. A "
-            "lineage keeps its source: undo the change, or give the pipeline another name (it then starts "
-            "a lineage of its own).",
-            table=table,
-        )
-    return tables[table]
-
-
 @dataclass(frozen=True)
 class SliceReplay:
     """A slice and all that its replay depends on.
@@ -172,7 +61,7 @@ class SliceReplay:
         start_ms: where the lineage begins.
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
         state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
-        pins: the versions of the source and the overrides.
+        pins: the versions of the sources and the overrides.
         creates_windows_again: whether windows that an earlier run has collected are created again under a
             greater lateness, as runs of the first format did. See `collected_mark`.
     """
@@ -189,31 +78,51 @@ class SliceReplay:
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
-        pins, arrival = self.pins, self.pipeline.source.arrival_time
         from_ms, to_ms = self.slice.from_ms, self.slice.to_ms
         overrides = Overrides(
             tuple(
                 MovedArrival(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
-                for row in pins.overrides
+                for row in self.pins.overrides
             )
         )
         true_arrivals = overrides.true_arrivals(from_ms, to_ms)
-        files = pins.source.files(
-            from_ms, to_ms, arrival, pins.before, newer_reads=pins.newer_reads, also=true_arrivals
+        files = [
+            item.source.files(
+                from_ms,
+                to_ms,
+                item.declaration.arrival_time,
+                item.before,
+                newer_reads=item.newer_reads,
+                also=true_arrivals,
+            )
+            for item in self.pins.of_sources
+        ]
+        return self._scan_of(files, from_ms, overrides)
+
+    def _scan_of(
+        self, files: Sequence[Sequence[InputFile]], from_ms: int, overrides: Overrides = NO_OVERRIDES
+    ) -> SliceScan:
+        """The scan of these files of each source, from `from_ms` to the end of the slice."""
+        sources = PinnedSources.of(self.pipeline, self.pins.sources)
+        columns = tuple(sources.schema.names)
+        first, *others = (
+            SliceScan(
+                source=item.source,
+                files=tuple(replace(file, source=number) for file in files[number]),
+                columns=columns,
+                arrival=self.pipeline.roles.arrival_time,
+                from_ms=from_ms,
+                to_ms=self.slice.to_ms,
+                start_ms=self.start_ms,
+                before=item.before,
+                newer_reads=item.newer_reads,
+                overrides=overrides,
+                rows_at_once=rows_at_once(state_memory_mb()),
+                naming=sources.namings[number],
+            )
+            for number, item in enumerate(self.pins.of_sources)
         )
-        return SliceScan(
-            source=pins.source,
-            files=tuple(files),
-            columns=tuple(pins.source.schema.names),
-            arrival=arrival,
-            from_ms=from_ms,
-            to_ms=to_ms,
-            start_ms=self.start_ms,
-            before=pins.before,
-            newer_reads=pins.newer_reads,
-            overrides=overrides,
-            rows_at_once=rows_at_once(state_memory_mb()),
-        )
+        return replace(first, others=tuple(others))
 
     def progress(self) -> Progress:
         """The source progress in the parent's snapshot, with the collected mark of the lineage.
@@ -291,31 +200,30 @@ class SliceReplay:
         outcome.state_hash.add("source_progress", progress, without=("run_id",))
         return outcome
 
-    def inputs(self, scan: SliceScan, rows: int) -> tuple[Input, ...]:
-        """The inputs of the slice as the ledger records them; `rows` is how many rows of the source were
-        read.
-        """
-        source, honoured_count = self.pins.source, len(self.pins.overrides)
-        source_input = Input(
-            table=self.pipeline.source.table,
-            table_id=source.table_id,
-            version=source.version,
-            files=len(scan.files),
-            rows=rows,
-            bytes=sum(file.bytes for file in scan.files),
-        )
-        if not honoured_count:
-            return (source_input,)
-        return (
-            source_input,
-            Input(table=OVERRIDES, version=honoured_count, files=0, rows=honoured_count, bytes=0),
-        )
+    def inputs(self, scan: SliceScan, outcome: Outcome) -> tuple[Input, ...]:
+        """The inputs of the slice as the ledger records them, with how many rows of each source were read."""
+        inputs = [
+            Input(
+                table=item.declaration.table,
+                table_id=item.source.table_id,
+                version=item.source.version,
+                files=len(part.files),
+                rows=outcome.rows_of_source(number),
+                bytes=sum(file.bytes for file in part.files),
+            )
+            for number, (item, part) in enumerate(zip(self.pins.of_sources, scan.parts, strict=True))
+        ]
+        honoured_count = len(self.pins.overrides)
+        if honoured_count:
+            overrides = Input(table=OVERRIDES, version=honoured_count, files=0, rows=honoured_count, bytes=0)
+            inputs.append(overrides)
+        return tuple(inputs)
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
         """The least number of ranges at which the rows, parked windows and remembered rows of each fit its
         task's memory.
         """
-        rows = rows_sent(self.pipeline, self.pins.source, scan.files, engine)
+        rows = rows_sent(self.pipeline, self.pins.sources, scan.all_files, engine)
         parked_rows = self._parked_windows
         if self.pipeline.distinct_by is not None:
             parked_rows += count_staged(self.tables, "keyed_state", self.state.get("keyed_state", ()))

@@ -1,6 +1,7 @@
 """The two ends of a run: the parent that a slice continues, and the staged slice that publish may commit."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.protocol.staging import validation
@@ -19,14 +20,14 @@ class Parent:
         owner: the row that owns the snapshot; another than `row` after a fork, publish or restore. None where
             nothing has run.
         start_ms: where the lineage begins.
-        newer_reads: the slices that live runs have read at newer versions of the source than the
+        newer_reads: table → the slices that live runs have read at newer versions of this source than the
             owner.
     """
 
     row: LedgerRow | None
     owner: LedgerRow | None
     start_ms: int | None
-    newer_reads: tuple[ReadRange, ...] = ()
+    newer_reads: Mapping[str, tuple[ReadRange, ...]] = field(default_factory=dict)
 
     @property
     def end_ms(self) -> int | None:

@@ -73,6 +73,13 @@ def newer_reads_since(
     )
 
 
+def newer_reads_by_source(
+    ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, pipeline: Pipeline
+) -> dict[str, tuple[ReadRange, ...]]:
+    """`newer_reads_since` of each source of the pipeline, by its table."""
+    return {source.table: newer_reads_since(ledger, head, owner, source.table) for source in pipeline.sources}
+
+
 def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
     """The slice of each of `runs` with the version of the source `table` at which the run has read it."""
     reads = []
@@ -170,6 +177,16 @@ def advice_on_stragglers(pipeline: str, stragglers: Sequence[Stragglers] | None)
     )
 
 
+def of_all_sources(of_each: Sequence[Sequence[Stragglers] | None]) -> list[Stragglers] | None:
+    """The stragglers of several sources together, by slice; None where those of one are not known."""
+    counts: Counter[Slice] = Counter()
+    for stragglers in of_each:
+        if stragglers is None:
+            return None
+        counts.update({item.slice: item.rows for item in stragglers})
+    return [Stragglers(item, counts[item]) for item in sorted(counts, key=lambda item: item.from_ms)]
+
+
 def check_stragglers(
     pipeline: Pipeline, ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None, scan: SliceScan
 ) -> list[validation.Check]:
@@ -178,9 +195,20 @@ def check_stragglers(
     """
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
         return []
-    table = pipeline.source.table
-    live = read_ranges_of(ledger.live_runs(head), table)
-    stragglers = find_stragglers(scan.source, live, scan.arrival, folds=False, since=version_of(owner, table))
+    live_runs = ledger.live_runs(head)
+    stragglers = of_all_sources(
+        [
+            find_stragglers(
+                part.source,
+                read_ranges_of(live_runs, source.table),
+                source.arrival_time,
+                folds=False,
+                since=version_of(owner, source.table),
+            )
+            for source, part in zip(pipeline.sources, scan.parts, strict=True)
+            if part.holds_unread()
+        ]
+    )
     return (
         []
         if stragglers == []

@@ -124,19 +124,18 @@ def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
     Left out are the expectations, because they judge panes, and the parent's progress, because it is added to
     the maxima afterwards.
     """
-    source, before = scan.source, scan.before
-    table_versions = [
-        None if table is None else (table.uri, table.table_id, table.version) for table in (source, before)
+    of_sources = [
+        (
+            [
+                None if table is None else (table.uri, table.table_id, table.version)
+                for table in (part.source, part.before)
+            ],
+            part.files,
+            part.newer_reads,
+        )
+        for part in scan.parts
     ]
-    rows = (
-        table_versions,
-        scan.files,
-        scan.newer_reads,
-        scan.overrides,
-        scan.from_ms,
-        scan.to_ms,
-        scan.start_ms,
-    )
+    rows = (of_sources, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
     rules = {name: value for name, value in judge.pipeline.describe().items() if name != "expect"}
     key = repr((product_version(), rows, json.dumps(rules, sort_keys=True)))
     return hashlib.sha256(b"\0".join((key.encode(), body))).digest()

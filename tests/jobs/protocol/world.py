@@ -49,6 +49,24 @@ DAILY = Pipeline(
 )
 
 
+# The same over several sources: of the second all columns are called differently, the third has an order
+# column of its own.
+UNION = replace(
+    DAILY,
+    source=[
+        DAILY.sources[0],
+        DeltaSource(
+            "more",
+            event_time="happened",
+            arrival_time="seen",
+            order_by="number",
+            rename={"number": "row", "who": "k", "value": "x"},
+        ),
+        DeltaSource("others", event_time="e", arrival_time="a", order_by="x"),
+    ],
+)
+
+
 @dataclass(frozen=True)
 class Event:
     """One row of the source: hours of event and arrival (None: it has none), a number, a key, a value."""
@@ -100,23 +118,32 @@ class World:
 
     @property
     def source(self) -> str:
-        return str(self.folder / "events")
+        return self.place()
 
-    # --- the source
+    def place(self, source: int = 0) -> str:
+        """Where one of the pipeline's sources stands."""
+        return self.warehouse.source(self.pipeline.sources[source].table)
 
-    def append(self, events: Sequence[Event]) -> None:
+    # --- the sources
+
+    def append(self, events: Sequence[Event], source: int = 0) -> None:
         """One commit with one file."""
-        write_deltalake(
-            self.source,
-            pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA),
-            mode="append",
-        )
+        write_deltalake(self.place(source), self.rows(events, source), mode="append")
 
-    def rewrite(self, first: float, last: float, events: Sequence[Event]) -> None:
+    def rewrite(self, first: float, last: float, events: Sequence[Event], source: int = 0) -> None:
         """Put `events` in the place of what arrived in [first, last), in one commit."""
-        table = pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA)
+        arrival = self.pipeline.sources[source].arrival_time
         low, high = (f"'{moment(hours).isoformat()}'" for hours in (first, last))
-        write_deltalake(self.source, table, mode="overwrite", predicate=f"a >= {low} AND a < {high}")
+        predicate = f"{arrival} >= {low} AND {arrival} < {high}"
+        write_deltalake(self.place(source), self.rows(events, source), mode="overwrite", predicate=predicate)
+
+    def rows(self, events: Sequence[Event], source: int = 0) -> pa.Table:
+        """Rows as the source has them, under its own names."""
+        declared = self.pipeline.sources[source]
+        names = {"e": declared.event_time, "a": declared.arrival_time}
+        names |= {common: own for own, common in declared.rename.items()}
+        table = pa.Table.from_pylist([event.values() for event in events], schema=SCHEMA)
+        return table.rename_columns([names.get(name, name) for name in table.column_names])
 
     # --- commands
 
@@ -219,9 +246,11 @@ def perfect(world: World, folder: Path) -> dict[str, Any]:
     """What one run over the source as it is now leaves, from main's beginning to its end."""
     live = world.ledger.live_runs(world.main)
     (first, _), (_, last) = world.slices(live)[0], world.slices(live)[-1]
-    other = World(
-        folder, replace(world.pipeline, source=replace(world.pipeline.source, table=world.source)), world.code
-    )
+    sources = [
+        replace(source, table=world.place(number), name=source.title if number or source.name else None)
+        for number, source in enumerate(world.pipeline.sources)
+    ]
+    other = World(folder, replace(world.pipeline, source=sources), world.code)
     other.run(last, slice_=timedelta(hours=last - first))
     return other.left()
 

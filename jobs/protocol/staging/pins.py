@@ -1,0 +1,184 @@
+"""The pins of a slice: the version at which it reads each source, what live runs have read of it before, and
+the overrides that it honours.
+
+Reads logs of sources and the ledger's rows that the caller has; records nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.jobs.engines.source.coverage import ReadRange
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinning import EmptySource, pin, pin_both
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.protocol.staging.stragglers import without_erased
+from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
+from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by, count_to_honour
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
+from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.windowing.times import to_datetime
+
+# The table of a source → the slices that live runs have read of it at newer versions than the parent's.
+NewerReads = Mapping[str, tuple[ReadRange, ...]]
+
+
+class SourceChanged(UsageError):
+    """The pipeline reads another table than its lineage so far."""
+
+
+@dataclass(frozen=True)
+class SourcePin:
+    """One source as a slice reads it.
+
+    Attributes:
+        declaration: the source as the pipeline declares it.
+        source: at the version that the slice reads.
+        before: as the parent run has read it; None at the start of a lineage.
+        newer_reads: the slices that live runs have read at newer versions than `before`.
+    """
+
+    declaration: DeltaSource
+    source: PinnedSource
+    before: PinnedSource | None = None
+    newer_reads: tuple[ReadRange, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The versions that a slice is replayed from. Two replays with equal pins and equal parents leave equal
+    rows.
+
+    Attributes:
+        of_sources: one for each source of the pipeline, in their order.
+        overrides: the changed arrivals that the slice honours: the first few of all that were ever recorded.
+    """
+
+    of_sources: tuple[SourcePin, ...]
+    overrides: tuple[Override, ...] = field(default=())
+
+    @property
+    def sources(self) -> tuple[PinnedSource, ...]:
+        """Each source at the version that the slice reads."""
+        return tuple(item.source for item in self.of_sources)
+
+    @classmethod
+    def newest(
+        cls,
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+        *,
+        owner: LedgerRow | None,
+        from_ms: int,
+        newer_reads: NewerReads,
+        overrides: Sequence[Override],
+        honoured_count: int,
+        ledger: LedgerReader,
+    ) -> "Pins":
+        """The newest version of each source, for a slice that starts at `from_ms` on the snapshot of `owner`,
+        in a lineage that has honoured the first `honoured_count` of all `overrides`.
+
+        Raises:
+            SourceChanged: the parent has read another table.
+            SourceReplaced: the parent has read a table that is not there any more.
+            SourceRewritten: rows that runs have read are not there any more.
+        """
+        may_be_empty, pins = len(pipeline.sources) > 1, []
+        for declaration in pipeline.sources:
+            uri = warehouse.source(declaration.table)
+            owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
+            source, before = (
+                (pin(declaration, uri, may_be_empty=may_be_empty), None)
+                if owner_input is None
+                else pin_both(
+                    declaration,
+                    uri,
+                    owner_input.version,
+                    owner_input.table_id,
+                    may_be_empty=may_be_empty,
+                )
+            )
+            source = without_erased(source, declaration.table, ledger)
+            newer: tuple[ReadRange, ...] = ()
+            if before is not None:
+                reads = newer_reads.get(declaration.table, ())
+                newer = tuple(read for read in reads if read.version > before.version)
+                source.check_kept(before, from_ms, declaration.arrival_time, newer)
+            pins.append(SourcePin(declaration, source, before, newer))
+        count = count_to_honour(overrides, honoured_count, to_datetime(from_ms))
+        return cls(tuple(pins), tuple(overrides[:count]))
+
+    @classmethod
+    def of_run(
+        cls,
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+        row: LedgerRow,
+        *,
+        owner: LedgerRow | None,
+        newer_reads: NewerReads,
+        overrides: Sequence[Override],
+        ledger: LedgerReader,
+    ) -> "Pins":
+        """The versions that the run `row`, on the snapshot of `owner`, was pinned to.
+
+        Raises:
+            SourceChanged: it has read another table than the pipeline declares now.
+            VersionGone: a version has been cleaned up.
+            SourceReplaced: the table that it has read is not there any more.
+        """
+        may_be_empty, pins = len(pipeline.sources) > 1, []
+        for declaration in pipeline.sources:
+            uri = warehouse.source(declaration.table)
+            run_input = _input_of(pipeline, declaration, row.inputs)
+            assert run_input is not None, f"run {row.seq} has no input"
+            source = pin(declaration, uri, run_input.version, run_input.table_id, may_be_empty=may_be_empty)
+            source = without_erased(source, run_input.table, ledger)
+            owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
+            if owner_input is None:
+                before = None
+            elif owner_input.version == run_input.version:
+                before = source
+            else:
+                before = pin(
+                    declaration, uri, owner_input.version, owner_input.table_id, may_be_empty=may_be_empty
+                )
+            pins.append(SourcePin(declaration, source, before, newer_reads.get(declaration.table, ())))
+        return cls(tuple(pins), tuple(overrides[: count_honoured_by(row)]))
+
+
+def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, ...]:
+    """Each source of the pipeline at its newest version. Of several, some may have no rows yet.
+
+    Raises:
+        NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
+    """
+    places = [(source, warehouse.source(source.table)) for source in pipeline.sources]
+    may_be_empty = len(places) > 1
+    pinned_sources = tuple(pin(source, uri, may_be_empty=may_be_empty) for source, uri in places)
+    if not any(source.actions.num_rows for source in pinned_sources):
+        tables = ", ".join(repr(source.table) for source, _ in places)
+        raise EmptySource(
+            f"the sources {tables} are all empty: there is nothing to replay yet. Load rows into one of "
+            "them, then repeat the command.",
+            uri=pinned_sources[0].uri,
+        )
+    return pinned_sources
+
+
+def _input_of(pipeline: Pipeline, source: DeltaSource, inputs: Iterable[Input]) -> Input | None:
+    """The item of `inputs` that is of the `source`; None where `inputs` is empty."""
+    tables = {item.table: item for item in inputs}
+    if not tables:
+        return None
+    table = source.table
+    if table not in tables:
+        read_tables = ", ".join(name for name in tables if name != OVERRIDES)
+        raise SourceChanged(
+            f"{pipeline.name}: the run before read {read_tables}, the pipeline now declares {table}. A "
+            "lineage keeps its source: undo the change, or give the pipeline another name (it then starts "
+            "a lineage of its own).",
+            table=table,
+        )
+    return tables[table]

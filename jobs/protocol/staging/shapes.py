@@ -54,8 +54,8 @@ def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSou
         check_roles(declaration, source.schema, ())
     sources = PinnedSources.of(pipeline, pinned_sources)
     schema = sources.schema
-    derived = {name for name, _ in pipeline.derivations}
-    source_columns = [name for name in columns_read(pipeline, schema.names) if name not in derived]
+    derived_names = {name for name, _ in pipeline.derivations}
+    source_columns = [name for name in columns_read(pipeline, schema.names) if name not in derived_names]
     check_common(pipeline, source_columns, sources)
     columns = with_derived_columns(pipeline, schema)
     names_read = columns_read(pipeline, columns.names)

@@ -7,12 +7,11 @@ finished slice.
 
 from airflow.sdk import DAG, Asset, Param
 
-from slackwater.dags.settings import Settings, read
+from slackwater.dags.settings import Settings, pipelines_with_dags, read
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.restate import ConcludeOperator, manifest, restate
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.registry import load
 
 DOC = """\
 Replays a range of `{name}` that was run before: after rows were corrected or came late, or after the pipeline
@@ -75,5 +74,5 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
 
 
 settings_of_process = read()
-for registered_pipeline in load(settings_of_process.pipelines).values():
+for registered_pipeline in pipelines_with_dags(settings_of_process).values():
     restatement_dag(registered_pipeline, settings_of_process)

@@ -7,14 +7,13 @@ lacks, and nothing else.
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
 
-from slackwater.dags.settings import Settings, read
+from slackwater.dags.settings import Settings, pipelines_with_dags, read
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import manifest, replay
 from slackwater.dags.tasks.validate import ValidateOperator
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.registry import load
 
 DOC = """\
 Replays what has arrived up to the end of the data interval, validates it and publishes it to `{published}`.
@@ -72,5 +71,5 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
 
 
 settings_of_process = read()
-for registered_pipeline in load(settings_of_process.pipelines).values():
+for registered_pipeline in pipelines_with_dags(settings_of_process).values():
     scheduled_dag(registered_pipeline, settings_of_process)

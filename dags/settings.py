@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import Registry, load
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -29,7 +30,8 @@ class Settings:
 
     Args:
         warehouse: SLACKWATER_WAREHOUSE, a folder or a URI.
-        pipelines: SLACKWATER_PIPELINES, the user's own file or module; None for the examples alone.
+        pipelines: SLACKWATER_PIPELINES, the user's own file or module; None for none.
+        examples: SLACKWATER_EXAMPLES, whether the examples get DAGs as well.
         spark_bin: SLACKWATER_SPARK_BIN, the bin folder of the environment that holds Spark and slackwater;
             Airflow's own by default.
         spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark
@@ -44,6 +46,7 @@ class Settings:
 
     warehouse: str
     pipelines: str | None
+    examples: bool
     spark_bin: Path
     spark_connection: str
     spark_conf: Mapping[str, str]
@@ -69,6 +72,7 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
         pipelines=_absolute(environment.get("SLACKWATER_PIPELINES") or None),
+        examples=_claim("SLACKWATER_EXAMPLES", environment.get("SLACKWATER_EXAMPLES") or "false"),
         spark_bin=Path(environment.get("SLACKWATER_SPARK_BIN") or Path(sys.executable).parent),
         spark_connection=environment.get("SLACKWATER_SPARK_CONNECTION") or "slackwater_spark",
         spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
@@ -83,11 +87,22 @@ def read(environment: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
+def pipelines_with_dags(settings: Settings) -> Registry:
+    """The pipelines that get DAGs: the user's, and the examples where they are asked for."""
+    return load(settings.pipelines, examples=settings.examples)
+
+
 def _absolute(pipelines: str | None) -> str | None:
     """A file by its absolute path, since tasks run in folders of their own; a module as it is."""
     return (
         str(Path(pipelines).expanduser().absolute()) if pipelines and pipelines.endswith(".py") else pipelines
     )
+
+
+def _claim(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise SettingsError(f"{name} is {text!r}; it is true or false.")
+    return text == "true"
 
 
 def _number(name: str, text: str, *, least: int) -> int:

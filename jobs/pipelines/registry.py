@@ -1,4 +1,5 @@
-"""Which pipelines exist: the examples that we ship, and those of the user's file or module.
+"""Which pipelines exist: those of the user's file or module, and the examples that we ship, under names that
+the user does not take.
 
 A user's file is loaded under a name of its own, so that a `jobs.py` or `windowing.py` beside it can't take
 the place of ours. No Spark.
@@ -78,18 +79,19 @@ class Registry(Mapping[str, Pipeline]):
         return name in self._pipelines
 
     def add(self, module: ModuleType) -> int:
-        """Register every `Pipeline` that `module` holds; returns their number.
+        """Register every `Pipeline` that `module` holds; returns their number. An example gives its name to a
+        pipeline of the user's.
 
         Raises:
-            PipelinesFileError: a different pipeline of the same name is registered already.
+            PipelinesFileError: two pipelines of the user's have one name.
         """
         pipelines = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
         for pipeline in pipelines.values():
             namesake = self._pipelines.get(pipeline.name)
-            if namesake is not None and namesake != pipeline:
+            if namesake not in (None, pipeline) and self._modules[pipeline.name].__name__ not in EXAMPLES:
                 raise PipelinesFileError(
-                    f"{module.__file__}: a pipeline called {pipeline.name!r} is already registered by "
-                    f"{self._modules[pipeline.name].__file__}; give one of them another name.",
+                    f"{module.__file__}: two pipelines are called {pipeline.name!r}; give one of them "
+                    "another name.",
                     name=pipeline.name,
                 )
             self._pipelines[pipeline.name] = pipeline
@@ -204,15 +206,15 @@ def product_version() -> str:
         return "0"
 
 
-def load(pipelines: str | None = None) -> Registry:
-    """The examples and, when `pipelines` (a file or a module; default: the variable SLACKWATER_PIPELINES) is
-    given, the user's own.
+def load(pipelines: str | None = None, *, examples: bool = True) -> Registry:
+    """The examples, unless they are not asked for, and, when `pipelines` (a file or a module; default: the
+    variable SLACKWATER_PIPELINES) is given, the user's own.
 
     Raises:
         PipelinesFileError: the file is missing, fails to load, or declares no pipeline.
     """
     registry = Registry()
-    for name in EXAMPLES:
+    for name in EXAMPLES if examples else ():
         registry.add(importlib.import_module(name))
     file_or_module = pipelines or os.environ.get(VARIABLE)
     if file_or_module:

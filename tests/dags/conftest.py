@@ -71,6 +71,7 @@ def dag_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     (folder / "mine.py").write_text(CAREFUL)
     return parse(
         folder,
+        SLACKWATER_EXAMPLES="true",
         SLACKWATER_PIPELINES="mine.py",  # relative to where Airflow was started
         SLACKWATER_WAREHOUSE="/data/warehouse",
         SLACKWATER_MANIFESTS="/data/manifests",
@@ -86,6 +87,7 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(
         warehouse=str(tmp_path / "warehouse"),
         pipelines=None,
+        examples=True,
         spark_bin=tmp_path / "bin",
         spark_connection="slackwater_spark",
         spark_conf={},

@@ -16,6 +16,7 @@ def test_without_variables_everything_has_a_place() -> None:
     assert found.manifests == Path("/airflow/manifests")
     assert (found.spark_bin / "python").exists()
     assert (found.pipelines, found.spark_connection, found.pool) == (None, "slackwater_spark", "default_pool")
+    assert not found.examples and read({"SLACKWATER_EXAMPLES": "true"}).examples
     assert (found.retries, found.retry_delay) == (3, timedelta(minutes=10))
 
 
@@ -51,6 +52,7 @@ def test_the_next_try_finds_the_source_settled(settle: timedelta, minutes: int) 
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
+        ("SLACKWATER_EXAMPLES", "yes", "true or false"),
         ("SLACKWATER_RETRIES", "2", "at least 3"),
         ("SLACKWATER_RETRIES", "-4", "a whole number"),
         ("SLACKWATER_RETRY_MINUTES", "soon", "a whole number"),

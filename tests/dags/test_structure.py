@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.jobs.examples import EXAMPLES
-from tests.dags.conftest import ROOT, parse
+from tests.dags.conftest import CAREFUL, ROOT, parse
 
 MUST_BE_GIVEN = {"__type": "arg_not_set", "__var": None}
 HEAVY = {
@@ -53,6 +53,15 @@ def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(dag_f
     assert dag_folder["import_errors"] == {}
     pipelines = [*EXAMPLES, "careful", "unscheduled", "delivered"]
     assert sorted(dag_folder["dags"]) == sorted([*pipelines, *(f"{name}__restate" for name in pipelines)])
+
+
+def test_examples_have_no_dag_unless_asked_for_and_leave_their_names_to_the_user(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CAREFUL.replace('name="careful"', 'name="departures"'))
+    parsed = parse(tmp_path, SLACKWATER_PIPELINES="mine.py")
+    assert parsed["import_errors"] == {}
+    names = ["departures", "unscheduled", "delivered"]
+    assert sorted(parsed["dags"]) == sorted([*names, *(f"{name}__restate" for name in names)])
+    assert parsed["dags"]["departures"]["start_date"] == 1582956000.0  # of the user's, not of the example
 
 
 def test_only_files_that_declare_dags_are_parsed(dag_folder: Any) -> None:

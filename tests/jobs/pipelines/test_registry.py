@@ -244,13 +244,23 @@ class TestErrors:
         with pytest.raises(PipelineError, match="Pipeline 'Mine': a name is"):
             load(str(path))
 
-    def test_a_name_that_is_taken_by_another_pipeline(self, tmp_path: Path) -> None:
-        path = user_file(tmp_path, name="departures")
-        with pytest.raises(
-            PipelinesFileError,
-            match=r"a pipeline called 'departures' is already registered by .*departures\.py; give one",
-        ):
+    def test_a_name_that_two_pipelines_of_the_user_have(self, tmp_path: Path) -> None:
+        path = user_file(tmp_path, name="mine")
+        path.write_text(
+            path.read_text() + "\nfrom dataclasses import replace\ntwin = replace(mine, slice=HOUR)\n"
+        )
+        path.write_text(path.read_text().replace("slice=HOUR", "max_catch_up=3"))
+        with pytest.raises(PipelinesFileError, match="two pipelines are called 'mine'; give one of them"):
             load(str(path))
+
+
+def test_a_user_takes_the_name_of_an_example_and_the_others_stay(tmp_path: Path) -> None:
+    path = user_file(tmp_path, name="departures")
+    registered = load(str(path))
+    assert registered["departures"].source.table != load()["departures"].source.table
+    assert registered.sources("departures") == [path]
+    assert set(registered) == set(load()) and registered["turnarounds"] == load()["turnarounds"]
+    assert set(load(str(path), examples=False)) == {"departures"}
 
 
 class TestTheCodeHash:

@@ -1,26 +1,39 @@
-"""The code hash of a pipeline: a SHA-256 over its files that does not depend on how they import Slackwater.
+"""The code hash of a pipeline: a SHA-256 over what it rests on in its files
+(`slackwater.jobs.pipelines.reach`) that does not depend on how they import Slackwater.
 
-Earlier versions hashed all bytes, and files then imported `jobs` and `windowing` (since then there is
-`from slackwater import …`). To recognise a hash that such a version recorded in the ledger, the import lines
-of today's files are rewritten in each of the spellings of that time, and the hash is computed over all bytes
-of the result.
+Earlier versions hashed whole files, all beside the pipeline's; a hash that one of them recorded of today's
+files is recognised. Before that they hashed all bytes, and files then imported `jobs` and `windowing` (since
+then there is `from slackwater import …`). To recognise a hash that such a version recorded in the ledger, the
+import lines of today's files are rewritten in each of the spellings of that time, and the hash is computed
+over all bytes of the result.
 """
 
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from slackwater.jobs.pipelines.aggregates import KINDS
+from slackwater.jobs.pipelines.reach import text_reached
 
 # The packages of Slackwater: today, and as files imported them before there was one name for all.
 PACKAGE = "slackwater"
 FORMER_PACKAGES = ("jobs", "windowing", "dags")
 _DECLARATIONS = ("Aggregate", "DeltaSource", "Expectation", "Pipeline", "expect")
 ImportStatement = ast.Import | ast.ImportFrom
+
+
+class Definition(NamedTuple):
+    """Where a pipeline is defined: the file, as it is called among the files, and the names that it has
+    there.
+    """
+
+    file: str
+    names: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -37,19 +50,28 @@ class PipelineCode:
 
     @classmethod
     def of(
-        cls, files: Mapping[str, Path], version: str, former_hashes: Collection[str] = ()
+        cls,
+        files: Mapping[str, Path],
+        version: str,
+        former_hashes: Collection[str] = (),
+        definition: Definition | None = None,
     ) -> "PipelineCode":
-        """The code of `files` (name → Python file) under the product's `version`. `former_hashes` are hashes
-        that earlier versions recorded and that can't be computed from the files any more.
+        """The code of a pipeline in `files` (name → Python file) under the product's `version`.
+        `former_hashes` are hashes that earlier versions recorded and that can't be computed from the files
+        any more. Without a `definition` all of the files count.
         """
         sources = {name: path.read_bytes() for name, path in sorted(files.items())}
         computed_former_hashes = {
             _digest(version, {name: rewrite(text) for name, text in sources.items()})
             for rewrite in _FORMER_SPELLINGS
         }
+        hash_of_files = _digest(version, {name: _without_our_imports(text) for name, text in sources.items()})
+        text = None if definition is None else text_reached(sources, *definition)
         return cls(
-            _digest(version, {name: _without_our_imports(text) for name, text in sources.items()}),
-            frozenset({*computed_former_hashes, *former_hashes}),
+            hash_of_files
+            if text is None
+            else _digest(version, {name: _without_our_imports(part) for name, part in text.items()}),
+            frozenset({hash_of_files, *computed_former_hashes, *former_hashes}),
         )
 
     def recognises(self, recorded_hash: str | None) -> bool:

@@ -21,7 +21,7 @@ from types import ModuleType
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines.canonical import USER_MODULE
-from slackwater.jobs.pipelines.code import FORMER_PACKAGES, PipelineCode, front_door_lines
+from slackwater.jobs.pipelines.code import FORMER_PACKAGES, Definition, PipelineCode, front_door_lines
 from slackwater.jobs.pipelines.pipeline import Pipeline
 
 EXAMPLES = (
@@ -99,7 +99,7 @@ class Registry(Mapping[str, Pipeline]):
         return len(pipelines)
 
     def sources(self, name: str) -> list[Path]:
-        """The files whose text is part of the code hash: the pipeline's own and, for a user's, those that
+        """The files of which a part may enter the code hash: the pipeline's own and, for a user's, those that
         `_files_of_module` names.
         """
         return sorted(self._files(name).values())
@@ -108,7 +108,21 @@ class Registry(Mapping[str, Pipeline]):
         """The identity of the pipeline's code: its sources and our version."""
         module = self._modules[self[name].name].__name__
         former = _FORMER_CODE.get(module.rpartition(".")[2]) if module in EXAMPLES else None
-        return PipelineCode.of(self._files(name), product_version(), () if former is None else (former,))
+        return PipelineCode.of(
+            self._files(name),
+            product_version(),
+            () if former is None else (former,),
+            self._definition(name),
+        )
+
+    def _definition(self, name: str) -> Definition | None:
+        """Where a pipeline of the user's is defined; None for an example, whose file counts as a whole."""
+        pipeline, module = self[name], self._modules[name]
+        if module.__name__ in EXAMPLES:
+            return None
+        path = Path(str(module.__file__))
+        file = next((file for file, other in self._files(name).items() if other == path), path.name)
+        return Definition(file, [name for name, value in vars(module).items() if value is pipeline])
 
     def _files(self, name: str) -> dict[str, Path]:
         module = self._modules[self[name].name]

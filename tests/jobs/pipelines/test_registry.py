@@ -270,20 +270,22 @@ class TestTheCodeHash:
     def test_the_code_hash_is_the_same_wherever_the_files_lie(self, tmp_path: Path) -> None:
         assert self.hash_of(user_file(tmp_path / "a")) == self.hash_of(user_file(tmp_path / "b"))
 
-    def test_the_code_hash_changes_with_the_file_with_those_beside_it_and_with_our_version(
+    def test_the_code_hash_changes_with_what_the_definition_reaches_and_with_our_version(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = user_file(tmp_path)
-        hashes = {self.hash_of(path)}
+        alone = self.hash_of(path)
         path.write_text(path.read_text() + "\n# a remark\n")
-        hashes.add(self.hash_of(path))
         (tmp_path / "beside.py").write_text("X = 1")
+        assert self.hash_of(path) == alone
+        hashes = {alone}
+        path.write_text("import beside\n" + path.read_text().replace('"n": agg', '"n" * beside.X: agg'))
         hashes.add(self.hash_of(path))
-        (tmp_path / "beside.py").rename(tmp_path / "renamed.py")
+        (tmp_path / "beside.py").write_text("X = 1  # now")
         hashes.add(self.hash_of(path))
         monkeypatch.setattr(registry, "product_version", lambda: "99")
         hashes.add(self.hash_of(path))
-        assert len(hashes) == 5
+        assert len(hashes) == 4
 
     def test_the_code_hash_of_an_example_does_not_depend_on_its_neighbours(self) -> None:
         assert load().code("departures") == load().code("departures")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.columnar import ColumnarEngine, continuous
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
 from slackwater.jobs.engines.rows import key_numbers
@@ -303,7 +303,9 @@ def check_engines(pipeline, rules, events, data, latenesses=None, keys=KEYS):
         st.sampled_from([(), APART, (*APART, (groups, "SORTED_PER_ROW"))]),
         label="how far apart values count as",
     )
+    rows_per_cell = data.draw(st.sampled_from([0, 0, 1, 2, 4]), label="elements for each cell")
     with ExitStack() as stack:
+        stack.enter_context(patch.object(continuous, "ROWS_PER_CELL", rows_per_cell))
         for module, limit in apart:
             stack.enter_context(patch.object(module, limit, 0))
         assert run([COLUMNAR], memory) == once

@@ -5,11 +5,13 @@ parallelism and the engine do not show.
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.jobs.engines.columnar import ColumnarEngine, continuous
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.windowing import (
     AllWindowFunction,
@@ -21,12 +23,13 @@ from slackwater.windowing import (
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
+from tests.model import records as model
 from tests.properties.keyed_model import expected
 from tests.properties.search import searched
-from tests.properties.slices import Replayed, declared, pipeline_of, replay_pipeline
+from tests.properties.slices import SELECT, Replayed, declared, pipeline_of, replay_pipeline
 from tests.properties.test_engines import FIXED, SESSIONS, check_engines
 from tests.properties.test_engines import replays as late_replays
-from tests.properties.test_split_and_parallelism import check_against_model, cuts_of
+from tests.properties.test_split_and_parallelism import check_against_model, cuts_of, left
 from tests.properties.test_split_and_parallelism import replays as modelled_replays
 from tests.properties.test_window_pipelines import check_against_core, everything
 from tests.properties.window_pipelines import replays as short_replays
@@ -122,3 +125,25 @@ def of_one_key(replayed: Replayed) -> Replayed:
     sides = {tag: [{**row, "key": "a"} for row in rows] for tag, rows in replayed.sides.items()}
     assert all("key" not in row for name in names if name != "late" for row in getattr(replayed, name))
     return replace(replayed, **with_key, sides=sides)
+
+
+@pytest.mark.parametrize("rows_per_cell", [0, 1 << 40], ids=["combined", "one by one"])
+def test_of_elements_that_arrive_together_the_first_in_order_arms_the_window(rows_per_cell):
+    start, tick = 1_000_000, 50
+    rules = model.Replay(start, start + 400, tick, 100, model.Tumbling(100), 0, None)
+    # The row with the least order column is neither the first of the source nor of the least time.
+    early = [
+        model.Event(start + ahead, start + 20, "s", order, "a", {"x": order})
+        for order, ahead in ((5, 12), (3, 34), (9, 2), (4, 19), (8, 44))
+    ]
+    events = [*early, model.Event(start + 320, start + 320, "s", 99, "a", {"x": 1})]
+    trigger = ContinuousEventTimeTrigger(interval_ms=10)
+    pipeline = declared(rules, key_by=None, select=SELECT, window=GlobalWindows.create(), trigger=trigger)
+    with patch.object(continuous, "ROWS_PER_CELL", rows_per_cell):
+        ours, theirs = (
+            replay_pipeline(pipeline, events, rules, [], [1], engines=[engine])
+            for engine in (ColumnarEngine(), OperatorEngine())
+        )
+    assert left(ours) == left(theirs)
+    # Armed at 34, it fires at 40, 50, … up to the watermark 320 - 100 - 1.
+    assert [pane["elements"] for pane in ours.panes][:2] == [6, 6] and len(ours.panes) == 18

@@ -22,6 +22,7 @@ from slackwater.windowing.columnar.window_columns import (
     NO_TIME,
     Elements,
     OpenWindows,
+    Pieces,
 )
 
 A = TypeVar("A", bound=Accumulators)
@@ -94,22 +95,35 @@ class WindowAssignments(NamedTuple):
         return stays
 
     def windows_at_end(
-        self, clocks: Longs, *, firings: Longs, last_fired_at: Longs, contents: Longs
+        self,
+        clocks: Longs,
+        *,
+        firings: Longs,
+        last_fired_at: Longs,
+        contents: Longs,
+        pieces: Pieces | None = None,
     ) -> OpenWindows:
         """All windows after they have taken their elements.
 
         Args:
             clocks: int64[m], the clock at the element of each assignment.
             firings, last_fired_at, contents: int64[n], as in OpenWindows.
+            pieces: where each element stands for a piece, these.
         """
         first, last = self.windows.first_arrivals.copy(), self.windows.last_arrivals.copy()
-        last[self.owners] = clocks  # of several elements of a window the last assignment counts
+        if pieces is None:
+            last[self.owners] = clocks  # of several elements of a window the last assignment counts
+            element_counts = np.bincount(self.owners, minlength=len(first))
+        else:
+            np.maximum.at(last, self.owners, pieces.last_arrivals[self.elements])
+            element_counts = np.zeros(len(first), np.int64)
+            np.add.at(element_counts, self.owners, pieces.elements[self.elements])
         is_new = first == NO_TIME
         earliest = np.full(len(first), NO_TIME)
         earliest[self.owners[::-1]] = clocks[::-1]
         first[is_new] = earliest[is_new]
         return self.windows._replace(
-            elements=self.windows.elements + np.bincount(self.owners, minlength=len(first)),
+            elements=self.windows.elements + element_counts,
             firings=firings,
             last_fired_at=last_fired_at,
             first_arrivals=first,

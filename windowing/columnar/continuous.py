@@ -11,6 +11,14 @@ element's time (rounded towards zero, as in Flink). When the watermark passes th
 and once more for each further multiple up to the watermark, all at the same tick end. A firing holds the
 elements that came before this tick end, whatever their times. An element that comes after the last instant
 has passed fires its window at once.
+
+Which elements a firing holds depends on the rises of the watermark alone. So elements of one window that come
+between two rises, before its last instant has passed, may come combined into a piece: the first of them
+stands for all, because it may be the one that arms the window.
+
+    watermark rises  ─────┬───────────────┬───────────┬──
+    elements              a  b  c  d      e  f        g
+    pieces                abcd, by a      ef, by e    g
 """
 
 from __future__ import annotations
@@ -32,11 +40,11 @@ from slackwater.windowing.columnar.timeline.timeline import NEVER, Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
     NO_TIME,
-    Elements,
     Firings,
     LateElements,
     OpenWindows,
     PaneKind,
+    Pieces,
     TriggerStates,
     rows_of,
 )
@@ -68,7 +76,8 @@ def replay_continuous(
     """Replay one slice.
 
     Args:
-        slice_input: elements that some window takes; no pieces.
+        slice_input: elements that some window takes. Without pieces each stands for itself; otherwise row i
+            of the pieces and of the accumulators has what element i stands for.
         initial_state: the windows that are open at the slice's start. The trigger state of a window is the
             time of its next firing, and after the last firing the time of that; NO_TIME for a window whose
             first element came after its last instant.
@@ -81,9 +90,7 @@ def replay_continuous(
     assert initial_state.triggers is not None
     assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
     triggers_at_start = _triggers_at_start(assignments, initial_state.triggers, rules.interval_ms)
-    slice_ = _ContinuousSlice.of(
-        assignments, triggers_at_start, slice_input.elements, rules.interval_ms, timeline
-    )
+    slice_ = _ContinuousSlice.of(assignments, triggers_at_start, slice_input, rules.interval_ms, timeline)
     if rules.accumulates:
         slice_firings = slice_.fire_accumulating()
     else:
@@ -166,6 +173,8 @@ class _ContinuousSlice:
         rises: int64[m], how often the watermark has risen in the slice before the element.
         is_late: bool[m], whether the watermark has passed the last instant of its window: it fires at once.
         begins, counts: int64[n], the first row of each window, and how many rows it has.
+        elements_before: int64[m + 1], how many elements the rows before each row stand for.
+        pieces: what the elements stand for; None where each stands for itself.
         armed_at: int64[n], how often the watermark had risen when the slice armed the window; 0 for a window
             that was armed before.
     """
@@ -183,6 +192,8 @@ class _ContinuousSlice:
     is_late: Booleans
     begins: Longs
     counts: Longs
+    elements_before: Longs
+    pieces: Pieces | None
     armed_at: Longs
 
     @classmethod
@@ -190,12 +201,15 @@ class _ContinuousSlice:
         cls,
         assignments: WindowAssignments,
         triggers_at_start: TriggerStates,
-        elements: Elements,
+        slice_input: SliceInput[Any],
         interval_ms: int,
         timeline: Timeline,
     ) -> _ContinuousSlice:
         order = np.argsort(assignments.owners, kind="stable")
-        owners, in_order = assignments.owners[order], rows_of(elements, assignments.elements[order])
+        rows = assignments.elements[order]
+        owners, in_order = assignments.owners[order], rows_of(slice_input.elements, rows)
+        pieces = slice_input.pieces if len(slice_input.pieces.keys) else None
+        elements_of_rows = np.ones(len(rows), np.int64) if pieces is None else pieces.elements[rows]
         last_instants, fire_times = assignments.last_instants, triggers_at_start.values.copy()
         is_late = last_instants[owners] <= in_order.watermarks
         rises = np.searchsorted(timeline.tick_ends, in_order.clocks, side="right")
@@ -221,6 +235,8 @@ class _ContinuousSlice:
             is_late=is_late,
             begins=np.cumsum(counts) - counts,
             counts=counts,
+            elements_before=np.append(0, np.cumsum(elements_of_rows)),
+            pieces=pieces,
             armed_at=armed_at,
         )
 
@@ -258,7 +274,7 @@ class _ContinuousSlice:
             windows,
             times=times,
             rises=rises,
-            element_counts=taken_by_then,
+            row_counts=taken_by_then,
             contents=of_windows,
             contents_of_late=of_late,
         )
@@ -292,7 +308,7 @@ class _ContinuousSlice:
             fired_windows,
             times=times_of[by_watermark],
             rises=fired_rises,
-            element_counts=taken_by_then,
+            row_counts=taken_by_then,
             contents=by_watermark,
             contents_of_late=groups.codes[late],
         )
@@ -313,10 +329,11 @@ class _ContinuousSlice:
         fire_times[due] = np.minimum(
             fire_times[due] + self._count_passed_firings(due) * self.interval_ms, self.last_instants[due]
         )
-        last_fired_at, unfired_elements = before.last_fired_at.copy(), self.unfired_elements + self.counts
+        element_counts = self._count_elements(np.arange(len(self.counts)), self.counts)
+        last_fired_at, unfired_elements = before.last_fired_at.copy(), self.unfired_elements + element_counts
         # Of several firings of a window the last assignment counts.
         last_fired_at[owners] = np.where(firings.causes == NO_TIME, firings.tick_ends, firings.causes)
-        unfired_elements[owners] = (before.elements + self.counts)[owners] - firings.elements
+        unfired_elements[owners] = (before.elements + element_counts)[owners] - firings.elements
         clocks = np.empty(len(self.order), np.int64)
         clocks[self.order] = self.clocks
         windows = self.assignments.windows_at_end(
@@ -324,6 +341,7 @@ class _ContinuousSlice:
             firings=before.firings + np.bincount(owners, minlength=len(unfired_elements)),
             last_fired_at=last_fired_at,
             contents=slice_firings.contents_at_end,
+            pieces=self.pieces,
         )
         return windows, TriggerStates(values=fire_times, unfired_elements=unfired_elements)
 
@@ -363,14 +381,20 @@ class _ContinuousSlice:
         return next_firings
 
     def _count_taken(self, windows: Longs, rises: Longs) -> Longs:
-        """How many elements of the slice each of `windows` has taken when the watermark rises for the (r +
-        1)th time, r its number in `rises`.
+        """How many rows each of `windows` has taken when the watermark rises for the (r + 1)th time, r its
+        number in `rises`.
         """
         width = len(self.timeline) + 1
         return (
             np.searchsorted(self.owners * width + self.rises, windows * width + rises, side="right")
             - self.begins[windows]
         )
+
+    def _count_elements(self, windows: Longs, row_counts: Longs) -> Longs:
+        """How many elements the first so many rows of each of `windows` stand for."""
+        begins = self.begins[windows]
+        counts: Longs = self.elements_before[begins + row_counts] - self.elements_before[begins]
+        return counts
 
     def _places_in_windows(self, elements: Longs) -> Longs:
         """1, 2, …: the place of each of these rows among those of its window."""
@@ -382,7 +406,7 @@ class _ContinuousSlice:
         *,
         times: Longs,
         rises: Longs,
-        element_counts: Longs,
+        row_counts: Longs,
         contents: Longs,
         contents_of_late: Longs,
     ) -> tuple[Firings, Longs]:
@@ -395,7 +419,10 @@ class _ContinuousSlice:
         columns: list[tuple[Any, Any]] = [
             (windows, of_late),
             (self._kinds(windows, times), self._kinds_of_late(of_late)),
-            (element_counts, self._places_in_windows(late)),
+            (
+                self._count_elements(windows, row_counts),
+                self._count_elements(of_late, self._places_in_windows(late)),
+            ),
             (timeline.watermarks[rises], self.watermarks[late]),
             (timeline.tick_ends[rises], no_ticks),
             (no_causes, self.clocks[late]),

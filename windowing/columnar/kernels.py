@@ -35,10 +35,11 @@ class SliceInput(NamedTuple, Generic[A]):
     """What has come in the slice.
 
     Attributes:
-        pieces: of windows, whatever could be put together before; some families have none.
-        of_pieces: the accumulator of each.
+        pieces: of windows, whatever could be put together before; some families have none, and in some an
+            element stands for each, see their kernels.
+        piece_accumulators: the accumulator of each.
         elements: the others, in order of arrival.
-        of_elements: the accumulator of each.
+        element_accumulators: the accumulator of each.
     """
 
     pieces: Pieces

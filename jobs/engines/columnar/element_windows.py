@@ -1,4 +1,5 @@
-"""The families of windows with a count trigger or a continuous trigger, also inside a purging trigger.
+"""The family of windows with a count trigger, also inside a purging trigger; and what it shares with that of
+continuous triggers (`continuous`).
 
 Which elements a firing holds depends on their order of arrival. So the map side aggregates nothing: elements
 travel one by one, and the range side aggregates them once all elements of a window are there.
@@ -20,20 +21,18 @@ from slackwater.jobs.engines.columnar.families import (
 )
 from slackwater.jobs.engines.columnar.fixed import ELEMENTS_BEHIND, fixed_windows, judge_elements
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
-from slackwater.windowing import ContinuousEventTimeTrigger, CountTrigger, NeverTrigger
-from slackwater.windowing.columnar.continuous import ONLY_AT_THE_END, ContinuousRules, replay_continuous
+from slackwater.windowing import CountTrigger, NeverTrigger
 from slackwater.windowing.columnar.counted import CountRules, replay_counted
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.timeline.timeline import NEVER
 from slackwater.windowing.columnar.window_columns import Pieces, columns_of
 from slackwater.windowing.state.descriptors import StateDescriptor
-from slackwater.windowing.triggers.continuous import FIRE_TIME
 from slackwater.windowing.triggers.counting import COUNT
 
 
 @dataclass(frozen=True)
-class _ElementFamily:
-    """Map side and input of both families: every element that some window takes travels to its range."""
+class ElementFamily:
+    """Map side and input of both families: each element that some window takes travels to its range."""
 
     setting: Setting
 
@@ -58,7 +57,7 @@ class _ElementFamily:
         return RangeInput(slice_input, np.full(rows.num_rows, -1))
 
 
-class CountFamily(_ElementFamily):
+class CountFamily(ElementFamily):
     """Windows with CountTrigger (Flink's countWindow) or NeverTrigger, also inside a purging trigger."""
 
     trigger_state: StateDescriptor = COUNT
@@ -80,25 +79,3 @@ class CountFamily(_ElementFamily):
             return NEVER
         assert isinstance(trigger, CountTrigger)
         return max(trigger.max_count, 1)
-
-
-class ContinuousFamily(_ElementFamily):
-    """Windows with ContinuousEventTimeTrigger, also inside a purging trigger; and global windows whose
-    trigger fires only at the end of time.
-    """
-
-    trigger_state: StateDescriptor = FIRE_TIME
-
-    def replay(
-        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
-    ) -> SliceResult[ArrowAccumulators]:
-        trigger = self.setting.trigger
-        interval_ms = ONLY_AT_THE_END
-        if isinstance(trigger, ContinuousEventTimeTrigger):
-            interval_ms = trigger.interval_ms
-        rules = ContinuousRules(
-            windows=fixed_windows(self.setting),
-            interval_ms=interval_ms,
-            accumulates=not self.setting.purges,
-        )
-        return replay_continuous(slice_input, initial_state, self.setting.timeline, rules)

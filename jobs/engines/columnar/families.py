@@ -181,7 +181,8 @@ class Family(Protocol):
 
     def split(self, elements: BatchElements) -> Split:
         """Map side: decide which elements of a batch are late, and aggregate those whose order does not
-        matter. Every part is in the result, also an empty one.
+        matter. Of a batch without rows every part is in the result, of others an empty one may be left
+        out.
         """
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:

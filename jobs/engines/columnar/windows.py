@@ -6,7 +6,8 @@ A new family is added to `_FAMILIES`; a pipeline with other windows or triggers 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.jobs.engines.columnar.element_windows import ContinuousFamily, CountFamily
+from slackwater.jobs.engines.columnar.continuous import ContinuousFamily
+from slackwater.jobs.engines.columnar.element_windows import CountFamily
 from slackwater.jobs.engines.columnar.families import Family, Setting
 from slackwater.jobs.engines.columnar.fixed import FixedFamily
 from slackwater.jobs.engines.columnar.sessions import SessionFamily

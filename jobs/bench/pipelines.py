@@ -15,8 +15,10 @@ from slackwater.jobs.bench.workloads import (
 )
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
+    Trigger,
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
@@ -32,6 +34,12 @@ def _window(workload: Workload) -> WindowAssigner:
     return TumblingEventTimeWindows.of(size)
 
 
+def _trigger(workload: Workload) -> Trigger | None:
+    """None for the trigger at windows' ends."""
+    interval = timedelta(milliseconds=workload.fires_every_ms)
+    return ContinuousEventTimeTrigger.of(interval) if interval else None
+
+
 def _pipeline(workload: Workload) -> Pipeline:
     return Pipeline(
         name=workload.pipeline,
@@ -39,8 +47,9 @@ def _pipeline(workload: Workload) -> Pipeline:
         watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(milliseconds=BOUND_MS)).with_interval(
             timedelta(milliseconds=TICK_MS)
         ),
-        key_by="key",
+        key_by=None if workload.of_all else "key",
         window=_window(workload),
+        trigger=_trigger(workload),
         allowed_lateness=timedelta(milliseconds=workload.lateness_ms),
         select={"n": agg.count(), "total": agg.sum("value")},
         start=datetime.fromtimestamp(START_MS / 1000, UTC),
@@ -49,4 +58,5 @@ def _pipeline(workload: Workload) -> Pipeline:
 
 
 bench_a, bench_b, bench_c, bench_d, bench_e = (_pipeline(WORKLOADS[name]) for name in "abcde")
+bench_h, bench_i = (_pipeline(WORKLOADS[name]) for name in "hi")
 bench_open = _pipeline(left_open(WORKLOADS["b"]))

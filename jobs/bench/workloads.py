@@ -1,4 +1,4 @@
-"""The workloads (a) to (g), as rules for making rows, and their rows: a function of workload, number of rows
+"""The workloads (a) to (i), as rules for making rows, and their rows: a function of workload, number of rows
 and seed alone.
 
 Works on whole columns of numpy and Arrow. Knows no contender, and of windows only their lengths.
@@ -40,6 +40,8 @@ class Workload:
             arrive within 2 s.
         hot_share: share of rows that have key 0.
         text_keys: whether keys are strings.
+        of_all: whether the project's windows are of all rows; the rows have one key, by which others group.
+        fires_every_ms: interval of a continuous trigger of the project's; 0 for the trigger at windows' ends.
         query: name of the Nexmark query, for which rows are Nexmark's events and `keys`, `span_s` and the
             shares mean nothing; empty for the other workloads.
     """
@@ -57,6 +59,8 @@ class Workload:
     late_share: float = 0.008
     hot_share: float = 0.0
     text_keys: bool = False
+    of_all: bool = False
+    fires_every_ms: int = 0
     query: str = ""
 
     @property
@@ -81,6 +85,19 @@ _MINUTE = Workload(
     slide_ms=60_000,
     lateness_ms=60_000,
     late_by_ms=(30_000, 150_000),
+)
+_ALL_ROWS = Workload(
+    name="h",
+    title="all rows, tumbling 10 s",
+    pipeline="bench_h",
+    keys=1,
+    span_s=3_600,
+    kind="tumbling",
+    size_ms=10_000,
+    slide_ms=10_000,
+    lateness_ms=30_000,
+    late_by_ms=(8_000, 60_000),
+    of_all=True,
 )
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {
@@ -128,6 +145,17 @@ WORKLOADS: Mapping[str, Workload] = MappingProxyType(
             ),
             replace(_MINUTE, name="f", title="one key with half the rows, tumbling 1 min", hot_share=0.5),
             replace(_MINUTE, name="g", title="10 M keys, tumbling 1 min", keys=10_000_000),
+            _ALL_ROWS,
+            replace(
+                _ALL_ROWS,
+                name="i",
+                title="all rows, tumbling 1 min that fires every 10 s",
+                pipeline="bench_i",
+                size_ms=60_000,
+                slide_ms=60_000,
+                late_by_ms=(60_000, 180_000),
+                fires_every_ms=10_000,
+            ),
         )
     }
 )

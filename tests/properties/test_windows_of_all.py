@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.engines.columnar import ColumnarEngine, continuous
 from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.engines.replaying.results import name_of
+from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.pipelines import agg
 from slackwater.windowing import (
     AllWindowFunction,
     ContinuousEventTimeTrigger,
     CountTrigger,
     EndOfStreamTrigger,
+    EventTimeSessionWindows,
     GlobalWindows,
     ProcessAllWindowFunction,
     PurgingTrigger,
@@ -147,3 +151,47 @@ def test_of_elements_that_arrive_together_the_first_in_order_arms_the_window(row
     assert left(ours) == left(theirs)
     # Armed at 34, it fires at 40, 50, … up to the watermark 320 - 100 - 1.
     assert [pane["elements"] for pane in ours.panes][:2] == [6, 6] and len(ours.panes) == 18
+
+
+class CountingRows(InProcess):
+    """Counts the rows that map tasks send to ranges, but for those with counts."""
+
+    rows_sent = 0
+
+    def shuffle(self, scan: Any, task: Any, ranges: int, reduce: Any) -> Any:
+        def reduce_counted(number: int, tables: Any) -> Any:
+            tables = list(tables)
+            self.rows_sent += sum(table.num_rows for table in tables if name_of(table) != "counts")
+            return reduce(number, tables)
+
+        return super().shuffle(scan, task, ranges, reduce_counted)
+
+
+SESSIONS_OF_30_MS = {"window": EventTimeSessionWindows(gap_ms=30)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most"),
+    [
+        # Two files of the source; windows of 100 ms, in each some rises of the watermark, every 50 ms.
+        ({}, 8, 2 * 4),
+        (SESSIONS_OF_30_MS, 2, 2),
+        (KINDS["continuous"], 8, 2 * (4 + 8)),
+        (KINDS["global continuous"], 8, 2 * 8),
+        (KINDS["global at the end"], 8, 2 * 8),
+        (KINDS["count"], 4_000, 4_000),
+    ],
+    ids=["time", "sessions", "continuous", "global continuous", "global at the end", "count"],
+)
+def test_rows_are_combined_before_they_meet_in_one_task(kind, least, most):
+    start = 1_000_000
+    rules = model.Replay(start, start + 400, 50, 20, model.Tumbling(100), 0, None)
+    events = [
+        model.Event(start + n // 10, start + n // 10, "s", n, f"key {n}", {"x": n % 7, "y": 0.5})
+        for n in range(4_000)
+    ]
+    transport = CountingRows()
+    pipeline = replace(pipeline_of(rules, purging=False), key_by=None, select={"n": agg.count()}, **kind)
+    ours = replay_pipeline(pipeline, events, rules, [], [4], engines=[ColumnarEngine()], transport=transport)
+    assert ours.counts["rows_accepted"] == 4_000
+    assert least <= transport.rows_sent <= most

@@ -70,7 +70,7 @@ def test_a_source_is_made_once_and_read_back_in_order_of_arrival(tmp_path: Path)
     assert np.histogram(arrivals, bounds)[0] / len(arrivals) == pytest.approx([1 / 8] * 8, abs=0.05)
 
 
-@pytest.mark.parametrize("name", ["a", "c", "d", "e"])
+@pytest.mark.parametrize("name", ["a", "c", "d", "e", "h", "i"])
 def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path)
     contender = DuckDb()
@@ -90,7 +90,7 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
         checks.check(case, "duckdb", {})
 
 
-@pytest.mark.parametrize("name", ["a", "c", "d"])
+@pytest.mark.parametrize("name", ["a", "c", "d", "h", "i"])
 def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path, 30_000)
     request = CatchUpRequest(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
@@ -104,7 +104,7 @@ def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: P
     with pytest.raises(ResultsDiffer, match="Flink emitted"):
         checks.check(case, "flink", {"panes": 2 * fired})
     one_less = replace(case.workload, lateness_ms=case.workload.lateness_ms - 1_000)
-    if name != "d":
+    if name not in "di":  # in (i) hardly a late row lies within a second of the bound
         with pytest.raises(ResultsDiffer):
             checks.check(replace(case, workload=one_less), "slackwater", {})
 

@@ -195,3 +195,17 @@ def test_rows_are_combined_before_they_meet_in_one_task(kind, least, most):
     ours = replay_pipeline(pipeline, events, rules, [], [4], engines=[ColumnarEngine()], transport=transport)
     assert ours.counts["rows_accepted"] == 4_000
     assert least <= transport.rows_sent <= most
+
+
+@given(late_replays(FIXED | SESSIONS), st.data())
+@searched(4, long=30)
+def test_rows_of_all_are_deduplicated_in_both_engines_however_cut(replay, data):
+    rules, events = replay
+    pipeline = replace(pipeline_of(rules, purging=False), key_by=None, distinct_by=("x", "code"))
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    once = replay_pipeline(pipeline, events, rules, [], [1], engines=[OperatorEngine()])
+    ours = replay_pipeline(
+        pipeline, events, rules, cuts, [3, 1], engines=[ColumnarEngine(), OperatorEngine()]
+    )
+    assert everything(ours) == everything(once)
+    assert once.counts["rows_duplicate"] == ours.counts["rows_duplicate"]

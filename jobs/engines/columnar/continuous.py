@@ -71,13 +71,13 @@ class ContinuousFamily(ElementFamily):
             return super().split(elements)
         windows = fixed_windows(self.setting)
         if windows is None:
-            slices = behind = np.zeros(0, np.int64)
-            groups, keys = self._cells(elements, np.zeros(len(elements.keys), np.int64), behind)
+            slices = rows_behind = np.zeros(0, np.int64)
+            groups, keys = self._cells(elements, np.zeros(len(elements.keys), np.int64), rows_behind)
         else:
             slices = windows.slices(elements.events)
-            behind = windows.rows_behind(elements.events, slices, elements.watermarks)
-            groups, keys = self._cells(elements, slices, behind)
-        combined_count = len(elements.keys) - len(behind)
+            rows_behind = windows.rows_behind(elements.events, slices, elements.watermarks)
+            groups, keys = self._cells(elements, slices, rows_behind)
+        combined_count = len(elements.keys) - len(rows_behind)
         if len(keys) * ROWS_PER_CELL > combined_count:
             return super().split(elements)
         if windows is None:
@@ -85,8 +85,8 @@ class ContinuousFamily(ElementFamily):
             split = Split(parts={ELEMENTS_BEHIND: Part(elements.keys[:0], rows.slice(0, 0))})
             assignment_count = combined_count
         else:
-            split = judge_elements(self.setting, windows, elements, slices, behind)
-            assignment_count = windows.assignments(slices) - windows.assignments(slices[behind])
+            split = judge_elements(self.setting, windows, elements, slices, rows_behind)
+            assignment_count = windows.assignments(slices) - windows.assignments(slices[rows_behind])
         split.parts[CELLS] = self._part_of_cells(elements, groups, keys)
         for name, count in (("rows_accepted", combined_count), ("assignments_made", assignment_count)):
             split.counts[name] = split.counts.get(name, 0) + count
@@ -94,16 +94,20 @@ class ContinuousFamily(ElementFamily):
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
         """Elements and the first elements of cells, in order. Each has a piece: its cell, or itself."""
-        cells, alone = parts[CELLS], parts[ELEMENTS_BEHIND]
+        cells, single_elements = parts[CELLS], parts[ELEMENTS_BEHIND]
         if not cells.rows.num_rows:
             return super().receive(parts)
-        names = alone.rows.column_names
-        both = pa.concat_tables([alone.rows, cells.rows.select(names)])
+        names = single_elements.rows.column_names
+        both = pa.concat_tables([single_elements.rows, cells.rows.select(names)])
         both = both.append_column(_PLACE, pa.array(np.arange(both.num_rows)))
-        elements, rows = elements_in_order(self.setting, Part(np.append(alone.keys, cells.keys), both))
+        elements, rows = elements_in_order(
+            self.setting, Part(np.append(single_elements.keys, cells.keys), both)
+        )
         order = rows.column(_PLACE).to_numpy()
-        alone_clocks = self.setting.clocks(alone.rows.column(ARRIVAL).to_numpy())
-        element_counts = np.append(np.ones(len(alone.keys), np.int64), cells.rows.column(ELEMENTS).to_numpy())
+        single_clocks = self.setting.clocks(single_elements.rows.column(ARRIVAL).to_numpy())
+        element_counts = np.append(
+            np.ones(len(single_elements.keys), np.int64), cells.rows.column(ELEMENTS).to_numpy()
+        )
         nothing = np.zeros(len(order), np.int64)
         pieces = Pieces(
             keys=elements.keys,
@@ -111,10 +115,12 @@ class ContinuousFamily(ElementFamily):
             lasts=nothing,
             elements=element_counts[order],
             first_arrivals=elements.clocks,
-            last_arrivals=np.append(alone_clocks, cells.rows.column(LAST).to_numpy())[order],
+            last_arrivals=np.append(single_clocks, cells.rows.column(LAST).to_numpy())[order],
         )
-        of_alone = ArrowAccumulators.of_elements(self.setting.aggregates, alone.rows)
-        accumulators = of_alone.join([read_accumulators(_accumulators_of_cells(cells.rows), self.setting)])
+        single_accumulators = ArrowAccumulators.of_elements(self.setting.aggregates, single_elements.rows)
+        accumulators = single_accumulators.join(
+            [read_accumulators(_accumulators_of_cells(cells.rows), self.setting)]
+        )
         accumulators = accumulators.take(order)
         return RangeInput(SliceInput(pieces, accumulators, elements, accumulators), np.full(len(order), -1))
 
@@ -146,12 +152,12 @@ class ContinuousFamily(ElementFamily):
         """How often the watermark has risen in the slice before each clock."""
         return np.searchsorted(self.setting.timeline.tick_ends, clocks, side="right")
 
-    def _cells(self, elements: BatchElements, slices: Longs, behind: Longs) -> tuple[Groups, Longs]:
-        """(the cell of each element, the key of each cell); elements at `behind` make one more group, the
-        last.
+    def _cells(self, elements: BatchElements, slices: Longs, rows_behind: Longs) -> tuple[Groups, Longs]:
+        """(the cell of each element, the key of each cell); elements at `rows_behind` make one more group,
+        the last.
         """
         moments, _, _ = group_pairs(slices, self._rises(elements.clocks))
-        groups, keys, _ = group_pairs(elements.keys, moments.codes, behind)
+        groups, keys, _ = group_pairs(elements.keys, moments.codes, rows_behind)
         return groups, keys
 
     def _part_of_cells(self, elements: BatchElements, groups: Groups, keys: Longs) -> Part:

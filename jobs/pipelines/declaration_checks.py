@@ -67,10 +67,13 @@ _DURATIONS = {
     "allowed_lateness": 0,
     "slice": 1,
     "max_ahead": 0,
+    "max_behind": 0,
     "settle": 0,
     "keep_snapshot_every": 1,
     "keep_history": 1,
 }
+# Those that need not be declared.
+_OPTIONAL_DURATIONS = {"max_behind", "keep_history"}
 # Each count and its greatest value.
 _COUNTS = {"max_parallelism": 32768, "max_catch_up": 1_000_000, "keep_snapshots": 1_000_000}
 
@@ -102,10 +105,10 @@ def check_choices(subject: str, declarations: Mapping[str, object]) -> None:
 
 
 def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
-    """Each duration is a timedelta of whole milliseconds, within its bounds; `keep_history` may be None."""
+    """Each duration is a timedelta of whole milliseconds, within its bounds; some may be None."""
     for name, least_ms in _DURATIONS.items():
         duration = declarations[name]
-        if name == "keep_history" and duration is None:
+        if name in _OPTIONAL_DURATIONS and duration is None:
             continue
         if not isinstance(duration, timedelta):
             raise PipelineError(

@@ -90,6 +90,9 @@ class Pipeline:
         slice: length of one run when a catch-up spans several.
         max_catch_up: a catch-up of more slices is refused unless asked for.
         max_ahead: a row whose event time lies further than this after its arrival goes to quarantine.
+        max_behind: a row whose event time lies further than this before its arrival goes to quarantine; None
+            for no bound. As with `max_ahead`, what counts is the row's own arrival, also where it is redriven
+            or was not seen in the slice of its arrival; the watermark plays no part.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
         stragglers: what becomes of rows that appear in the source after the slice of their arrival was run:
             ``fold`` (the next run processes them first, as if they had arrived at its slice's start) or
@@ -143,6 +146,7 @@ class Pipeline:
     slice: timedelta = timedelta(days=1)
     max_catch_up: int = 40
     max_ahead: timedelta = timedelta(days=1)
+    max_behind: timedelta | None = None
     settle: timedelta = timedelta(minutes=10)
     stragglers: Literal["fold", "restate"] = "fold"
     late_refires: Literal["element", "tick", "run"] = "element"
@@ -246,6 +250,11 @@ class Pipeline:
         return duration_ms(self.max_ahead)
 
     @property
+    def max_behind_ms(self) -> int | None:
+        """How far an event time may lie before its arrival, in milliseconds; None for any distance."""
+        return None if self.max_behind is None else duration_ms(self.max_behind)
+
+    @property
     def distinct_columns(self) -> tuple[str, ...]:
         """The columns of `distinct_by`; none where rows are not deduplicated."""
         return () if self.distinct_by is None else tuple(self.distinct_by)
@@ -286,7 +295,7 @@ class Pipeline:
             f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init and f.name != "sinks"
         }
         # Lineages from before there were such settings keep their hash.
-        for name in ("keep_history", "distinct_by"):
+        for name in ("keep_history", "distinct_by", "max_behind"):
             if declarations[name] is None:
                 del declarations[name]
         if not self.derive:

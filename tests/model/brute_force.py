@@ -15,6 +15,7 @@ from typing import Any
 
 from tests.model.records import (
     AHEAD_OF_ARRIVAL,
+    BEHIND_ARRIVAL,
     NULL_ARRIVAL,
     NULL_EVENT_TIME,
     NULL_KEY,
@@ -50,10 +51,11 @@ def replay(
     from an empty state.
 
     `changes`: moment → the rules, by name, that are others from then on. An element is judged by the
-    `max_ahead` of its arrival. `bound` and `idle_timeout` count at every tick end after the moment, also for
-    source partitions that have been seen before; the watermark never goes back. `tick` changes where a tick
-    of both lengths ends. `allowed_lateness` counts for the windows that are open, too, of which those that it
-    collects are collected at once; what was collected before the moment stays collected.
+    `max_ahead` and `max_behind` of its arrival. `bound` and `idle_timeout` count at every tick end after the
+    moment, also for source partitions that have been seen before; the watermark never goes back. `tick`
+    changes where a tick of both lengths ends. `allowed_lateness` counts for the windows that are open, too,
+    of which those that it collects are collected at once; what was collected before the moment stays
+    collected.
     """
     return _Machine(rules, sorted((changes or {}).items())).run(events)
 
@@ -99,6 +101,8 @@ def quarantine_reason(event: Event, rules: Replay) -> str | None:
         return TIME_OUT_OF_RANGE
     if timestamp > event.arrival + rules.max_ahead:
         return AHEAD_OF_ARRIVAL
+    if rules.max_behind is not None and event.arrival - timestamp > rules.max_behind:
+        return BEHIND_ARRIVAL
     return None
 
 

@@ -15,6 +15,7 @@ NULL_KEY = "null_key"
 NULL_EVENT_TIME = "null_event_time"
 TIME_OUT_OF_RANGE = "time_out_of_range"
 AHEAD_OF_ARRIVAL = "ahead_of_arrival"
+BEHIND_ARRIVAL = "behind_arrival"
 
 
 class Event(NamedTuple):
@@ -99,6 +100,7 @@ class Replay:
     allowed_lateness: int = 0
     idle_timeout: int | None = None
     max_ahead: int = DAY_MS
+    max_behind: int | None = None
     aggregates: tuple[Aggregate, ...] = (Aggregate("elements", "count"),)
     distinct_by: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.model.brute_force import LONG_MAX, LONG_MIN, aggregate, replay, windows_of
 from tests.model.records import (
     AHEAD_OF_ARRIVAL,
+    BEHIND_ARRIVAL,
     DAY_MS,
     NULL_ARRIVAL,
     NULL_EVENT_TIME,
@@ -185,6 +186,12 @@ def test_unusable_row_goes_to_quarantine_with_its_reason(row, reason):
     assert [quarantined.reason for quarantined in outcome.quarantined] == ([] if reason is None else [reason])
     assert outcome.counts.read == 1
     assert outcome.counts.accepted == (1 if reason is None else 0)
+
+
+def test_a_row_further_behind_its_arrival_than_the_bound_goes_to_quarantine():
+    outcome = replay([event(0, 7), event(0, 8)], rules(max_behind=7))
+    assert [row.reason for row in outcome.quarantined] == [BEHIND_ARRIVAL]
+    assert outcome.counts.accepted == 1
 
 
 def test_time_whose_lateness_would_wrap_is_out_of_range():

@@ -127,6 +127,7 @@ def pipeline_of(rules: model.Replay, **changes: Any) -> Pipeline:
         "output": "what string, before long, total long, watermark_then long, clock long",
         "side_outputs": {"odd": "key string, x int", "totals": "sources int, seen_at timestamp"},
         "max_ahead": ms(rules.max_ahead),
+        "max_behind": None if rules.max_behind is None else ms(rules.max_behind),
         "start": to_datetime(rules.start),
     }
     return Pipeline(**{**declared, **changes})

@@ -142,6 +142,7 @@ def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
         watermarks=watermarks,
         allowed_lateness=ms(rules.allowed_lateness),
         max_ahead=ms(rules.max_ahead),
+        max_behind=None if rules.max_behind is None else ms(rules.max_behind),
         start=to_datetime(rules.start),
         **{"key_by": "key", **declarations},
     )

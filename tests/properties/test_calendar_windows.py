@@ -70,7 +70,7 @@ def stretched(draw, replays):
 
     lengths = {
         name: length and length * stretch
-        for name in ("tick", "bound", "allowed_lateness", "idle_timeout", "max_ahead")
+        for name in ("tick", "bound", "allowed_lateness", "idle_timeout", "max_ahead", "max_behind")
         if (length := getattr(rules, name)) is not None
     }
     stretched_rules = replace(

@@ -117,6 +117,7 @@ def replays(draw, assigners=FIXED | SESSIONS):
         allowed_lateness=draw(st.sampled_from([200, 400, 30, 0])),
         idle_timeout=draw(st.sampled_from([None, 60])),
         max_ahead=draw(st.sampled_from([100_000, 50])),
+        max_behind=draw(st.sampled_from([None, 150])),
         aggregates=(),
     )
     latest = draw(st.sampled_from([200, 100, 400]))

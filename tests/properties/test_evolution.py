@@ -54,6 +54,7 @@ RULES = {
     "bound": st.sampled_from([0, 5, 20, 75]),
     "idle_timeout": st.sampled_from([None, 30, 60, 150]),
     "max_ahead": st.sampled_from([5, 20, 100_000]),
+    "max_behind": st.sampled_from([None, 100, 400]),
     "tick": st.sampled_from(TICKS),
 }
 
@@ -107,6 +108,7 @@ def declarations(rules: Rules) -> dict[str, Any]:
         "watermarks": watermarks,
         "allowed_lateness": _ms(rules["allowed_lateness"]),
         "max_ahead": _ms(rules["max_ahead"]),
+        "max_behind": None if rules["max_behind"] is None else _ms(rules["max_behind"]),
     }
 
 
@@ -186,10 +188,8 @@ def without_effect(draw: st.DrawFn) -> dict[str, Any]:
 def watermarks_of(rules: model.Replay, changes: Mapping[int, Rules]) -> list[dict[str, Any]]:
     """What each slice declares of watermarks."""
     first = {name: getattr(rules, name) for name in ("bound", "idle_timeout", "tick")}
-    whole = [
-        {**first, "allowed_lateness": 0, "max_ahead": 0},
-        *({**first, **change, "allowed_lateness": 0, "max_ahead": 0} for change in changes.values()),
-    ]
+    others = {"allowed_lateness": 0, "max_ahead": 0, "max_behind": None}
+    whole = [{**first, **others}, *({**first, **change, **others} for change in changes.values())]
     return [{"watermarks": declarations(rules)["watermarks"]} for rules in whole]
 
 

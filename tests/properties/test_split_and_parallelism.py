@@ -49,6 +49,7 @@ def replays(draw):
         allowed_lateness=draw(st.sampled_from([0, 30, 200])),
         idle_timeout=draw(st.sampled_from([None, 60, 120])),
         max_ahead=draw(st.sampled_from([50, 100_000])),
+        max_behind=draw(st.sampled_from([None, 150])),
         aggregates=AGGREGATES,
     )
     share = draw(st.sampled_from([0.2, 0.5, 0.0]), label="share of late rows")

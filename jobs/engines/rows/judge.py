@@ -80,8 +80,8 @@ class Judge:
     def judge_batch(self, batch: SourceBatch, quarantine: bool = True) -> JudgedBatch:
         """Judge every row of `batch`. A row that does not meet the pipeline's condition is left out, whatever
         else is wrong with it. A row that breaks several rules is quarantined for the first of: arrival, an
-        expression that fails, key, event time, range, ahead. Without `quarantine` unusable rows are dropped,
-        for a pass that needs only elements.
+        expression that fails, key, event time, range, ahead, behind. Without `quarantine` unusable rows are
+        dropped, for a pass that needs only elements.
         """
         source = self.pipeline.roles
         rows = batch.rows
@@ -145,15 +145,22 @@ class Judge:
         is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
         if not (is_in_slice and is_in_range):
             return False
-        return latest - first <= self.pipeline.max_ahead_ms or self._none_is_ahead(batch)
+        ahead_ms, behind_ms = self.pipeline.max_ahead_ms, self.pipeline.max_behind_ms
+        are_near = latest - first <= ahead_ms and (behind_ms is None or last - earliest <= behind_ms)
+        return are_near or self._all_are_near(batch)
 
-    def _none_is_ahead(self, batch: SourceBatch) -> bool:
-        """Whether no event time is more than `max_ahead` after the arrival of its row."""
-        source = self.pipeline.roles
+    def _all_are_near(self, batch: SourceBatch) -> bool:
+        """Whether no event time is more than `max_ahead` after, or `max_behind` before, the arrival of its
+        row.
+        """
+        source, behind_ms = self.pipeline.roles, self.pipeline.max_behind_ms
         (arrival, _), (event, _) = (
             in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
         )
-        return int((event - arrival).max()) <= self.pipeline.max_ahead_ms
+        ahead = event - arrival
+        return int(ahead.max()) <= self.pipeline.max_ahead_ms and (
+            behind_ms is None or int(ahead.min()) >= -behind_ms
+        )
 
     def with_derived_columns(self, rows: pa.Table) -> pa.Table:
         """Rows of the source, and their derived columns."""
@@ -206,7 +213,10 @@ class Judge:
         back, forth = _reach(self.pipeline)
         beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
         ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
-        return [no_key, no_event, beyond, ahead]
+        behind = np.zeros(rows.num_rows, np.bool_)
+        if self.pipeline.max_behind_ms is not None:
+            behind = ~no_event & (event < arrival - self.pipeline.max_behind_ms)
+        return [no_key, no_event, beyond, ahead, behind]
 
     def _quarantine(
         self,
@@ -220,10 +230,12 @@ class Judge:
         """
         source = self.pipeline.roles
         rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
-        reasons = [*_REASONS, *((EXPRESSION_FAILED, failure.reason) for failure in failures)]
+        bounds = {"ahead": self.pipeline.max_ahead, "behind": self.pipeline.max_behind}
+        reasons = [(code, text.format(**bounds)) for code, text in _REASONS]
+        reasons += [(EXPRESSION_FAILED, failure.reason) for failure in failures]
         numbers = reason[positions].tolist()
         codes = [reasons[number - 1][0] for number in numbers]
-        texts = [reasons[number - 1][1].format(ahead=self.pipeline.max_ahead) for number in numbers]
+        texts = [reasons[number - 1][1] for number in numbers]
         columns_by_code = {"null_arrival": source.arrival_time, "null_key": ""}
         rows_with_keys = self.with_derived_columns(rows) if "null_key" in codes else rows
         columns = [
@@ -264,6 +276,7 @@ _REASONS = (
     ("null_event_time", "the event time is null"),
     ("time_out_of_range", "the window of this event time would leave the range of timestamps"),
     ("ahead_of_arrival", "the event time is more than {ahead} after the arrival"),
+    ("behind_arrival", "the event time is more than {behind} before the arrival"),
     ("null_arrival", "the arrival time is null"),
 )
 

@@ -25,7 +25,7 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
     "sinks": "free",
-    **dict.fromkeys(("allowed_lateness", "max_ahead", "stragglers"), "converted"),
+    **dict.fromkeys(("allowed_lateness", "max_ahead", "max_behind", "stragglers"), "converted"),
     # These change no parked state, only what a run computes from its elements.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),

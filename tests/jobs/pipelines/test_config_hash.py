@@ -132,6 +132,7 @@ CHANGES: dict[str, list[Any]] = {
     "slice": [HOUR],
     "max_catch_up": [41],
     "max_ahead": [HOUR],
+    "max_behind": [HOUR, 2 * HOUR],
     "settle": [HOUR],
     "stragglers": ["restate"],
     "late_refires": ["tick", "run"],

@@ -289,7 +289,7 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ),
     *(
         ({name: -HOUR}, f"{name} is -1 day, 23:00:00; it is at least 0 ms")
-        for name in ("allowed_lateness", "max_ahead", "settle")
+        for name in ("allowed_lateness", "max_ahead", "max_behind", "settle")
     ),
     ({"slice": timedelta(0)}, "slice is 0:00:00; it is at least 1 ms"),
     ({"slice": timedelta(microseconds=1500)}, "durations are whole milliseconds"),

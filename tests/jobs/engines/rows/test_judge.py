@@ -28,6 +28,7 @@ from slackwater.windowing import (
     SlidingEventTimeWindows,
     WatermarkStrategy,
 )
+from slackwater.windowing.times import MILLISECOND
 from tests.jobs.engines.rows.declared_rows import HOUR, HOUR_MS, START_MS, declared, times
 
 YEAR_1, YEAR_9999_ENDS = -62_135_596_800_000, 253_402_300_800_000
@@ -93,7 +94,11 @@ def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipe
     window_end_and_cleanup = at + HOUR_MS + pipeline.allowed_lateness_ms
     if at - HOUR_MS < YEAR_1 or window_end_and_cleanup >= YEAR_9999_ENDS:
         return "time_out_of_range"
-    return "ahead_of_arrival" if at > arrival // 1000 + 2 * HOUR_MS else "element"
+    if at > arrival // 1000 + 2 * HOUR_MS:
+        return "ahead_of_arrival"
+    if pipeline.max_behind is not None and arrival // 1000 - at > pipeline.max_behind // MILLISECOND:
+        return "behind_arrival"
+    return "element"
 
 
 @settings(max_examples=150)
@@ -106,12 +111,18 @@ def verdict(row: Row, low: int, high: int, may_hold_unread: bool, pipeline: Pipe
     st.integers(1, 3),
     st.booleans(),
     st.sampled_from([timedelta(0), HOUR]),
+    st.sampled_from([None, timedelta(0), HOUR]),
 )
 def test_a_row_is_what_it_is_when_judged_alone(
-    rows: list[Row], start: int, hours: int, may_hold_unread: bool, lateness: timedelta
+    rows: list[Row],
+    start: int,
+    hours: int,
+    may_hold_unread: bool,
+    lateness: timedelta,
+    max_behind: timedelta | None,
 ) -> None:
     low, high = START_MS + start * HOUR_MS, START_MS + (start + hours) * HOUR_MS
-    pipeline = declared(allowed_lateness=lateness)
+    pipeline = declared(allowed_lateness=lateness, max_behind=max_behind)
     arrivals, events, keys, parts = (
         (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
     )
@@ -197,6 +208,30 @@ def test_times_without_a_zone_are_utc() -> None:
     )
     judged_batch = Judge(declared(), START_MS, START_MS + 1).judge_batch(SourceBatch(rows, None, True))
     assert judged_batch.elements.column(ARRIVAL).to_pylist() == [START_MS]
+
+
+@pytest.mark.parametrize(
+    ("behind_ms", "reason"),
+    [(0, None), (HOUR_MS, None), (HOUR_MS + 1, "behind_arrival"), (10**13, "behind_arrival")],
+)
+def test_a_row_too_far_behind_its_own_arrival_is_quarantined_with_the_bound(
+    behind_ms: int, reason: str | None
+) -> None:
+    """Beside it a row on time, and one that was not seen in the slice of its arrival, three hours before."""
+    arrivals = [START_MS, START_MS + 1, START_MS - 3 * HOUR_MS]
+    events = [START_MS - behind_ms, START_MS, START_MS - 4 * HOUR_MS]
+    batch = batch_of([1000 * ms for ms in arrivals], [1000 * ms for ms in events])
+    pipeline = declared(max_behind=HOUR)
+    judge = Judge(pipeline, START_MS, START_MS + HOUR_MS, START_MS - 24 * HOUR_MS)
+    judged_batch = judge.judge_batch(batch)
+    assert judge.takes_all(batch) == (reason is None)
+    assert judged_batch.elements.column("row").to_pylist() == ([1, 2] if reason else [0, 1, 2])
+    told = [
+        (row["reason_code"], row["reason"], row["column_name"])
+        for row in judged_batch.quarantine_rows.to_pylist()
+    ]
+    text = "the event time is more than 1:00:00 before the arrival"
+    assert told == ([("behind_arrival", text, "e")] if reason else [])
 
 
 class TestACondition:

@@ -225,6 +225,7 @@ CHANGES: dict[str, Callable[[Trying], None]] = {
     "interval": declare(watermarks=DAILY.watermarks.with_interval(timedelta(minutes=20))),
     "filter": declare(where="row < 20"),
     "max_ahead": declare(max_ahead=timedelta(minutes=1)),
+    "max_behind": declare(max_behind=timedelta(minutes=1)),
     "source partition": declare(source=replace(DAILY.source, source_partition="k")),
     "half a file": spoil(lambda content: content[: len(content) // 2]),
     "an empty file": spoil(lambda content: b""),

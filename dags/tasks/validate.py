@@ -71,7 +71,8 @@ class ValidateOperator(ApprovalOperator):
 def sentence(failure: Failure) -> str:
     """One failed expectation for a log."""
     where = f" of {failure.column_name}" if failure.column_name else ""
-    counts = f", {failure.unexpected} of {failure.checked} panes" if failure.unexpected is not None else ""
+    is_of_panes = failure.unexpected is not None and failure.column_name is not None
+    counts = f", {failure.unexpected} of {failure.checked} panes" if is_of_panes else ""
     return (
         f"{failure.severity}: {failure.expectation}{where} observed {failure.observed}{counts} (run "
         f"{failure.run_id})"

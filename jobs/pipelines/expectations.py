@@ -1,11 +1,14 @@
-"""Expectations: conditions that the panes of a run must meet before they may be published.
+"""Expectations: conditions that a run must meet before it may be published, of its panes or of its input.
 
-Each is computed as one aggregate over the staged panes whose kind is not `withdrawn`. Null results are
-ignored unless `not_null` asks for them.
+One of the panes is computed as one aggregate over the staged panes whose kind is not `withdrawn`; null
+results are ignored unless `not_null` asks for them. One of the input is judged from the counts of the run's
+rows and from the source's progress.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from slackwater.jobs.pipelines.errors import PipelineError
@@ -36,8 +39,7 @@ class Expectation:
         subject = f"expect.{self.kind}({self.column!r})"
         if not isinstance(self.column, str) or not self.column:
             raise PipelineError(subject, "the column is missing; give the name of a key or a result as text")
-        if self.severity not in ("reject", "warn"):
-            raise PipelineError(subject, f"severity is {self.severity!r}; it is 'reject' or 'warn'")
+        _check_severity(subject, self.severity)
         if self.kind == "between":
             self._check_bounds(subject)
         if self.kind == "in_set":
@@ -78,6 +80,93 @@ class Expectation:
         return f"{self.column} is not null"
 
 
+@dataclass(frozen=True)
+class History:
+    """A bound that follows from earlier runs: `times` the median, or the mean, of what the last `runs` runs
+    before the slice had. See `history`.
+    """
+
+    times: float
+    runs: int = 10
+    of: Literal["median", "mean"] = "median"
+
+    def __post_init__(self) -> None:
+        subject = "expect.history"
+        if not _is_number(self.times) or self.times <= 0:
+            raise PipelineError(subject, f"times is {self.times!r}; it is a number above 0")
+        if not isinstance(self.runs, int) or isinstance(self.runs, bool) or not 1 <= self.runs <= MOST_RUNS:
+            raise PipelineError(subject, f"runs is {self.runs!r}; it is 1 to {MOST_RUNS}")
+        if self.of not in ("median", "mean"):
+            raise PipelineError(subject, f"of is {self.of!r}; it is 'median' or 'mean'")
+
+    def __str__(self) -> str:
+        return f"{self.times:g} x {self.of} of {self.runs} runs"
+
+
+MOST_RUNS = 1000
+InputKind = Literal["rows", "late_share", "quarantine_share", "freshness"]
+Bound = int | float | History | timedelta
+
+
+@dataclass(frozen=True)
+class InputExpectation:
+    """One check of the rows that a run has read.
+
+    Attributes:
+        kind: what is looked at; the functions of these names say what each is.
+        minimum, maximum: inclusive bounds; None leaves a side open. Of ``freshness`` the maximum is a
+            timedelta.
+        severity: ``reject`` keeps the run from being published, ``warn`` only reports the failure.
+    """
+
+    kind: InputKind
+    minimum: Bound | None = None
+    maximum: Bound | None = None
+    severity: Severity = "reject"
+
+    def __post_init__(self) -> None:
+        subject = f"expect.{self.kind}"
+        _check_severity(subject, self.severity)
+        bounds = [bound for bound in (self.minimum, self.maximum) if bound is not None]
+        if not bounds:
+            raise PipelineError(subject, "give min, max or both" if self.kind == "rows" else "give max")
+        for bound in bounds:
+            self._check_bound(subject, bound)
+        if len(bounds) == 2 and all(_is_number(bound) for bound in bounds) and bounds[0] > bounds[1]:  # type: ignore[operator]
+            raise PipelineError(subject, f"min {self.minimum!r} is greater than max {self.maximum!r}")
+
+    def _check_bound(self, subject: str, bound: Bound) -> None:
+        if self.kind == "freshness":
+            if not isinstance(bound, timedelta) or bound < timedelta(0):
+                raise PipelineError(subject, f"max is {bound!r}; it is a datetime.timedelta, not below 0")
+        elif isinstance(bound, History):
+            return
+        elif not _is_number(bound) or bound < 0:  # type: ignore[operator]
+            raise PipelineError(
+                subject, f"{bound!r} is no bound; give a number from 0, or expect.history(...)"
+            )
+        elif self.kind != "rows" and bound > 1:  # type: ignore[operator]
+            raise PipelineError(subject, f"max is {bound!r}; a share is at most 1")
+
+    @property
+    def title(self) -> str:
+        """How the expectation is named in `validations`, on the terminal and in Airflow."""
+        if self.kind == "freshness":
+            return f"newest event at most {self.maximum} before the slice's end"
+        low = "" if self.minimum is None else f"{self.minimum} <= "
+        high = "" if self.maximum is None else f" <= {self.maximum}"
+        return f"{low}{self.kind.replace('_', ' ')}{high}"
+
+
+def _check_severity(subject: str, severity: object) -> None:
+    if severity not in ("reject", "warn"):
+        raise PipelineError(subject, f"severity is {severity!r}; it is 'reject' or 'warn'")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def between(column: str, min: Any = None, max: Any = None, *, severity: Severity = "reject") -> Expectation:
     """Every value of `column` lies in [min, max]; a bound left out is open."""
     return Expectation("between", column, minimum=min, maximum=max, severity=severity)
@@ -93,3 +182,35 @@ def in_set(column: str, values: Iterable[Any], *, severity: Severity = "reject")
 def not_null(column: str, *, severity: Severity = "reject") -> Expectation:
     """No value of `column` is null."""
     return Expectation("not_null", column, severity=severity)
+
+
+def rows(
+    min: int | float | History | None = None,
+    max: int | float | History | None = None,
+    *,
+    severity: Severity = "reject",
+) -> InputExpectation:
+    """The run has read from `min` to `max` rows of the source, those that `where` leaves out not counted."""
+    return InputExpectation("rows", min, max, severity)
+
+
+def late_share(max: float | History, *, severity: Severity = "reject") -> InputExpectation:
+    """At most this share of the rows, from 0 to 1, came too late for their windows."""
+    return InputExpectation("late_share", maximum=max, severity=severity)
+
+
+def quarantine_share(max: float | History, *, severity: Severity = "reject") -> InputExpectation:
+    """At most this share of the rows, from 0 to 1, went to quarantine."""
+    return InputExpectation("quarantine_share", maximum=max, severity=severity)
+
+
+def freshness(max: timedelta, *, severity: Severity = "reject") -> InputExpectation:
+    """The newest event time that the source has had lies at most this long before the slice's end."""
+    return InputExpectation("freshness", maximum=max, severity=severity)
+
+
+def history(times: float, *, runs: int = 10, of: Literal["median", "mean"] = "median") -> History:
+    """A bound for `rows`, `late_share` and `quarantine_share`: `times` the median, or the mean, of what the
+    last `runs` runs before the slice had. Rows count in proportion to the length of the slices.
+    """
+    return History(times, runs, of)

@@ -15,7 +15,7 @@ from slackwater.jobs.pipelines.canonical import OpaqueValue, plain_value
 from slackwater.jobs.pipelines.columns import TypedColumn, parse_columns
 from slackwater.jobs.pipelines.conditions import Term, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.jobs.pipelines.expectations import Expectation
+from slackwater.jobs.pipelines.expectations import Expectation, InputExpectation
 from slackwater.jobs.pipelines.expressions import Expression, parse_derivations
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
@@ -84,7 +84,7 @@ class Pipeline:
         on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or
             ``quarantine`` (all that the element has changed is undone, and its row goes there). Raising at a
             firing, merge or timer always fails the run.
-        expect: what the panes of a run must look like.
+        expect: what the input and the panes of a run must look like.
         start: where the lineage begins (arrival time; a naive value is UTC).
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
         slice: length of one run when a catch-up spans several.
@@ -141,7 +141,7 @@ class Pipeline:
     evictor: Evictor | None = None
     allowed_lateness: timedelta = timedelta(0)
     on_error: Literal["fail", "quarantine"] = "fail"
-    expect: Sequence[Expectation] = ()
+    expect: Sequence[Expectation | InputExpectation] = ()
     schedule: str | None = "@daily"
     slice: timedelta = timedelta(days=1)
     max_catch_up: int = 40
@@ -258,6 +258,16 @@ class Pipeline:
     def distinct_columns(self) -> tuple[str, ...]:
         """The columns of `distinct_by`; none where rows are not deduplicated."""
         return () if self.distinct_by is None else tuple(self.distinct_by)
+
+    @property
+    def pane_expectations(self) -> tuple[Expectation, ...]:
+        """What is expected of the panes of a run."""
+        return tuple(item for item in self.expect if isinstance(item, Expectation))
+
+    @property
+    def input_expectations(self) -> tuple[InputExpectation, ...]:
+        """What is expected of the rows that a run reads."""
+        return tuple(item for item in self.expect if isinstance(item, InputExpectation))
 
     @property
     def keyed_process(self) -> KeyedProcessFunction | None:
@@ -426,6 +436,9 @@ class Pipeline:
             checks.check_column_names(self._subject, [*taken_names, *names])
         pane_columns = {*self.keys, *windows, *self.results}
         for expectation in self.expect:
+            if isinstance(expectation, InputExpectation):
+                self._check_input_expectation(expectation)
+                continue
             if not isinstance(expectation, Expectation):
                 raise PipelineError(
                     self._subject,
@@ -436,6 +449,15 @@ class Pipeline:
                     self._subject,
                     f"expectation on {expectation.column!r}, but the panes have {sorted(pane_columns)}",
                 )
+
+    def _check_input_expectation(self, expectation: InputExpectation) -> None:
+        """A share of late rows is expected only where rows can be late."""
+        has_late_rows = self.window is not None and self.window.is_event_time
+        if expectation.kind == "late_share" and not has_late_rows:
+            raise PipelineError(
+                self._subject,
+                "expect.late_share, but no row is ever too late: there are no windows of event time",
+            )
 
 
 def _start_in_utc(subject: str, value: object) -> datetime:

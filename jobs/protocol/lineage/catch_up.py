@@ -91,7 +91,7 @@ class CatchUp:
             )
         lineage = prepared_runner.lineage(parent, self.request.start_ms)
         slices = self._slices(runner.pipeline, lineage)
-        if slices and runner.pipeline.expect:
+        if slices and runner.pipeline.pane_expectations:
             threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")

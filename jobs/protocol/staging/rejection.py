@@ -61,13 +61,23 @@ def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
     )
 
 
+def _failure(check: validation.Check) -> str:
+    """A failed check: of a column with the values that break it, of a run with what was observed."""
+    if check.column_name is None:
+        return f"{check.expectation}: {check.observed}"
+    samples = f", e.g. {check.sample_json}" if check.sample_json else ""
+    return (
+        f"{check.expectation}: {check.unexpected} of {check.checked} values, observed "
+        f"{check.observed}{samples}"
+    )
+
+
 def _reason(pipeline: str, staged_slice: StagedSlice) -> str:
     """The failed checks with their values, and the next step."""
     row = staged_slice.row
     assert row.slice_start is not None and row.slice_end is not None
     failing = [
-        f"\n  {check.expectation}: {check.unexpected} of {check.checked} values, observed {check.observed}"
-        + (f", e.g. {check.sample_json}" if check.sample_json else "")
+        f"\n  {_failure(check)}"
         for check in staged_slice.checks
         if not check.passed and check.severity == "reject"
     ]

@@ -19,6 +19,7 @@ from slackwater.jobs.protocol.staging.collected_mark import (
     late_by_mark,
 )
 from slackwater.jobs.protocol.staging.evolution import Difference
+from slackwater.jobs.protocol.staging.input_checks import check_input
 from slackwater.jobs.protocol.staging.odd_input import odd_input
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.stragglers import check_stragglers
@@ -54,7 +55,15 @@ def checks_of_run(
     """
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
-        *validation.check_panes(pipeline.expect, staged_dataset(tables, "panes", files["panes"])),
+        *check_input(
+            pipeline.input_expectations,
+            tables.ledger,
+            parent,
+            scan=scan,
+            after=after,
+            counts=outcome.counts,
+        ),
+        *validation.check_panes(pipeline.pane_expectations, staged_dataset(tables, "panes", files["panes"])),
         validation.check_conservation(outcome.counts),
         validation.check_life_cycles(outcome.counts, open_before),
     ]

@@ -104,7 +104,7 @@ def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
         sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
         windows=None if own_window_class is None else WindowColumns(own_window_class).own_columns,
     )
-    check_types(pipeline.expect, dict((*shape.keys, *(shape.windows or ()), *shape.results)))
+    check_types(pipeline.pane_expectations, dict((*shape.keys, *(shape.windows or ()), *shape.results)))
     return shape
 
 

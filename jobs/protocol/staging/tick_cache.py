@@ -121,8 +121,8 @@ def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | 
 def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
     """SHA-256 over all that the result of the pass depends on, and over the result.
 
-    Left out are the expectations, because they judge panes, and the parent's progress, because it is added to
-    the maxima afterwards.
+    Left out are the expectations, because they judge what a replay has left, and the parent's progress,
+    because it is added to the maxima afterwards.
     """
     of_sources = [
         (

@@ -61,6 +61,11 @@ def warning(title: str, observed: str) -> Check:
     return _own_check(title, "warn", False, observed, unexpected=1, checked=1)
 
 
+def check_of_input(title: str, severity: str, is_met: bool, observed: str) -> Check:
+    """An expectation of the pipeline's that was judged on the rows that the run has read."""
+    return _own_check(title, severity, is_met, observed, unexpected=int(not is_met), checked=1)
+
+
 def _own_check(
     title: str, severity: str, passed: bool, observed: str, *, unexpected: int, checked: int
 ) -> Check:

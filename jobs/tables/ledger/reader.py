@@ -15,7 +15,7 @@ from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.erasures import Remainders
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
-from slackwater.jobs.tables.ledger.spans import seqs_of
+from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
 
 # URI of a ledger → (paths of the files that may hold erasures, the erasures in them). Every read of a ledger
 # asks for its erasures; a file that its log names never changes.
@@ -124,6 +124,20 @@ class LedgerReader:
             where = where & (pc.field("slice_end") > since)
         rows = {row.seq: row for row in self._as_adopted(head, self._rows(self.folder.read(where=where)))}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
+
+    def last_runs(self, head: LedgerRow, count: int, until: datetime) -> list[LedgerRow]:
+        """The last `count` runs that make up `head`'s branch of which the slice ends at `until` or before, in
+        slice order. Of a longer history no more is read.
+        """
+        seqs, runs = seqs_of(head.live), list[LedgerRow]()
+        while seqs and len(runs) < count:
+            seqs, newest = seqs[:-count], seqs[-count:]
+            runs = [
+                row
+                for row in self.live_runs(replace(head, live=spans_of(newest)))
+                if row.kind == RowKind.RUN and row.slice_end is not None and row.slice_end <= until
+            ] + runs
+        return runs[-count:]
 
     def snapshot_owner(self, head: LedgerRow) -> LedgerRow | None:
         """The row whose files are the current snapshot of `head`'s branch: the last seq of its last live

@@ -3,6 +3,7 @@
 import pickle
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +21,17 @@ from slackwater.jobs.pipelines.errors import PipelineError
         (expect.between("n", 0, 0), "0 <= n <= 0"),
         (expect.in_set("origin", ["EWR", "JFK"]), "origin in ['EWR', 'JFK']"),
         (expect.not_null("n"), "n is not null"),
+        (expect.rows(1000), "1000 <= rows"),
+        (expect.rows(expect.history(0.5), 9), "0.5 x median of 10 runs <= rows <= 9"),
+        (expect.late_share(0.05), "late share <= 0.05"),
+        (
+            expect.quarantine_share(expect.history(3, runs=5, of="mean")),
+            "quarantine share <= 3 x mean of 5 runs",
+        ),
+        (
+            expect.freshness(timedelta(hours=2)),
+            "newest event at most 2:00:00 before the slice's end",
+        ),
     ],
 )
 def test_a_title_says_the_rule(expectation: Any, title: str) -> None:
@@ -43,6 +55,20 @@ def test_a_title_says_the_rule(expectation: Any, title: str) -> None:
             "None is among the values; nulls are ignored unless expect.not_null asks",
         ),
         (lambda: expect.not_null(""), "the column is missing"),
+        (lambda: expect.rows(), "expect.rows: give min, max or both"),
+        (lambda: expect.rows(3, 2), "min 3 is greater than max 2"),
+        (lambda: expect.rows(-1), "-1 is no bound; give a number from 0, or expect.history"),
+        (lambda: expect.rows(True), "True is no bound"),
+        (lambda: expect.rows(float("inf")), "inf is no bound"),
+        (lambda: expect.rows("5"), "'5' is no bound"),  # type: ignore[arg-type]
+        (lambda: expect.late_share(5), "expect.late_share: max is 5; a share is at most 1"),
+        (lambda: expect.quarantine_share(None), "expect.quarantine_share: give max"),  # type: ignore[arg-type]
+        (lambda: expect.freshness(3600), "max is 3600; it is a datetime.timedelta"),  # type: ignore[arg-type]
+        (lambda: expect.freshness(timedelta(-1)), "it is a datetime.timedelta, not below 0"),
+        (lambda: expect.rows(1, severity="no"), "severity is 'no'"),  # type: ignore[arg-type]
+        (lambda: expect.history(0), "expect.history: times is 0; it is a number above 0"),
+        (lambda: expect.history(1, runs=0), "runs is 0; it is 1 to 1000"),
+        (lambda: expect.history(1, of="mode"), "of is 'mode'; it is 'median' or 'mean'"),  # type: ignore[arg-type]
         (lambda: expect.not_null("n", severity="error"), "severity is 'error'; it is 'reject' or 'warn'"),  # type: ignore[arg-type]
     ],
 )

@@ -81,7 +81,7 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class History:
+class HistoryBound:
     """A bound that follows from earlier runs: `times` the median, or the mean, of what the last `runs` runs
     before the slice had. See `history`.
     """
@@ -105,7 +105,7 @@ class History:
 
 MOST_RUNS = 1000
 InputKind = Literal["rows", "late_share", "quarantine_share", "freshness"]
-Bound = int | float | History | timedelta
+Bound = int | float | HistoryBound | timedelta
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class InputExpectation:
         if self.kind == "freshness":
             if not isinstance(bound, timedelta) or bound < timedelta(0):
                 raise PipelineError(subject, f"max is {bound!r}; it is a datetime.timedelta, not below 0")
-        elif isinstance(bound, History):
+        elif isinstance(bound, HistoryBound):
             return
         elif not _is_number(bound) or bound < 0:  # type: ignore[operator]
             raise PipelineError(
@@ -185,8 +185,8 @@ def not_null(column: str, *, severity: Severity = "reject") -> Expectation:
 
 
 def rows(
-    min: int | float | History | None = None,
-    max: int | float | History | None = None,
+    min: int | float | HistoryBound | None = None,
+    max: int | float | HistoryBound | None = None,
     *,
     severity: Severity = "reject",
 ) -> InputExpectation:
@@ -194,23 +194,25 @@ def rows(
     return InputExpectation("rows", min, max, severity)
 
 
-def late_share(max: float | History, *, severity: Severity = "reject") -> InputExpectation:
+def late_share(max: float | HistoryBound, *, severity: Severity = "reject") -> InputExpectation:
     """At most this share of the rows, from 0 to 1, came too late for their windows."""
     return InputExpectation("late_share", maximum=max, severity=severity)
 
 
-def quarantine_share(max: float | History, *, severity: Severity = "reject") -> InputExpectation:
+def quarantine_share(max: float | HistoryBound, *, severity: Severity = "reject") -> InputExpectation:
     """At most this share of the rows, from 0 to 1, went to quarantine."""
     return InputExpectation("quarantine_share", maximum=max, severity=severity)
 
 
 def freshness(max: timedelta, *, severity: Severity = "reject") -> InputExpectation:
-    """The newest event time that the source has had lies at most this long before the slice's end."""
+    """The newest event time that the source has had so far, and each of several sources, lies at most this
+    long before the slice's end.
+    """
     return InputExpectation("freshness", maximum=max, severity=severity)
 
 
-def history(times: float, *, runs: int = 10, of: Literal["median", "mean"] = "median") -> History:
+def history(times: float, *, runs: int = 10, of: Literal["median", "mean"] = "median") -> HistoryBound:
     """A bound for `rows`, `late_share` and `quarantine_share`: `times` the median, or the mean, of what the
     last `runs` runs before the slice had. Rows count in proportion to the length of the slices.
     """
-    return History(times, runs, of)
+    return HistoryBound(times, runs, of)

@@ -213,10 +213,10 @@ class Judge:
         back, forth = _reach(self.pipeline)
         beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
         ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
-        behind = np.zeros(rows.num_rows, np.bool_)
+        is_behind = np.zeros(rows.num_rows, np.bool_)
         if self.pipeline.max_behind_ms is not None:
-            behind = ~no_event & (event < arrival - self.pipeline.max_behind_ms)
-        return [no_key, no_event, beyond, ahead, behind]
+            is_behind = ~no_event & (event < arrival - self.pipeline.max_behind_ms)
+        return [no_key, no_event, beyond, ahead, is_behind]
 
     def _quarantine(
         self,

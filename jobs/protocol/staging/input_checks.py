@@ -5,6 +5,7 @@ Looks at the counts of the run, at the ledger rows of the runs before it, and at
 from the history are computed only where some are declared.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,7 +14,8 @@ from typing import Final
 
 from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.engines.source.scan import SliceScan
-from slackwater.jobs.pipelines.expectations import Bound, History, InputExpectation
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.expectations import Bound, HistoryBound, InputExpectation
 from slackwater.jobs.protocol.staging.slices import iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.validation import Check, check_of_input
@@ -31,13 +33,13 @@ class InputCounts:
 
     Attributes:
         rows: how many rows of the pipeline were read; those that its condition leaves out are none.
-        late, quarantined: how many of them came too late, and went to quarantine.
+        late_rows, quarantined_rows: how many of them came too late, and went to quarantine.
         length_ms: how long the slice is.
     """
 
     rows: int
-    late: int
-    quarantined: int
+    late_rows: int
+    quarantined_rows: int
     length_ms: int
 
     @classmethod
@@ -49,7 +51,7 @@ class InputCounts:
 
     def part(self, kind: str) -> int:
         """The rows of which `kind` is the share."""
-        return self.late if kind == "late_share" else self.quarantined
+        return self.late_rows if kind == "late_share" else self.quarantined_rows
 
     def value(self, kind: str, length_ms: int) -> float | None:
         """What an expectation of this kind looks at: a share, None without rows; or how many rows there would
@@ -61,7 +63,7 @@ class InputCounts:
 
 
 def check_input(
-    expectations: Sequence[InputExpectation],
+    pipeline: Pipeline,
     ledger: LedgerReader,
     parent: Parent,
     *,
@@ -72,24 +74,24 @@ def check_input(
     """One check for each expectation of the input.
 
     Args:
-        expectations: of the pipeline.
+        pipeline: whose run it is.
         ledger, parent: where the runs before the slice are found.
         scan: whose slice it is.
         after: the source progress after the run.
         counts: of the run.
     """
-    earlier_runs = _earlier_runs(expectations, ledger, parent, scan.from_ms)
+    earlier_runs = _earlier_runs(pipeline.input_expectations, ledger, parent, scan.from_ms)
     run = InputCounts(
         rows=counts["rows_read"] - counts["rows_filtered"],
-        late=counts["rows_late"],
-        quarantined=counts["rows_quarantined"],
+        late_rows=counts["rows_late"],
+        quarantined_rows=counts["rows_quarantined"],
         length_ms=scan.to_ms - scan.from_ms,
     )
     return [
-        _check_freshness(item, after, scan.to_ms)
+        _check_freshness(item, newest_events(pipeline, after), scan.to_ms)
         if item.kind == "freshness"
         else _check_counts(item, run, earlier_runs)
-        for item in expectations
+        for item in pipeline.input_expectations
     ]
 
 
@@ -100,7 +102,7 @@ def _earlier_runs(
     has no place in the ledger yet: then the runs of main count.
     """
     bounds = [bound for item in expectations for bound in (item.minimum, item.maximum)]
-    count = max((bound.runs for bound in bounds if isinstance(bound, History)), default=0)
+    count = max((bound.runs for bound in bounds if isinstance(bound, HistoryBound)), default=0)
     head = parent.row if parent.row is not None and parent.row.live else ledger.head() if count else None
     if not count or head is None:
         return []
@@ -123,7 +125,7 @@ def _check_counts(item: InputExpectation, run: InputCounts, earlier_runs: Sequen
     limits = [
         f"{bound} is {'not known yet' if limit is None else f'{limit:,.4g}'}"
         for bound, limit in ((item.minimum, low), (item.maximum, high))
-        if isinstance(bound, History)
+        if isinstance(bound, HistoryBound)
     ]
     return check_of_input(item.title, item.severity, is_met, "; ".join([observed, *limits]))
 
@@ -132,7 +134,7 @@ def _limit(
     item: InputExpectation, bound: Bound | None, run: InputCounts, earlier_runs: Sequence[InputCounts]
 ) -> float | None:
     """A bound as a number; None where it is open, or where there are too few earlier runs."""
-    if not isinstance(bound, History):
+    if not isinstance(bound, HistoryBound):
         assert not isinstance(bound, timedelta)
         return bound
     values = [
@@ -145,20 +147,35 @@ def _limit(
     return bound.times * (median(values) if bound.of == "median" else fmean(values))
 
 
-def _check_freshness(item: InputExpectation, after: Progress, to_ms: int) -> Check:
-    """The check of the age, at the slice's end, of the greatest event time that any run of the lineage has
-    seen.
+def newest_events(pipeline: Pipeline, progress: Progress) -> dict[str, int | None]:
+    """Each source by its title → the greatest event time that the lineage has seen of it, in milliseconds;
+    None: no event yet.
+    """
+    event_times = dict(zip(progress.names, progress.per_partition.max_event_ms.tolist(), strict=True))
+    if len(pipeline.sources) == 1:
+        return {pipeline.sources[0].title: max(event_times.values(), default=None)}
+    newest: dict[str, int | None] = {source.title: None for source in pipeline.sources}
+    for partition, event_ms in event_times.items():
+        title = partition.partition("/")[0]  # see `Naming`: a title has no slash
+        before = newest[title]
+        newest[title] = event_ms if before is None else max(before, event_ms)
+    return newest
+
+
+def _check_freshness(
+    item: InputExpectation, newest_of_sources: Mapping[str, int | None], to_ms: int
+) -> Check:
+    """The check of the age, at the slice's end, of the newest event of each source: of several the stalest
+    counts.
     """
     assert isinstance(item.maximum, timedelta)
-    event_times = after.per_partition.max_event_ms
-    if not len(event_times):
-        return check_of_input(item.title, item.severity, False, "no event yet")
-    newest_ms = int(event_times.max())
+    title, newest_ms = min(
+        newest_of_sources.items(), key=lambda pair: -math.inf if pair[1] is None else pair[1]
+    )
+    of_source = f" of {title}" if len(newest_of_sources) > 1 else ""
+    if newest_ms is None:
+        return check_of_input(item.title, item.severity, False, f"no event{of_source} yet")
     age = (to_ms - newest_ms) * MILLISECOND
     distance = f"{age} before" if newest_ms <= to_ms else f"{-age} after"
-    return check_of_input(
-        item.title,
-        item.severity,
-        age <= item.maximum,
-        f"the newest event is of {iso(newest_ms)}, {distance} the slice's end",
-    )
+    observed = f"the newest event{of_source} is of {iso(newest_ms)}, {distance} the slice's end"
+    return check_of_input(item.title, item.severity, age <= item.maximum, observed)

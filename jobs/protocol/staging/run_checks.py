@@ -56,7 +56,7 @@ def checks_of_run(
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
         *check_input(
-            pipeline.input_expectations,
+            pipeline,
             tables.ledger,
             parent,
             scan=scan,

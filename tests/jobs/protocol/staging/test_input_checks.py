@@ -6,7 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.pipelines import Pipeline, expect
@@ -14,7 +16,7 @@ from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.windowing import TumblingProcessingTimeWindows
-from tests.jobs.protocol.world import DAILY, HOUR, Event, World, every_hour, moment
+from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, every_hour, moment
 
 
 def world_of(folder: Path, *expectations: Any, **settings: Any) -> World:
@@ -190,6 +192,22 @@ def test_an_event_after_the_slice_s_end_is_fresh_and_none_at_all_is_not(tmp_path
         (False, "no event yet"),
         (True, "the newest event is of 2013-01-03T00:30:00Z, 0:30:00 after the slice's end"),
     ]
+
+
+def test_of_several_sources_the_stalest_is_told(tmp_path: Path) -> None:
+    """The newest event of `events` is of 23:00, in one of its partitions; that of `others` is of 21:00."""
+    sources = [replace(DAILY.sources[0], table=table, source_partition="k") for table in ("events", "others")]
+    world = world_of(tmp_path, expect.freshness(2 * HOUR, severity="warn"), source=sources)
+    world.append([Event(20, 23.4, 1), Event(23, 23.5, 2, key="b")])
+    write_deltalake(str(world.folder / "others"), SCHEMA.empty_table())
+    world.run(24)
+    assert checks(world, 1)[0][1:] == (False, "no event of others yet")
+    world.append([Event(47, 47.5, 3)])
+    rows = [Event(45, 46, 4).values(), Event(30, 46, 5, key="b").values()]
+    write_deltalake(str(world.folder / "others"), pa.Table.from_pylist(rows, SCHEMA), mode="append")
+    world.run(48)
+    observed = "the newest event of others is of 2013-01-02T21:00:00Z, 3:00:00 before the slice's end"
+    assert checks(world, 2)[0][1:] == (False, observed)
 
 
 def test_a_share_of_late_rows_is_refused_where_no_row_can_be_late() -> None:

@@ -30,6 +30,7 @@ def hour_of(timestamp):
 PIPELINES = """
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 import hours_of_mine
 from slackwater.jobs.examples.departures import departures
@@ -91,6 +92,28 @@ longest = Pipeline(
     columns=["dep_delay"],
     **common,
 )
+
+
+class Lane(NamedTuple):
+    start: int
+    end: int
+    is_delayed: bool
+    columns = "is_delayed boolean"
+
+    def max_timestamp(self):
+        return self.end - 1
+
+
+@dataclass(frozen=True)
+class HourlyLanes(WindowAssigner):
+    window_type = Lane
+
+    def assign_windows(self, element, timestamp, context):
+        start = hours_of_mine.hour_of(timestamp)
+        return [Lane(start, start + hours_of_mine.HOUR_MS, (element.dep_delay or 0) > 15)]
+
+
+lanes = replace(departures, name="lanes", window=HourlyLanes(), expect=[])
 
 
 class Carriers(KeyedProcessFunction):
@@ -205,6 +228,21 @@ def test_windows_of_a_users_own_classes_run_there(
     assert all(".zip/hours_of_mine.py" in row["helper"] for row in published.values()), (
         "it came from the archive"
     )
+
+
+def test_windows_of_a_class_of_the_users_are_parked_and_published_there(
+    executors: dict[str, str], file: Path, flown: Path, tmp_path: Path
+) -> None:
+    stored = run("lanes", executors, file, flown, tmp_path)
+    flights_by_window: dict[tuple[str, int, int], int] = defaultdict(int)
+    lanes = set()
+    for row in stored.rows("published"):
+        flights_by_window[row["origin"], row["window_start"], row["window_end"]] += row["flights"]
+        lanes.add(row["is_delayed"])
+    model = {(pane.key, *pane.window): pane.results["flights"] for pane in outcome(TO).published}
+    assert flights_by_window == model
+    assert lanes == {True, False}
+    assert {row["is_delayed"] for row in stored.rows("window_state")} == {True, False}
 
 
 def test_a_users_process_function_runs_there(

@@ -5,7 +5,8 @@ there and in sinks, and can't change.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +15,11 @@ import pytest
 import sqlalchemy as sa
 
 from slackwater.jobs.engines.planner import choose
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import Pipeline, agg, expect
+from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.delivery import Delivery, identity_of
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged, differences
 from slackwater.jobs.protocol.staging.shapes import shape_of
@@ -25,10 +29,17 @@ from slackwater.jobs.sinks.targets.redis import check_key
 from slackwater.jobs.tables.errors import ShapeChanged
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.schemas import table_columns
-from slackwater.windowing import TumblingEventTimeWindows, WindowAssigner
+from slackwater.windowing import (
+    CountTrigger,
+    ProcessWindowFunction,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WindowAssigner,
+)
+from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.times import to_datetime
 from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, moment, perfect
-from tests.properties.own_windows import Lanes, LaneSessions, Turns
+from tests.properties.own_windows import Lane, Lanes, LaneSessions, Turns, tier_of
 
 TWO_HOURS = 2 * 3_600_000
 LANES = replace(DAILY, window=Lanes(TumblingEventTimeWindows.of(2 * HOUR)))
@@ -257,3 +268,127 @@ def test_an_element_whose_window_has_no_value_goes_to_quarantine(tmp_path: Path)
     assert (run.rows_accepted, run.rows_quarantined) == (1, 1)
     [row] = world.live("quarantine")
     assert "the field tier is declared as string and can't be None" in row["reason"]
+
+
+def verify(world: World, seq: int) -> list[Any]:
+    """What a repetition of run `seq` computes otherwise."""
+    code = PipelineCode(world.code)
+    repeated = Verifier(world.warehouse, world.pipeline, code, world.engine, InProcess).verify(seq)
+    return [fact for fact in repeated.facts if not fact.is_equal]
+
+
+class Endless(NamedTuple):
+    """A lane that never ends."""
+
+    tier: str
+    columns = "tier string"
+
+    def max_timestamp(self) -> int:
+        return LONG_MAX
+
+
+@dataclass(frozen=True)
+class EndlessLanes(WindowAssigner):
+    window_type = Endless
+
+    def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Endless]:
+        return [Endless(tier_of(element.x))]
+
+
+ENDLESS = replace(DAILY, window=EndlessLanes(), trigger=CountTrigger.of(1))
+
+
+def test_firings_of_windows_that_never_end_replace_each_other(tmp_path: Path) -> None:
+    world = lanes_of_a_day(ENDLESS, tmp_path)
+    rows = {row["tier"]: row for row in world.published()}
+    assert {tier: (row["n"], row["firing"], row["kind"]) for tier, row in rows.items()} == {
+        "gold": (3, 3, "early"),
+        "silver": (3, 3, "early"),
+        "ж": (1, 1, "early"),
+    }
+    assert len(rows) == len(world.published())
+    assert {(row["window_start"], row["window_end"], row["window_date"]) for row in rows.values()} == {
+        (None, None, None)
+    }
+    assert identity_of(ENDLESS) == ("k", "tier")
+    world.rewrite(0, 24, [Event(0.1, 0.2, 0, x=0), Event(0.2, 0.3, 1, x=2)])
+    world.backfill(0, 24)
+    assert world.left() == perfect(world, tmp_path / "perfect")
+
+
+@pytest.mark.parametrize("pipeline", [TURNS, SESSIONS, ENDLESS], ids=["turns", "sessions", "endless"])
+def test_a_run_repeated_from_its_inputs_and_parents_snapshot_is_the_same(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    world = lanes_of_a_day(pipeline, tmp_path)
+    assert [verify(world, seq) for seq in (1, 2)] == [[], []]
+
+
+class Renamed(NamedTuple):
+    """Lane under another name, with a method more."""
+
+    start: int
+    end: int
+    tier: str
+    columns = "tier string"
+
+    def max_timestamp(self) -> int:
+        return self.end - 1
+
+    def length(self) -> int:
+        return self.end - self.start
+
+
+def lanes_giving(window_class: Any) -> WindowAssigner:
+    """Lanes of a class, whatever its name."""
+
+    class Given(Lanes):
+        window_type = window_class
+
+        def assign_windows(self, element: Any, timestamp: int, context: Any) -> list[Any]:
+            return [window_class(*lane) for lane in super().assign_windows(element, timestamp, context)]
+
+    return Given(LANES.windows.plain)
+
+
+def test_a_class_may_have_another_name_from_one_run_to_the_next(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(LANES, window=lanes_giving(Lane)))
+    world.append([Event(23.5, 23.6, 3, x=1)])
+    world.run(24)
+    world.declare(window=lanes_giving(Renamed))
+    world.append([Event(23.6, 24.1, 4, x=1), Event(30, 30.5, 6, x=0)])
+    world.run(48)
+    assert [(row["tier"], row["n"]) for row in world.published()] == [("silver", 2)]
+
+
+class Remembering(ProcessWindowFunction):
+    """Names the window of each firing, and of the one before of its key."""
+
+    LAST = ValueStateDescriptor("last")
+
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
+        last = context.global_state().get_state(self.LAST)
+        before = last.value()
+        last.update(context.window)
+        yield (context.window.tier, None if before is None else before.tier)
+
+
+def test_functions_see_the_windows_and_may_keep_them_in_state(tmp_path: Path) -> None:
+    own = {"select": {}, "process": Remembering(), "output": "own_tier string, tier_before string"}
+    world = lanes_of_a_day(replace(LANES, **own), tmp_path)
+    rows = world.published()
+    assert all(row["own_tier"] == row["tier"] for row in rows)
+    assert [row["tier_before"] for row in rows].count(None) == 1
+    [state] = Inspection.of("daily", str(world.folder)).snapshot("keyed_state", 2).to_pylist()
+    assert "$record" in state["value_json"]
+    assert world.left() == perfect(world, tmp_path / "perfect")
+
+
+def test_rows_of_own_windows_may_be_deduplicated(tmp_path: Path) -> None:
+    world = World(tmp_path / "world", replace(LANES, distinct_by=("row",)))
+    world.append([Event(23.0, 23.1, 0, x=1), Event(23.1, 23.2, 0, x=1)])
+    world.run(24)
+    world.append([Event(23.1, 24.2, 0, x=1), Event(30, 30.5, 6, x=0)])
+    world.run(48)
+    assert [(row["tier"], row["n"]) for row in world.published()] == [("silver", 1)]
+    assert world.left() == perfect(world, tmp_path / "perfect")

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from slackwater.windowing.errors import ConfigurationError, KeyTypeError, OwnWindowError
 from slackwater.windowing.java import LONG_MAX, hash_order, wrap_int
 from slackwater.windowing.key_types import BOOLEAN, BYTE, DATE, INT, LONG, SHORT, STRING, KeyType
-from slackwater.windowing.windows import MergeCallback, Window
+from slackwater.windowing.windows import MergeCallback, TimeWindow, Window
 
 START, END = "start", "end"
 _TYPES: Final[dict[str, KeyType]] = {
@@ -185,7 +185,7 @@ def java_hash(window: Window) -> int:
     """A window's hash code, which decides in what order merged windows are taken: its own `java_hash()`, or
     that of its fields.
     """
-    if hasattr(window, "java_hash"):
+    if type(window) is TimeWindow or hasattr(window, "java_hash"):
         return int(window.java_hash())
     window_type: Any = type(window)
     return own_window_class(window_type).hash_code(window)
@@ -195,7 +195,7 @@ def serialize(window: Window) -> bytes:
     """A window's bytes, by which timers of one key and time are ordered: its own `serialize()`, or those of
     its fields.
     """
-    if hasattr(window, "serialize"):
+    if type(window) is TimeWindow or hasattr(window, "serialize"):
         return bytes(window.serialize())
     window_type: Any = type(window)
     return own_window_class(window_type).serialize(window)

@@ -183,10 +183,20 @@ def _with_source_seq(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _missed_windows(windows: list[dict[str, Any]]) -> str:
-    return " ".join(
-        f"[{window['start']:%Y-%m-%d}T{_time_of_day(window['start'])}, {_time_of_day(window['end'])})"
-        for window in windows
-    )
+    return " ".join(" ".join([_span(window), *_own_values(window)]) for window in windows)
+
+
+def _span(window: dict[str, Any]) -> str:
+    """The bounds of a window; of one without a start, its end."""
+    start, end = window["start"], window["end"]
+    if start is None:
+        return f"until {end:%Y-%m-%d}T{_time_of_day(end)}"
+    return f"[{start:%Y-%m-%d}T{_time_of_day(start)}, {_time_of_day(end)})"
+
+
+def _own_values(window: dict[str, Any]) -> list[str]:
+    """The values of the columns that the window's class declares."""
+    return [options.cell(value) for name, value in window.items() if name not in ("start", "end")]
 
 
 def _time_of_day(moment: datetime) -> str:

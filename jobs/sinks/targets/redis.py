@@ -207,8 +207,7 @@ def texts_of(context: SinkContext) -> set[str]:
 
 def columns_known(context: SinkContext) -> tuple[str, ...]:
     """The names that may stand in a key."""
-    results = {name for name, _ in context.results}
-    names = [name for name, _ in columns_of(context) if name not in results]
+    names = [name for name, _ in columns_of(context) if name in context.identity]
     times = [f"{name}_ms" for name in names if name in (*WINDOW_BOUNDS, "timestamp")]
     return (*names, *times)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import sqlalchemy as sa
 
 from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.transport.in_process import InProcess
@@ -20,31 +19,23 @@ from slackwater.jobs.pipelines import Pipeline, agg, expect
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.lineage.verify import Verifier
-from slackwater.jobs.protocol.publishing.delivery import Delivery, identity_of
+from slackwater.jobs.protocol.publishing.delivery import identity_of
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged, differences
 from slackwater.jobs.protocol.staging.shapes import shape_of
-from slackwater.jobs.sinks.errors import SinkUnsuitable
-from slackwater.jobs.sinks.sql import SqlSink
-from slackwater.jobs.sinks.targets.redis import check_key
 from slackwater.jobs.tables.errors import ShapeChanged
 from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.schemas import table_columns
 from slackwater.windowing import (
     CountTrigger,
     ProcessWindowFunction,
-    TumblingEventTimeWindows,
     ValueStateDescriptor,
     WindowAssigner,
 )
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.times import to_datetime
-from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, moment, perfect
-from tests.properties.own_windows import Lane, Lanes, LaneSessions, Turns, tier_of
-
-TWO_HOURS = 2 * 3_600_000
-LANES = replace(DAILY, window=Lanes(TumblingEventTimeWindows.of(2 * HOUR)))
-TURNS = replace(DAILY, window=Turns(TWO_HOURS))
-SESSIONS = replace(DAILY, window=LaneSessions(TWO_HOURS))
+from tests.jobs.protocol.own_lanes import LANES, PIPELINES, SESSIONS, TURNS, TWO_HOURS, lanes_of_a_day
+from tests.jobs.protocol.world import DAILY, SCHEMA, Event, World, moment, perfect
+from tests.properties.own_windows import Lane, Lanes, tier_of
 
 
 def columns_of(pipeline: Pipeline) -> dict[str, list[str]]:
@@ -74,17 +65,6 @@ def test_the_planner_says_why_they_run_element_by_element() -> None:
     assert (choice.engine, choice.why) == ("operator", "not columnar: Lanes has no columnar form")
 
 
-def lanes_of_a_day(pipeline: Pipeline, folder: Path) -> World:
-    """Three elements of two lanes in one window, and one that comes after the day."""
-    world = World(folder / "world", pipeline)
-    world.append([Event(0.1, 0.2, 0, x=0), Event(0.2, 0.3, 1, x=1), Event(1.9, 2.0, 2, x=3)])
-    world.append([Event(23.5, 23.6, 3, x=1)])
-    world.run(24)
-    world.append([Event(23.0, 24.1, 4, x=1), Event(23.2, 24.2, 5, x=2), Event(30, 30.5, 6, x=0)])
-    world.run(48)
-    return world
-
-
 # Of each pipeline the windows of `lanes_of_a_day` that have fired: start, end, tier, elements.
 FIRED = {
     "lanes": [(0, 2, "gold", 2), (0, 2, "silver", 1), (22, 24, "silver", 2), (22, 24, "ж", 1)],
@@ -103,7 +83,6 @@ RESTATED_SESSIONS = [
     *(("silver", "withdraw"), ("silver", "withdraw"), ("silver", "insert")),
     ("ж", "insert"),
 ]
-PIPELINES = {"lanes": LANES, "turns": TURNS, "sessions": SESSIONS}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -149,23 +128,6 @@ def test_a_window_without_bounds_of_its_own_ends_after_its_last_instant(tmp_path
         assert row["window_end"] == to_datetime((row["number"] + 1) * TWO_HOURS)
         last = row["window_end"] - timedelta(milliseconds=1)
         assert row["window_date"] == last.date()
-
-
-def test_rows_of_sinks_are_told_apart_by_the_declared_columns(tmp_path: Path) -> None:
-    assert identity_of(LANES) == ("k", "window_start", "window_end", "tier")
-    assert identity_of(TURNS) == ("k", "tier", "number", "size")
-    for pipeline, name in ((LANES, "lanes"), (TURNS, "turns")):
-        sink = SqlSink("report", url=f"sqlite:///{tmp_path}/{name}.db", table="visits")
-        world = lanes_of_a_day(replace(pipeline, sinks=[sink]), tmp_path / name)
-        delivery = Delivery(world.pipeline, world.tables, str(world.folder))
-        delivery.deliver(sink)
-        with sa.create_engine(sink.url).connect() as connection:
-            rows = connection.execute(sa.text("SELECT k, tier, n FROM visits")).all()
-        assert sorted(rows) == sorted((row["k"], row["tier"], row["n"]) for row in world.published())
-        context = delivery.context()
-        with pytest.raises(SinkUnsuitable, match=r"rows that differ in .*tier"):
-            check_key("live", "{k}:{window_end_ms}", context)
-        check_key("live", ":".join(f"{{{column}}}" for column in context.identity), context)
 
 
 class Wider(NamedTuple):

@@ -115,7 +115,7 @@ COLUMNS = {
     },
     "published": {
         "run_seq": "seq of the run whose firing this is",
-        "window_date": "UTC day of `window_start`, or of `timestamp`",
+        "window_date": "UTC day of `window_start`, else of the window's last millisecond, or of `timestamp`",
     },
     "corrections": {
         "seq": "ledger row that brought the change",
@@ -134,7 +134,7 @@ COLUMNS = {
     "late_events": {
         "event_time": "event time in milliseconds",
         "arrival_time": "arrival in milliseconds",
-        "windows": "the windows that it missed",
+        "windows": "the windows that it missed, with the columns that their class declares",
         "late_by_ms": "watermark − event time",
     },
     "quarantine": {

@@ -42,7 +42,8 @@ CHANGES: list[dict[str, Any]] = [
         {"watermarks": (bound, interval, idle)}
         for bound, interval, idle in ((1, 10, None), (3, 10, None), (0, 20, 2), (1, 30, None))
     ),
-    *({"watermarks": (1, 7, None)}, {"max_ahead": HOUR}, {"late_refires": "run"}, {"late_refires": "tick"}),
+    *({"watermarks": (1, 7, None)}, {"late_refires": "run"}, {"late_refires": "tick"}),
+    *({"max_ahead": HOUR}, {"max_behind": 3 * HOUR}, {"max_behind": None}, {"distinct_by": "x"}),
     *({"on_error": "quarantine"}, {"stragglers": "restate"}, {"stragglers": "fold"}, {"expect": []}),
     *(
         {"trigger": CountTrigger.of(2)},
@@ -189,7 +190,13 @@ def check_lineage(base: Pipeline, seeds: list[int], program: list[tuple], folder
     assert lineage.world.left() == perfect(lineage.world, folder / "perfect")
 
 
-bases = st.sampled_from([BASE, BASE, replace(BASE, trigger=PurgingTrigger.of(EventTimeTrigger()))])
+bases = st.sampled_from(
+    [
+        *(BASE, BASE),
+        replace(BASE, trigger=PurgingTrigger.of(EventTimeTrigger())),
+        replace(BASE, distinct_by="x"),
+    ]
+)
 seeds_of_slices = st.lists(st.integers(1, 2**32), min_size=SLICES, max_size=SLICES)
 
 

@@ -70,13 +70,14 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         Turns(2 * 3_600_000),
     ]
     return st.builds(
-        lambda declared, window, purging, lateness, stragglers, key_by: replace(
+        lambda declared, window, purging, lateness, stragglers, key_by, distinct_by: replace(
             declared,
             window=window,
             trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
             allowed_lateness=lateness * HOUR,
             stragglers=stragglers,
             key_by=key_by,
+            distinct_by=distinct_by,
             slice=LENGTH * HOUR,
         ),
         st.sampled_from([DAILY, UNION, replace(UNION, source=UNION.sources[:2])]),
@@ -85,6 +86,7 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         st.sampled_from([0, 1, 6]),
         st.sampled_from(["fold", "restate"]),
         st.sampled_from(["k", "k", None]),
+        st.sampled_from([None, None, "x"]),
     )
 
 

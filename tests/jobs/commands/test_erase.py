@@ -88,6 +88,7 @@ SETTINGS = {
     "columnar": "",
     "operator": "",
     "sessions": "window=EventTimeSessionWindows.with_gap(timedelta(minutes=90))",
+    "deduplicated": 'distinct_by="x"',
     "old snapshots": "keep_snapshots=1, keep_snapshot_every=timedelta(days=30)",
 }
 

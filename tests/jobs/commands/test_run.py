@@ -379,6 +379,27 @@ def test_a_warning_is_published_with_its_verdict(hourly: Hourly) -> None:
     assert_as_model(hourly.stored, "2013-01-02")
 
 
+@pytest.mark.usefixtures("without_spark")
+def test_expectations_of_the_input_reject_warn_and_are_listed(
+    hourly: Hourly, new_output: Callable[[], str]
+) -> None:
+    hourly.declare(
+        "expect.rows(min=10_000), expect.quarantine_share(0, severity='warn'), "
+        "expect.freshness(timedelta(minutes=1), severity='warn')"
+    )
+    assert hourly.run_here("--to", "2013-01-02") == 4
+    text, run_id = new_output(), next(iter(hourly.attempts()))
+    [read] = [
+        row["observed"] for row in hourly.stored.rows("validations") if row["expectation"] == "10000 <= rows"
+    ]
+    assert f"nothing was moved.\n  10000 <= rows: {read}\n" in text
+    assert "warning: newest event at most 0:01:00 before the slice's end: the newest event is of 2013" in text
+    assert hourly.publish(run_id, "--accept", "a holiday") == 0
+    new_output()
+    assert here("runs", "hourly", "1", *hourly.where) == 0
+    assert "10000 <= rows" in (text := new_output()) and read in text and "quarantine share <= 0" in text
+
+
 # --- staged only
 
 

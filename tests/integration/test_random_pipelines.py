@@ -3,6 +3,7 @@ process leaves in one run.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,12 +21,13 @@ from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
 from tests.properties import (
     process_pipelines,
+    test_distinct_rows,
     test_process_pipelines,
     test_window_pipelines,
     window_pipelines,
 )
-from tests.properties.slices import SCHEMA, Replayed, replay_pipeline
-from tests.properties.test_split_and_parallelism import cuts_of
+from tests.properties.slices import SCHEMA, Replayed, pipeline_of, replay_pipeline
+from tests.properties.test_split_and_parallelism import cuts_of, replays
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +76,15 @@ def test_process_functions(on_spark: OnSpark, replay: Drawn, data: st.DataObject
         [OperatorEngine()],
         test_process_pipelines.everything,
     )
+
+
+@FIXED
+@given(replays(), st.data())
+def test_deduplication(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+    rules, _ = replay
+    pipeline = replace(pipeline_of(rules, False), distinct_by="x")
+    engines = [ColumnarEngine(), OperatorEngine()]
+    check(on_spark, pipeline, replay, data, engines, test_distinct_rows.everything)
 
 
 def check(

@@ -214,6 +214,9 @@ class Shape:
         sides: tag → columns of each side output.
         windows: the columns that windows of the user's own class declare, beside window_start and window_end;
             None where windows are of no such class.
+        stored: table → its columns in storage, where these are others than those of a first run: the pipeline
+            has grown. Columns are only ever added at the end, so a row's content hash, in which null counts
+            for nothing, stays the same.
     """
 
     keys: Columns
@@ -223,6 +226,7 @@ class Shape:
     states: Columns = ()
     sides: tuple[tuple[str, Columns], ...] = ()
     windows: Columns | None = None
+    stored: tuple[tuple[str, Columns], ...] = ()
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -274,6 +278,7 @@ def table_columns(shape: Shape) -> dict[str, Columns]:
         "validations": VALIDATIONS,
         "overrides": OVERRIDES,
         **{side_table(tag): with_own(SIDE_OUTPUT, {"SIDE": columns}) for tag, columns in shape.sides},
+        **dict(shape.stored),
     }
 
 

@@ -4,7 +4,7 @@ their sources. Makes the tables, and refuses tables that this version or this pi
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
+from slackwater.jobs.tables.grown_columns import grown_schema, may_grow
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import refuse_newer
@@ -144,10 +145,26 @@ class Tables:
                     self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward
                 )
 
-    def ensure(self) -> None:
+    def shape(self, declared: schemas.Shape) -> schemas.Shape:
+        """`declared` with the columns that the tables have for results: those of `ensure`, or stored ones."""
+        columns = schemas.table_columns(declared)
+        stored_columns = {
+            name: tuple((field.name, field.type) for field in folder.schema)
+            for name, folder in self.folders.items()
+            if name in columns and may_grow(name)
+        }
+        return replace(
+            declared,
+            stored=tuple(item for item in stored_columns.items() if item[1] != columns[item[0]]),
+        )
+
+    def ensure(self) -> "Tables":
         """Make every table that isn't there; give a table of an earlier format the columns and fields that it
         lacks (`stored_columns.ADDED_COLUMNS`, `ADDED_FIELDS`) and today's partition columns. A column that
-        the source has gained is added to `late_events`; one that the source has lost stays there.
+        the source has gained is added to `late_events`; one that the source has lost stays there. So it is
+        with columns of results that the pipeline has gained or lost (`grown_columns`).
+
+        Returns the tables with the columns that they then have for results.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
@@ -167,6 +184,17 @@ class Tables:
             self._addition(folder, layout.schema)()
         if any(folder.partition_by != layout.partition_by for folder, layout in layouts):
             self.repartition()
+        return self._with_grown_columns({folder.name: layout.schema for folder, layout in layouts})
+
+    def _with_grown_columns(self, stored_schemas: Mapping[str, pa.Schema]) -> "Tables":
+        """The tables with the columns for results that the stored ones have beside those declared."""
+        grown_folders = {
+            name: Folder(folder.uri, grown, folder.partition_by)
+            for name, folder in self.folders.items()
+            if (grown := grown_schema(name, stored_schemas[name], folder.schema)) is not None
+            and not grown.equals(folder.schema)
+        }
+        return Tables({**self.folders, **grown_folders}) if grown_folders else self
 
     def check(self) -> None:
         """Raise the errors that `ensure` would raise, and change nothing.
@@ -210,6 +238,11 @@ class Tables:
         ]
         if missing_fields and pa.schema([*stored_schema, *missing_fields]).equals(folder.schema):
             return partial(folder.add_columns, missing_fields)
+        grown = grown_schema(folder.name, stored_schema, folder.schema)
+        if grown is not None:
+            if any(field.type != grown.field(field.name).type for field in stored_schema):
+                return folder.add_fields
+            return partial(folder.add_columns, list(grown)[len(stored_schema) :])
         self._refuse_newer()
         self._refuse_retyped_source(stored_schema)
         raise _shape_changed(folder, stored_schema)

@@ -49,6 +49,9 @@ class Sums:
         rows = [(None, None) if item is None else item for item in contents]
         return [pa.array(values, pa.int64()) for values in zip(*rows, strict=True)]
 
+    def texts(self, contents: Sequence[Any]) -> list[str | None]:
+        return [None] * len(contents)
+
     def values(self, rows: pa.Table) -> list[Any]:
         return list(zip(*(rows.column(name).to_pylist() for name, _ in self.columns), strict=True))
 

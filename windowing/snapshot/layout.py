@@ -44,8 +44,13 @@ class ContentsColumns(Protocol):
     def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
         """One array a column; None, for a window without contents, is null in each."""
 
+    def texts(self, contents: Sequence[Any]) -> list[str | None]:
+        """What no typed column says of each, as JSON for the column `contents`; None where that is nothing.
+        It is never ``[]``, which stands for a window without contents.
+        """
+
     def values(self, rows: pa.Table) -> list[Any]:
-        """The inverse of `arrays`, of rows that all have contents."""
+        """The inverse of `arrays` and `texts`, of rows that all have contents."""
 
 
 @dataclass(frozen=True, eq=False)

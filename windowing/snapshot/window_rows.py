@@ -197,8 +197,12 @@ def _contents_columns(
             for row in rows
         ]
         return {"contents": pa.array(texts, pa.string())}
-    arrays = windows.columns.arrays([None if row.contents is _ABSENT else row.contents for row in rows])
-    texts = [_NO_CONTENTS if row.contents is _ABSENT else None for row in rows]
+    contents = [None if row.contents is _ABSENT else row.contents for row in rows]
+    arrays = windows.columns.arrays(contents)
+    texts = [
+        _NO_CONTENTS if row.contents is _ABSENT else text
+        for row, text in zip(rows, windows.columns.texts(contents), strict=True)
+    ]
     return {
         **{name: array for (name, _), array in zip(windows.columns.columns, arrays, strict=True)},
         "contents": pa.array(texts, pa.string()),

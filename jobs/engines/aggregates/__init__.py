@@ -10,8 +10,17 @@ from slackwater.jobs.engines.aggregates.operands import operands, totals
 from slackwater.jobs.engines.aggregates.select_function import RowStretch, SelectFunction, StretchFunction
 from slackwater.jobs.engines.aggregates.spans import combine_spans
 from slackwater.jobs.engines.aggregates.table import AggregatedColumn, AggregateForms, register
+from slackwater.jobs.engines.aggregates.unknown import (
+    UNKNOWN,
+    UnknowableAccumulator,
+    UnknowableColumns,
+    none_unknown,
+    text_of_unknown,
+    unknown_in,
+)
 
 __all__ = [
+    "UNKNOWN",
     "Accumulator",
     "AggregateForms",
     "AggregatedColumn",
@@ -23,11 +32,16 @@ __all__ = [
     "RowStretch",
     "SelectFunction",
     "StretchFunction",
+    "UnknowableAccumulator",
+    "UnknowableColumns",
     "bind",
     "bind_columnar",
     "bind_select",
     "combine_spans",
+    "none_unknown",
     "operands",
     "register",
+    "text_of_unknown",
     "totals",
+    "unknown_in",
 ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slackwater.jobs.engines.aggregates import UnknowableColumns, none_unknown
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
     DOUBTFUL,
@@ -21,10 +22,12 @@ from slackwater.jobs.engines.columnar.families import (
     LateRows,
     Part,
     RangeInput,
+    accumulator_names,
 )
 from slackwater.jobs.engines.columnar.firing import FailedFiring, late_table, pane_tables
 from slackwater.jobs.engines.columnar.packing import unpack
 from slackwater.jobs.engines.columnar.snapshot import read_windows, timer_table, window_table
+from slackwater.jobs.engines.columnar.windows import family_of
 from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import (
@@ -35,7 +38,7 @@ from slackwater.jobs.engines.replaying.results import (
     hashes_table,
     name_of,
 )
-from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
+from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows, unknown_results
 from slackwater.jobs.engines.replaying.task_memory import parts_of, rows_merged
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.key_numbers import (
@@ -50,6 +53,7 @@ from slackwater.jobs.engines.rows.key_numbers import (
 )
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.kernels import SliceResult, WindowState
 from slackwater.windowing.columnar.window_columns import PaneKind
 from slackwater.windowing.key_groups import KeyGroupRange
@@ -139,8 +143,11 @@ class _PartMerge:
         name.
         """
         numbers, parts_by_name, parked_part = self._number_keys(tables)
+        unknown = unknown_results(self.replay, parked_part.rows)
+        if unknown:
+            parts_by_name = self._let_be_unknown(unknown, parts_by_name)
         range_input = self.family.receive(parts_by_name)
-        initial_state = read_windows(parked_part, self.family)
+        initial_state = read_windows(parked_part, self.family, self.replay.added_results)
         slice_result = self.family.replay(range_input.slice_input, initial_state)
         late_rows = self._late_rows(slice_result, range_input, parts_by_name, numbers.distinct)
         yield from self._hand_over(slice_result, late_rows, numbers.distinct)
@@ -171,12 +178,43 @@ class _PartMerge:
         distinct = distinct.cast(pa.schema([schema.field(name) for name in distinct.column_names]))
         return KeyNumbers(numbers.numbers, distinct), parts_by_name, Part(pieces[-1], parked_rows)
 
+    def _let_be_unknown(self, results: frozenset[str], parts_by_name: dict[str, Part]) -> dict[str, Part]:
+        """Wrap the aggregates of `results`, which are unknown in some of the parked windows; what the map
+        tasks have sent is known.
+        """
+        setting, no_rows = self.family.setting, self._no_elements()
+        sent_names = accumulator_names(setting)
+        aggregates = tuple(
+            UnknowableColumns(aggregate, aggregate.partial(no_rows, Groups(np.zeros(0, np.int64), 1)))
+            if name in results
+            else aggregate
+            for name, aggregate in zip(setting.pipeline.select, setting.aggregates, strict=True)
+        )
+        setting = dataclasses.replace(setting, aggregates=aggregates)
+        self.family = family_of(setting)
+        added_names = [
+            names[-1]
+            for names, sent in zip(accumulator_names(setting), sent_names, strict=True)
+            if len(names) > len(sent)
+        ]
+        first_names = {names[0] for names in sent_names}
+        return {
+            part_name: Part(keys, rows)
+            if first_names.isdisjoint(rows.column_names)
+            else Part(keys, _with_columns(rows, added_names, none_unknown(rows.num_rows)))
+            for part_name, (keys, rows) in parts_by_name.items()
+        }
+
+    def _no_elements(self) -> pa.Table:
+        """The columns of elements, without rows."""
+        times_of_element = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]
+        return pa.schema([*self.replay.element_fields, *times_of_element]).empty_table()
+
     def _empty_parts(self) -> dict[str, pa.Table]:
         """Every part of the family, without rows: a range merges its parked windows also when no map task has
         sent anything.
         """
-        times_of_element = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]
-        rows = pa.schema([*self.replay.element_fields, *times_of_element]).empty_table()
+        rows = self._no_elements()
         nobody = keys_of(self.schemas["window_state"].empty_table(), self.keys)
         nobody = pa.table(
             {name: plain(column) for name, column in zip(nobody.column_names, nobody.columns, strict=True)}
@@ -295,6 +333,13 @@ def _counts(
         "windows_open": len(slice_result.windows.keys),
         "timers_pending": sum(len(timers.keys) for timers in slice_result.timers),
     }
+
+
+def _with_columns(rows: pa.Table, names: list[str], column: pa.Array) -> pa.Table:
+    """`rows` with `column` once more under each of `names`."""
+    for name in names:
+        rows = rows.append_column(name, column)
+    return rows
 
 
 def _unpack_key_groups(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:

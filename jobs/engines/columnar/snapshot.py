@@ -7,25 +7,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.jobs.engines.aggregates import UnknowableColumns, text_of_unknown, unknown_in
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.arrow_columns import constant, times, times_in_ms, values_of_keys
 from slackwater.jobs.engines.columnar.families import Family, Part, Setting
 from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
-from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.jobs.engines.replaying.snapshot_rows import NO_CONTENTS as NO_CONTENTS_TEXT
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.kernels import SliceResult, WindowState
 from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
 
-# `contents` of a window without contents: the typed columns cannot say it, as an accumulator may be all
-# nulls.
-_EMPTY = "[]"
 
-
-def read_windows(parked_part: Part, family: Family) -> WindowState[ArrowAccumulators]:
-    """The open windows that rows of `window_state` hold, in the order of the rows."""
+def read_windows(
+    parked_part: Part, family: Family, added_results: frozenset[str] = frozenset()
+) -> WindowState[ArrowAccumulators]:
+    """The open windows that rows of `window_state` hold, in the order of the rows; `added_results` are
+    unknown in all of them.
+    """
     rows = parked_part.rows
-    has_contents = np.asarray(rows.column("contents").is_null())
+    is_empty = pc.equal(rows.column("contents"), NO_CONTENTS_TEXT)
+    has_contents = ~np.asarray(pc.fill_null(is_empty, False))
     windows = OpenWindows(
         keys=parked_part.keys,
         starts=times_in_ms(rows.column("window_start")),
@@ -40,7 +43,8 @@ def read_windows(parked_part: Part, family: Family) -> WindowState[ArrowAccumula
     triggers = None
     if family.trigger_state is not None:
         triggers = read_trigger_texts(family.trigger_state, rows.column("trigger_state"), windows)
-    accumulators = _read_accumulators(rows.filter(pa.array(has_contents)), family.setting)
+    with_contents = rows.filter(pa.array(has_contents))
+    accumulators = _read_accumulators(with_contents, family.setting, added_results)
     if not has_contents.all():
         places = np.maximum(np.cumsum(has_contents) - 1, 0)
         indices = pa.array(places, mask=~has_contents)
@@ -49,16 +53,45 @@ def read_windows(parked_part: Part, family: Family) -> WindowState[ArrowAccumula
     return WindowState(windows=windows, triggers=triggers, accumulators=accumulators)
 
 
-def _read_accumulators(rows: pa.Table, setting: Setting) -> ArrowAccumulators:
+def _read_accumulators(rows: pa.Table, setting: Setting, added_results: frozenset[str]) -> ArrowAccumulators:
     """The accumulators of rows of `window_state` that all have contents."""
     names, first = [name for name, _ in setting.shape.parts], 0
     columns = []
-    for aggregate, width in zip(setting.aggregates, setting.widths, strict=True):
-        columns.append(
-            aggregate.decode([rows.column(name).combine_chunks() for name in names[first : first + width]])
-        )
+    for result, aggregate, width in zip(
+        setting.pipeline.select, setting.aggregates, setting.widths, strict=True
+    ):
+        parts = [rows.column(name).combine_chunks() for name in names[first : first + width]]
+        if isinstance(aggregate, UnknowableColumns):
+            columns.append(aggregate.decode_unless(_are_unknown(result, rows, added_results), parts))
+        else:
+            columns.append(aggregate.decode(parts))
         first += width
     return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
+
+
+def _are_unknown(result: str, rows: pa.Table, added_results: frozenset[str]) -> Booleans:
+    """For each row, whether the accumulator of a result is unknown."""
+    if result in added_results:
+        return np.ones(rows.num_rows, np.bool_)
+    texts = rows.column("contents").combine_chunks().dictionary_encode()
+    has_unknown = np.array([result in unknown_in(text) for text in texts.dictionary.to_pylist()], np.bool_)
+    return np.append(has_unknown, False)[texts.indices.fill_null(len(has_unknown)).to_numpy()]
+
+
+def _contents_texts(accumulators: ArrowAccumulators, setting: Setting) -> pa.Array:
+    """The results that are unknown in each row, as they stand in the column `contents`."""
+    names, masks = [], []
+    for result, aggregate, columns in zip(
+        setting.pipeline.select, accumulators.aggregates, accumulators.columns, strict=True
+    ):
+        if isinstance(aggregate, UnknowableColumns):
+            names.append(result)
+            masks.append(aggregate.are_unknown(columns))
+    if not names or not accumulators.size:
+        return constant(None, accumulators.size, pa.string())
+    sets, places = np.unique(np.column_stack(masks), axis=0, return_inverse=True)
+    texts = [text_of_unknown(name for name, is_in in zip(names, row, strict=True) if is_in) for row in sets]
+    return pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))
 
 
 def window_table(
@@ -75,11 +108,11 @@ def window_table(
         for aggregate, columns in zip(accumulators.aggregates, accumulators.columns, strict=True)
         for part in aggregate.encode(columns)
     ]
-    contents = constant(None, rows, pa.string())
+    contents = _contents_texts(accumulators, setting)
     if is_empty.any():
         indices = pa.array(np.cumsum(~is_empty) - 1, mask=is_empty)
-        parts = [part.take(indices) for part in parts]
-        contents = pc.if_else(pa.array(is_empty), _EMPTY, contents)
+        parts, contents = [part.take(indices) for part in parts], contents.take(indices)
+        contents = pc.if_else(pa.array(is_empty), NO_CONTENTS_TEXT, contents)
     trigger_state = constant(None, rows, pa.string())
     if family.trigger_state is not None and slice_result.triggers is not None:
         trigger_state = trigger_texts(family.trigger_state, slice_result.triggers, windows)

@@ -30,6 +30,7 @@ from slackwater.jobs.engines.replaying.results import (
     hand_over_quarantine_rows,
     hashes_table,
 )
+from slackwater.jobs.engines.replaying.snapshot_rows import unknown_results
 from slackwater.jobs.engines.replaying.spilling import Spilling
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.keys import Keys
@@ -59,6 +60,7 @@ class RangeWork(ABC, Generic[Runner]):
     Attributes:
         element_class: the class of named tuples that elements are; None where row numbers suffice.
         schemas: of the pipeline's tables.
+        unknown_results: results that are unknown in a parked window.
     """
 
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
@@ -72,6 +74,7 @@ class RangeWork(ABC, Generic[Runner]):
         self.schemas = table_schemas(replay.shape)
         self.key_groups = keys.range(number, replay.ranges)
         self.order_mode = OrderMode(self.pipeline.order_mode)
+        self.unknown_results = frozenset[str]()
 
     @cached_property
     def elements(self) -> OperatorElements:
@@ -98,6 +101,8 @@ class RangeWork(ABC, Generic[Runner]):
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
         parent = parent_snapshot(self.replay, self.schemas, self.key_groups)
+        if self.pipeline.select:
+            self.unknown_results = unknown_results(self.replay, parent.window_state)
         with closing(
             Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parent))
         ) as spilling:

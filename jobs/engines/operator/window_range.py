@@ -6,7 +6,13 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.aggregates import Accumulator, SelectFunction, StretchFunction, bind_select
+from slackwater.jobs.engines.aggregates import (
+    Accumulator,
+    SelectFunction,
+    StretchFunction,
+    UnknowableAccumulator,
+    bind_select,
+)
 from slackwater.jobs.engines.operator import range as range_work
 from slackwater.jobs.engines.operator.elements import OperatorElements
 from slackwater.jobs.engines.operator.emitted_rows import output_of
@@ -43,10 +49,13 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     """A range of windows."""
 
     @cached_property
-    def accumulators(self) -> list[Accumulator]:
-        """Of the pipeline's `select`."""
+    def accumulators(self) -> dict[str, Accumulator]:
+        """Of the pipeline's `select`, by result. Those that are unknown in a parked window may be so."""
         types = {field.name: field.type for field in self.replay.schema}
-        return list(bind_select(self.pipeline, types).values())
+        return {
+            name: UnknowableAccumulator(accumulator) if name in self.unknown_results else accumulator
+            for name, accumulator in bind_select(self.pipeline, types).items()
+        }
 
     @cached_property
     def step_sequence(self) -> StepSequence | None:
@@ -58,14 +67,17 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     @cached_property
     def elements(self) -> OperatorElements:
         steps = None if self.step_sequence is None else self.step_sequence.row_steps
-        return OperatorElements(self.pipeline, self.rows, self.element_class, self.accumulators, steps)
+        accumulators = list(self.accumulators.values())
+        return OperatorElements(self.pipeline, self.rows, self.element_class, accumulators, steps)
 
     @cached_property
     def config(self) -> WindowOperatorConfig:
         """The pipeline's window operator."""
         function = StretchFunction if self.elements.are_stretches else SelectFunction
         return window_config(
-            self.pipeline, self.keys.type, function(self.accumulators, self.elements.operands)
+            self.pipeline,
+            self.keys.type,
+            function(list(self.accumulators.values()), self.elements.operands),
         )
 
     @cached_property
@@ -77,6 +89,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             self.accumulators,
             config=self.config,
             element_class=self.element_class,
+            added_results=self.replay.added_results,
         )
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:

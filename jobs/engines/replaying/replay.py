@@ -39,6 +39,7 @@ class Replay:
         state_memory_mb: how much memory the state of one range may take before it goes to disk, or is merged
             in parts.
         parked_windows: how many windows the parent's snapshot holds.
+        added_results: results of which that snapshot knows nothing: they are unknown in its windows.
     """
 
     pipeline: Pipeline
@@ -53,6 +54,7 @@ class Replay:
     scratch: str | None = None
     state_memory_mb: int = 1024
     parked_windows: int = 0
+    added_results: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> pa.Schema:

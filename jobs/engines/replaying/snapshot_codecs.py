@@ -4,12 +4,12 @@
 `slackwater.windowing.snapshot` has the codec; this module fills in what a pipeline declares.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.aggregates import Accumulator
+from slackwater.jobs.engines.aggregates import UNKNOWN, Accumulator, text_of_unknown, unknown_in
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
 from slackwater.jobs.pipelines import Pipeline
@@ -27,14 +27,23 @@ class AccumulatorCodec:
 
     Args:
         columns: names and types of all parts, in the order of the accumulators.
-        accumulators: of the `select`; the contents of a window are a list with one item for each of them.
+        accumulators: of the `select`, by result; the contents of a window are a list with one item for each
+            of them.
+        added_results: results of which the rows to be read know nothing.
     """
 
     is_commutative = True
 
-    def __init__(self, columns: Columns, accumulators: Sequence[Accumulator]) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        accumulators: Mapping[str, Accumulator],
+        added_results: frozenset[str] = frozenset(),
+    ) -> None:
         self.columns = columns
-        self._accumulators = tuple(accumulators)
+        self._results = tuple(accumulators)
+        self._accumulators = tuple(accumulators.values())
+        self._added_results = added_results
         self._no_parts = (None,) * len(columns)
 
     def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
@@ -43,11 +52,27 @@ class AccumulatorCodec:
         parts = list(zip(*rows, strict=True)) or [()] * len(self.columns)
         return [to_arrow(values, kind) for (_, kind), values in zip(self.columns, parts, strict=True)]
 
+    def texts(self, contents: Sequence[Any]) -> list[str | None]:
+        """For each window the results whose accumulators are unknown, as `text_of_unknown`."""
+        return [
+            None
+            if items is None or UNKNOWN not in items
+            else text_of_unknown(
+                name for name, item in zip(self._results, items, strict=True) if item is UNKNOWN
+            )
+            for items in contents
+        ]
+
     def values(self, rows: pa.Table) -> list[Any]:
-        """The inverse of `arrays`, of rows that all have contents."""
-        return list(
-            map(self._decode, zip(*(to_python(rows.column(name)) for name, _ in self.columns), strict=True))
-        )
+        """The inverse of `arrays` and `texts`, of rows that all have contents."""
+        parts = zip(*(to_python(rows.column(name)) for name, _ in self.columns), strict=True)
+        texts = rows.column("contents") if "contents" in rows.column_names else pa.nulls(rows.num_rows)
+        if not self._added_results and texts.null_count == len(texts):
+            return list(map(self._decode, parts))
+        return [
+            self._decode(values, self._added_results | unknown_in(text))
+            for values, text in zip(parts, texts.to_pylist(), strict=True)
+        ]
 
     def _encode(self, items: list[Any]) -> list[Any]:
         return [
@@ -56,11 +81,12 @@ class AccumulatorCodec:
             for part in accumulator.encode(item)
         ]
 
-    def _decode(self, values: Sequence[Any]) -> list[Any]:
+    def _decode(self, values: Sequence[Any], unknown: frozenset[str] = frozenset()) -> list[Any]:
         contents, position = [], 0
-        for accumulator in self._accumulators:
+        for name, accumulator in zip(self._results, self._accumulators, strict=True):
             width = len(accumulator.parts)
-            contents.append(accumulator.decode(values[position : position + width]))
+            parts = values[position : position + width]
+            contents.append(UNKNOWN if name in unknown else accumulator.decode(parts))
             position += width
         return contents
 
@@ -69,15 +95,17 @@ def codec_of_windows(
     pipeline: Pipeline,
     keys: Keys,
     shape: Shape,
-    accumulators: Sequence[Accumulator],
+    accumulators: Mapping[str, Accumulator],
     *,
     config: WindowOperatorConfig,
     element_class: type | None,
+    added_results: frozenset[str] = frozenset(),
 ) -> SnapshotCodec:
     """The codec of a pipeline's window operator. `element_class` is the class of named tuples that its
-    elements are; None where they are row numbers, which never enter state.
+    elements are; None where they are row numbers, which never enter state. The rows to be read know nothing
+    of `added_results`.
     """
-    contents = AccumulatorCodec(shape.parts, accumulators) if shape.parts else None
+    contents = AccumulatorCodec(shape.parts, accumulators, added_results) if shape.parts else None
     layout = SnapshotLayout.of_windows(
         config,
         keys=KeyColumns.of(keys.columns),

@@ -2,15 +2,23 @@
 from them; each reads them in its own way.
 """
 
+from typing import Final
+
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from slackwater.jobs.engines.aggregates import unknown_in
 from slackwater.jobs.engines.replaying.parked_periods import check_parked_periods
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.tables.delta.parquet import damaged_file, open_verified
 from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.run_files.staging import with_columns
 from slackwater.windowing.key_groups import KeyGroupRange
 
+# `contents` of a window without contents: the typed columns cannot say it, as an accumulator may be all
+# nulls.
+NO_CONTENTS: Final = "[]"
 _KEY_GROUP = "key_group"
 
 
@@ -27,15 +35,21 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, key_groups: Key
     for path in replay.state.get(table, ()):
         try:
             with open_verified(uri, files, path) as file:
-                parts.append(
-                    _rows_of_groups(file, schema.names, key_groups).select(schema.names).cast(schema)
-                )
+                parts.append(with_columns(_rows_of_groups(file, schema.names, key_groups), schema))
         except FileNotFoundError as error:
             raise damaged_file(uri, path, "it is not there any more") from error
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     if table == "window_state":
         check_parked_periods(replay.pipeline, rows)
     return rows
+
+
+def unknown_results(replay: Replay, parked_rows: pa.Table) -> frozenset[str]:
+    """The results of a `select` that are unknown in one of these rows of `window_state`."""
+    if not parked_rows.num_rows:
+        return frozenset()
+    texts = pc.unique(parked_rows.column("contents")).to_pylist()
+    return replay.added_results.union(*(unknown_in(text) for text in texts if text != NO_CONTENTS))
 
 
 def _rows_of_groups(file: pq.ParquetFile, names: list[str], key_groups: KeyGroupRange) -> pa.Table:

@@ -125,6 +125,7 @@ class _StageOfClose(StageOfSlice):
             owner=owner,
             state=put_back(self.tables, owner),
             pins=pins,
+            added_results=self.declarations.added_results(owner),
         )
 
 

@@ -67,7 +67,7 @@ class Publication:
     """Computes the rows of `corrections` and `published` of one pipeline from its panes.
 
     Attributes:
-        shape: the pipeline's columns.
+        shape: the pipeline's columns; the results are all that it has ever had, as `corrections` has them.
         identity: which rows replace each other.
     """
 

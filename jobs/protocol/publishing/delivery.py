@@ -106,7 +106,9 @@ class Delivery:
             lineage=lineage,
             warehouse=self.warehouse,
             keys=tuple((name, schema.field(name).type) for name in pipeline.keys),
-            results=tuple((name, schema.field(name).type) for name in pipeline.results),
+            results=tuple(
+                (name, schema.field(name).type) for name in pipeline.results if name in schema.names
+            ),
             identity=identity_of(pipeline),
             windows=tuple((name, schema.field(name).type) for name in telling_columns(pipeline)),
         )

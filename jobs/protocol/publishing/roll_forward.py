@@ -37,6 +37,7 @@ from slackwater.jobs.tables.delta.parts import Parts
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
 from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.grown_columns import results_of
 from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
@@ -91,7 +92,7 @@ class RollForward:
 
     @classmethod
     def of(cls, pipeline: Pipeline, tables: Tables, shape: Shape) -> "RollForward":
-        """The roll-forward of a pipeline whose tables have the columns of `shape`."""
+        """The roll-forward of a pipeline whose tables exist, and have the keys of `shape`."""
         identity = (
             Identity.RUN
             if pipeline.keyed_process is not None
@@ -99,7 +100,8 @@ class RollForward:
             if pipeline.purges
             else Identity.WINDOW
         )
-        return cls(tables, Publication(shape, identity))
+        results = results_of(tables[CORRECTIONS].schema)
+        return cls(tables, Publication(tables.shape(replace(shape, results=results)), identity))
 
     @classmethod
     def of_stored(cls, pipeline: Pipeline, tables: Tables) -> "RollForward":
@@ -108,10 +110,9 @@ class RollForward:
         """
         schema = tables[PUBLISHED].schema
         keys = tuple((key, schema.field(key).type) for key in pipeline.keys)
-        results = tuple((result, schema.field(result).type) for result in pipeline.results)
         windows = tuple((column, schema.field(column).type) for column in declared_columns(pipeline))
         has_own = own_window_class_of(pipeline) is not None
-        shape = Shape(keys=keys, results=results, parts=(), source=(), windows=windows if has_own else None)
+        shape = Shape(keys=keys, results=(), parts=(), source=(), windows=windows if has_own else None)
         return cls.of(pipeline, tables, shape)
 
     def pending(self) -> list[LedgerRow]:

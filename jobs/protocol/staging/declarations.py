@@ -14,6 +14,7 @@ from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.jobs.protocol.staging.evolution import (
     Difference,
     SettingsChanged,
+    added_results,
     check_lasting,
     check_rules,
     check_settings,
@@ -65,6 +66,13 @@ class Declarations:
         if owner.config_hash == self.config_hash:
             return []
         return check_settings(self.pipeline, self._of(owner), owner.seq or owner.run_id, from_ms, start_ms)
+
+    def added_results(self, owner: LedgerRow | None) -> frozenset[str]:
+        """The results of `select` of which the snapshot of the run `owner` knows nothing."""
+        if owner is None or owner.config_hash == self.config_hash:
+            return frozenset()
+        before = self._of(owner)
+        return frozenset() if before is None else added_results(before, self.pipeline.describe())
 
     def _refuse_another_lineage(self) -> None:
         """Refuse to begin a lineage once more where settings differ that it has for good."""

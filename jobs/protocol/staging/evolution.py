@@ -12,12 +12,15 @@ from typing import Any, Literal
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.canonical import plain_value
+from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.protocol.staging.slices import iso
 
-Kind = Literal["free", "converted", "at a tick boundary", "refused", "lasting"]
+Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refused", "lasting"]
 
 # What a change of each setting of `Pipeline` means; of two paths that match, the longer one counts. A setting
-# that has no entry is refused. A "lasting" setting can't even change where a lineage is restated from its
+# that has no entry is refused. A change "from here on" is about results: those that are added are null in
+# windows that are open, those that are removed in all later rows; another definition of a result that stays is
+# refused. A "lasting" setting can't even change where a lineage is restated from its
 # start, because rows of `published` and `corrections` are identified by it. The settings in
 # `_TELLING_ROWS_APART` are lasting where the change makes firings replace each other that stood side by side,
 # or the other way round.
@@ -25,19 +28,17 @@ RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
     "sinks": "free",
-    **dict.fromkeys(("allowed_lateness", "max_ahead", "max_behind", "stragglers"), "converted"),
+    **dict.fromkeys(("allowed_lateness", "max_ahead", "max_behind", "stragglers", "where"), "converted"),
     # These change no parked state, only what a run computes from its elements.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),
     **dict.fromkeys(("watermarks.out_of_orderness_ms", "watermarks.idle_timeout_ms"), "converted"),
     "watermarks.interval_ms": "at a tick boundary",
     "max_parallelism": "lasting",
     "window_columns": "lasting",
-    **dict.fromkeys(("name", "source", "derive", "where", "distinct_by", "watermarks", "key_by"), "refused"),
+    **dict.fromkeys(("name", "source", "derive", "distinct_by", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
-    **dict.fromkeys(
-        ("select", "process", "reduce", "aggregate", "output", "side_outputs", "columns", "records"),
-        "refused",
-    ),
+    **dict.fromkeys(("process", "reduce", "aggregate", "side_outputs", "columns", "records"), "refused"),
+    **dict.fromkeys(("select", "output"), "from here on"),
 }
 _TELLING_ROWS_APART = ("window", "trigger", "process")
 # Triggers that never purge. A trigger that is neither here nor a wrapper of one that is may purge.
@@ -96,6 +97,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
         Difference(path, old, new, _kind(path))
         for path, old, new in _differing("", complete_settings, {**_defaults(), **after})
     ]
+    changed_settings = [
+        replace(item, kind="refused")
+        if item.kind == "from here on" and not _is_growth(item, complete_settings, after)
+        else item
+        for item in changed_settings
+    ]
     if _what_firings_replace(complete_settings) != _what_firings_replace(after):
         changed_settings = [
             replace(item, kind="lasting") if item.path.split(".")[0] in _TELLING_ROWS_APART else item
@@ -116,6 +123,35 @@ def _what_firings_replace(description: Mapping[str, Any]) -> str:
     if trigger is None or trigger["class"] in _ACCUMULATING:
         return "that of the window"
     return "nothing, when purging" if trigger["class"] == "PurgingTrigger" else str(trigger["class"])
+
+
+def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a change of `select` or `output` adds and removes results, and leaves those that stay as they
+    are."""
+    if item.path == "output":
+        return None not in (item.before, item.after) and not _retyped(item.before, item.after)
+    # Elements that an evictor keeps carry what the results of their day read; so do the lost contents of
+    # `flink_exact`.
+    keeps_other_contents = before["evictor"] is not None or before["flink_exact"]
+    return (
+        item.path.count(".") == 1
+        and None in (item.before, item.after)
+        and bool(before["select"] and after["select"])
+        and not keeps_other_contents
+    )
+
+
+def _retyped(before: str, after: str) -> list[str]:
+    """The columns of two declarations of `output` that have another type."""
+    types = dict(parse_columns("output", "output", before))
+    return [
+        name for name, kind in parse_columns("output", "output", after) if types.get(name, kind) != kind
+    ]
+
+
+def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[str]:
+    """The results of `select` that only the later of two descriptions of a pipeline has."""
+    return frozenset(after["select"]) - frozenset(before.get("select", {}))
 
 
 def check_settings(

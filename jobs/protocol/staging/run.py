@@ -103,9 +103,8 @@ class Runner:
             UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
         """
         _, shape = self.sources_and_shape or checked_sources(self.warehouse, self.pipeline)
-        tables = self.warehouse.tables(self.pipeline.name, shape)
-        tables.ensure()
-        return PreparedRunner(self, shape, tables)
+        tables = self.warehouse.tables(self.pipeline.name, shape).ensure()
+        return PreparedRunner(self, tables.shape(shape), tables)
 
 
 @dataclass(frozen=True)
@@ -299,15 +298,16 @@ class StageOfSlice:
 
     def _changes(self) -> list[Difference]:
         """Settings that differ from the parent's, and that this run follows."""
-        return self._declarations.changes(self.parent.owner, self.slice.from_ms, self.parent.start_ms)
+        return self.declarations.changes(self.parent.owner, self.slice.from_ms, self.parent.start_ms)
 
     def _refuse_stragglers_left_behind(self, changes: list[Difference], slice_replay: SliceReplay) -> None:
         if changes and self.parent.row is not None:
             live = self.tables.ledger.live_runs(self.parent.row)
-            self._declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
+            self.declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
 
     @property
-    def _declarations(self) -> Declarations:
+    def declarations(self) -> Declarations:
+        """Today's declarations, beside those of earlier runs."""
         return Declarations(self.pipeline, self.runner.config_hash, self.tables)
 
     def pin_inputs(self) -> SliceReplay:
@@ -333,6 +333,7 @@ class StageOfSlice:
             owner=owner,
             state=put_back(self.tables, owner),
             pins=pins,
+            added_results=self.declarations.added_results(owner),
         )
 
     @contextmanager

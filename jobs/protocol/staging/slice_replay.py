@@ -64,6 +64,7 @@ class SliceReplay:
         pins: the versions of the sources and the overrides.
         creates_windows_again: whether windows that an earlier run has collected are created again under a
             greater lateness, as runs of the first format did. See `collected_mark`.
+        added_results: results of which the parent's snapshot knows nothing.
     """
 
     pipeline: Pipeline
@@ -75,6 +76,7 @@ class SliceReplay:
     state: Mapping[str, tuple[str, ...]]
     pins: Pins
     creates_windows_again: bool = False
+    added_results: frozenset[str] = frozenset()
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
@@ -192,6 +194,7 @@ class SliceReplay:
                 scratch=scratch,
                 state_memory_mb=state_memory_mb(),
                 parked_windows=self._parked_windows,
+                added_results=self.added_results,
             ),
             transport,
         )

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables.delta.parquet import check_footer, file_format, naming_damaged_file, open_verified
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, hardly_repeats, write_file
@@ -130,8 +129,7 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
     for path in paths:
         try:
             with open_verified(folder.uri, files, path) as file:
-                rows = _with_added_columns(file.read(use_threads=False), name, schema)
-                parts.append(rows.select(schema.names).cast(schema))
+                parts.append(with_columns(file.read(use_threads=False), schema))
         except FileNotFoundError as error:
             raise SnapshotGone(
                 f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops "
@@ -143,9 +141,11 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
     return pa.concat_tables(parts) if parts else schema.empty_table()
 
 
-def _with_added_columns(rows: pa.Table, table: str, schema: pa.Schema) -> pa.Table:
-    """Rows of a file of `table`, with null columns for those that files of an earlier format lack."""
-    for name in ADDED_COLUMNS.get(table, ()):
-        if name in schema.names and name not in rows.column_names:
-            rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))
-    return rows
+def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns `schema` of rows of a file. A file lacks those that its table has got since; there they are
+    null.
+    """
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)

@@ -120,7 +120,6 @@ def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
             ["n"],
             r"n \(stored int64, declared double\)",
         ),
-        (replace(SHAPE, parts=()), "window_state", ["n__count"], r"n__count \(stored int64, declared not\)"),
     ],
 )
 def test_other_columns_than_the_stored_ones_are_refused(

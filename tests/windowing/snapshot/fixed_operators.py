@@ -92,6 +92,9 @@ class _AverageColumns:
             pa.array([None if parts is None else parts[1] for parts in contents], pa.int64()),
         ]
 
+    def texts(self, contents: Sequence[tuple[int, int] | None]) -> list[str | None]:
+        return [None] * len(contents)
+
     def values(self, rows: pa.Table) -> list[tuple[int, int]]:
         return [
             (int(total), count)

@@ -70,6 +70,9 @@ class SumAndCountColumns:
             for i in range(2)
         ]
 
+    def texts(self, contents: Sequence[tuple[int, int] | None]) -> list[str | None]:
+        return [None] * len(contents)
+
     def values(self, rows: pa.Table) -> list[tuple[int, int]]:
         return list(zip(rows.column("v__sum").to_pylist(), rows.column("v__count").to_pylist(), strict=True))
 

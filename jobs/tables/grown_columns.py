@@ -1,0 +1,92 @@
+"""The columns of tables whose pipeline has grown: which columns a table with rows of earlier declarations gets
+for the results of today's.
+
+    stored      k  window_start  window_end  n  kind …             a run of select n
+    declared    k  window_start  window_end  most  kind …          today's select
+    grown       k  window_start  window_end  n  kind …  most       n stays, null in new rows; most is null in old
+
+Schemas in, schemas out: no table is read or written here. Keys, and the columns that every pipeline has, are
+the same for the life of a lineage.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from slackwater.jobs.stored_columns import (
+    CORRECTIONS,
+    PANES,
+    PUBLISHED,
+    SIDE_OUTPUT,
+    SNAPSHOT_NAMES,
+    columns_of,
+)
+from slackwater.jobs.tables.schemas import SIDE, Columns
+
+
+def _names_of_all(table: str) -> frozenset[str]:
+    return frozenset(name for name, kind in columns_of(table) if kind)
+
+
+# Of the tables that have columns for results: the names of the columns that every pipeline has there.
+_FIXED_NAMES: Mapping[str, frozenset[str]] = {
+    "window_state": SNAPSHOT_NAMES,
+    "panes": _names_of_all(PANES),
+    "published": _names_of_all(PUBLISHED),
+    "corrections": _names_of_all(CORRECTIONS),
+}
+_IMAGES = ("old", "new")  # structs of all results
+
+
+def may_grow(table: str) -> bool:
+    """Whether a table has columns for results, or a side output's."""
+    return table in _FIXED_NAMES or table.startswith(SIDE)
+
+
+def key_columns(table: str, schema: pa.Schema) -> list[pa.Field]:
+    """The columns of the key: those before the window's start that not every pipeline has."""
+    names = schema.names[: schema.names.index("window_start")]
+    return [schema.field(name) for name in names if name not in _fixed_names(table)]
+
+
+def grown_schema(table: str, stored: pa.Schema, declared: pa.Schema) -> pa.Schema | None:
+    """The stored columns of a table and, behind them, those of the declaration that it lacks; None where they
+    differ in more than results: in a key, or in the type of a column that both have.
+    """
+    if not may_grow(table) or "window_start" not in stored.names:
+        return None
+    if key_columns(table, stored) != key_columns(table, declared):
+        return None
+    grown = {field.name: field for field in stored}
+    for field in declared:
+        if field.name in grown:
+            column = _merge_fields(grown[field.name], field)
+        else:
+            is_like_another = field.name.lower() in map(str.lower, grown)
+            column = None if is_like_another or field.name in _fixed_names(table) else field
+        if column is None:
+            return None
+        grown[field.name] = column
+    return pa.schema(list(grown.values()))
+
+
+def _merge_fields(stored: pa.Field, declared: pa.Field) -> pa.Field | None:
+    """A column that both have: equal or, if it is a struct of results, with the fields of both."""
+    if stored.type.equals(declared.type):
+        return stored
+    if stored.name not in _IMAGES or not pa.types.is_struct(stored.type):
+        return None
+    before, now = pa.schema(stored.type.fields), pa.schema(declared.type.fields)
+    if any(name in before.names and before.field(name).type != now.field(name).type for name in now.names):
+        return None
+    added = [field for field in now if field.name not in before.names]
+    return pa.field(stored.name, pa.struct([*before, *added]))
+
+
+def results_of(corrections: pa.Schema) -> Columns:
+    """The results that rows of `corrections` and `published` have: today's, and those that were removed."""
+    return tuple((field.name, field.type) for field in corrections.field("new").type)
+
+
+def _fixed_names(table: str) -> frozenset[str]:
+    return _FIXED_NAMES.get(table, _names_of_all(SIDE_OUTPUT))

@@ -101,6 +101,7 @@ def _facts(forecast: "Plan") -> dict[str, Any]:
         "prediction": prediction,
         "memory_mb": forecast.memory_mb,
         "memory_basis": forecast.memory_basis,
+        "changes": list(forecast.changes),
         "said": list(forecast.warnings),
     }
 
@@ -138,6 +139,7 @@ def _sentences(forecast: "Plan") -> list[str]:
     else:
         lines.append(f"seconds: {forecast.seconds:.1f}, from {forecast.prediction.basis}")
     lines.append(f"memory: {forecast.memory_mb:,} MB in the largest task; {forecast.memory_basis}")
+    lines += [f"changed: {sentence}" for sentence in forecast.changes]
     return [*lines, *(f"warning: {sentence}" for sentence in forecast.warnings)]
 
 

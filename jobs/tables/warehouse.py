@@ -147,7 +147,7 @@ class Tables:
 
     def shape(self, declared: schemas.Shape) -> schemas.Shape:
         """`declared` with the columns that the tables have for results: those of `ensure`, or stored ones."""
-        columns = schemas.table_columns(declared)
+        columns = schemas.table_columns(replace(declared, stored=()))
         stored_columns = {
             name: tuple((field.name, field.type) for field in folder.schema)
             for name, folder in self.folders.items()

@@ -31,7 +31,7 @@ from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.validation import check_assignments
 from slackwater.jobs.tables.delta.written_files import write_file
 from slackwater.jobs.tables.run_files.staging import stack
-from slackwater.jobs.tables.schemas import side_table, table_schemas
+from slackwater.jobs.tables.schemas import Shape, side_table, table_columns, table_schemas
 from slackwater.windowing import (
     CalendarEventTimeWindows,
     EventTimeSessionWindows,
@@ -208,7 +208,7 @@ def events_of_union(events: Sequence[model.Event], count: int) -> list[model.Eve
 @dataclass
 class Replayed:
     """What all slices left together; rows as plain dicts, times in milliseconds. `hashes` are those of output
-    and state, slice by slice.
+    and state, slice by slice, `panes_of_slices` and `windows_of_slices` the panes and the parked windows.
     """
 
     panes: list[dict] = field(default_factory=list)
@@ -222,6 +222,8 @@ class Replayed:
     state_hash: str = ""
     hashes: list[tuple[str, str]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    panes_of_slices: list[list[dict]] = field(default_factory=list)
+    windows_of_slices: list[list[dict]] = field(default_factory=list)
 
 
 def replay_slices(
@@ -262,7 +264,8 @@ def replay_pipeline(
     transport: Transport | None = None,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and
-    ends. For slice i the declarations settings[i] stand instead of the pipeline's.
+    ends. For slice i the declarations settings[i] stand instead of the pipeline's; a `select` there has some of
+    the pipeline's results, and the tables have columns for all of them.
     Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With
     `closes` the final watermark comes behind the last one. Tasks run on `transport`, by default in this
     process.
@@ -355,10 +358,15 @@ class _Replaying:
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"
+            shape = self._shape(pipeline)
             replay = Replay(
-                pipeline, self.shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows
+                pipeline, shape, scan, timeline, state, self.folders, run_id, parallelism, self.file_rows
             )
-            replay = replace(replay, state_memory_mb=self.state_memory[number % len(self.state_memory)])
+            replay = replace(
+                replay,
+                state_memory_mb=self.state_memory[number % len(self.state_memory)],
+                added_results=frozenset(pipeline.select) - frozenset(before.select),
+            )
             outcome = engines[number % len(engines)].replay(replay, self.transport)
             state = {
                 name: self._park(name, number, outcome) for name in ("window_state", "keyed_state", "timers")
@@ -377,6 +385,15 @@ class _Replaying:
         """The pipeline as slice `number` finds it declared."""
         return self.pipeline if self.settings is None else replace(self.pipeline, **self.settings[number])
 
+    def _shape(self, pipeline: Pipeline) -> Shape:
+        """The pipeline's, in tables that have columns for all results."""
+        if list(pipeline.select) == list(self.pipeline.select):
+            return self.shape
+        stored = table_columns(self.shape)
+        return replace(
+            shape_of(pipeline, SCHEMA), stored=tuple((name, stored[name]) for name in ("panes", "window_state"))
+        )
+
     def _stacked(self, name: str, outcome: Outcome) -> pa.Table:
         written = [pq.read_table(f"{self.folders[name]}/{file.path}") for file in outcome.files.get(name, [])]
         return stack([*outcome.rows.get(name, []), *written], self.schemas[name], "r")
@@ -389,7 +406,9 @@ class _Replaying:
         if self.pipeline.window is not None:
             balance = check_assignments(outcome.counts, outcome.assignments)
             assert balance.passed, balance.observed
-        result.panes += _plain(self._stacked("panes", outcome))
+        result.panes_of_slices.append(_plain(self._stacked("panes", outcome)))
+        result.windows_of_slices.append(_plain(self._stacked("window_state", outcome)))
+        result.panes += result.panes_of_slices[-1]
         for name in ("late_events", "quarantine"):
             assert self.file_rows > 1 or not outcome.rows.get(name), (
                 "rows that are many do not come to the driver"

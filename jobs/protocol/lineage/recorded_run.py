@@ -10,6 +10,7 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.close import FinalReplay
 from slackwater.jobs.protocol.staging.collected_mark import FIRST_FORMAT
+from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.protocol.staging.slice_replay import SliceReplay
@@ -63,7 +64,7 @@ def recorded_slice(
             f"{pipeline.name}: run {row.seq} can't be repeated. {error.message}", **error.facts
         ) from error
     assert row.slice_start is not None and row.slice_end is not None
-    shape = shape_of(pipeline, PinnedSources.of(pipeline, pins.sources).schema)
+    shape = stored_tables.shape(shape_of(pipeline, PinnedSources.of(pipeline, pins.sources).schema))
     tables = warehouse.tables(pipeline.name, shape)
     slice_ = Slice(to_ms(row.slice_start), to_ms(row.slice_end))
     state = {name: snapshot_files(stored_tables, name, owner) for name in SNAPSHOT_TABLES}
@@ -78,6 +79,7 @@ def recorded_slice(
         state=state,
         pins=pins,
         creates_windows_again=row.format_version < FIRST_FORMAT,
+        added_results=Declarations(pipeline, row.config_hash or "", stored_tables).added_results(owner),
     )
 
 

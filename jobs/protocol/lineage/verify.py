@@ -21,7 +21,7 @@ from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.lineage.erasure import describe_erasure
 from slackwater.jobs.protocol.lineage.history import horizon_of
 from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded_slice, refuse_vacuumed
-from slackwater.jobs.protocol.staging.evolution import differences
+from slackwater.jobs.protocol.staging.evolution import as_declared, differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.delta.parquet import open_verified
@@ -108,8 +108,9 @@ class Verifier:
         stored_tables = self.warehouse.stored_tables(self.pipeline.name)
         row = stored_tables.ledger.row(seq)
         self._refuse_erased(stored_tables, row)
-        notes, horizon = self._notes(stored_tables, row), horizon_of(stored_tables)
-        work = recorded_slice(self.pipeline, self.warehouse, stored_tables, row)
+        pipeline, notes = self._as_declared_then(stored_tables, row)
+        horizon = horizon_of(stored_tables)
+        work = recorded_slice(pipeline, self.warehouse, stored_tables, row)
         is_old = horizon is not None and end_of(row) <= end_of(stored_tables.ledger.row(horizon))
         if is_old:
             notes += (
@@ -172,26 +173,34 @@ class Verifier:
                 seq=row.seq,
             )
 
-    def _notes(self, stored_tables: Tables, row: LedgerRow) -> tuple[str, ...]:
-        """What else differs between the run and today: its code. Refuses a run of other declarations."""
-        if row.kind in RUN_KINDS and row.config_hash != config_hash(self.pipeline):
-            recorded_declaration = declaration_of(stored_tables.attempts, row.run_id)
-            meaning = [
-                item
-                for item in differences(recorded_declaration or {}, self.pipeline.describe())
-                if item.kind != "free"
-            ]
-            if recorded_declaration is None or meaning:
-                notes = (
-                    "".join(f"\n  {item}" for item in meaning)
-                    if recorded_declaration is not None
-                    else " what it was declared as is not recorded"
-                )
-                raise CannotRepeat(
-                    f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{notes}\nVerify "
-                    "it with what was declared then.",
-                    seq=row.seq,
-                )
+    def _as_declared_then(self, stored_tables: Tables, row: LedgerRow) -> tuple[Pipeline, tuple[str, ...]]:
+        """The pipeline with the results and the condition that the run was declared with, and what else
+        differs between the run and today. Refuses a run of which other declarations differ.
+        """
+        notes = self._notes_on_code(row)
+        if row.kind not in RUN_KINDS or row.config_hash == config_hash(self.pipeline):
+            return self.pipeline, notes
+        recorded = declaration_of(stored_tables.attempts, row.run_id)
+        if recorded is None:
+            raise self._declared_otherwise(row, " what it was declared as is not recorded")
+        pipeline = self.pipeline
+        if pipeline.select and recorded["select"]:
+            pipeline = as_declared(pipeline, recorded)
+        meaning = [item for item in differences(recorded, pipeline.describe()) if item.kind != "free"]
+        if meaning:
+            raise self._declared_otherwise(row, "".join(f"\n  {item}" for item in meaning))
+        today = [item for item in differences(recorded, self.pipeline.describe()) if item.kind != "free"]
+        return pipeline, (*notes, *(f"replayed as it was declared then; since: {item}" for item in today))
+
+    def _declared_otherwise(self, row: LedgerRow, how: str) -> CannotRepeat:
+        return CannotRepeat(
+            f"{self.pipeline.name}: run {row.seq} was declared otherwise than today:{how}\nVerify "
+            "it with what was declared then.",
+            seq=row.seq,
+        )
+
+    def _notes_on_code(self, row: LedgerRow) -> tuple[str, ...]:
+        """Whether the code is that of the run."""
         if row.code_hash == self.code.hash:
             return ()
         if self.code.recognises(row.code_hash):

@@ -63,6 +63,7 @@ class Plan:
         stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
         prediction: None where nothing is recorded or calibrated.
         memory_mb, memory_basis: of the largest task, and what that rests on.
+        changes: settings that differ from those of that run, and what they mean, as sentences.
         warnings: sentences that the reader should know.
     """
 
@@ -81,6 +82,7 @@ class Plan:
     memory_mb: int
     memory_basis: str
     emitted_rows: EmittedRows | None = None
+    changes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

@@ -13,6 +13,7 @@ from functools import partial
 
 from slackwater.jobs.engines import planner as engines
 from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.protocol.planning.changed_settings import sentences_on_changes
 from slackwater.jobs.protocol.planning.cost import Measure, cost_of
 from slackwater.jobs.protocol.planning.earlier_runs import (
     rows_emitted_in,
@@ -31,6 +32,7 @@ from slackwater.jobs.protocol.restating import restatement
 from slackwater.jobs.protocol.restating.restatement import Restatement, slices_of
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.declarations import Declarations
+from slackwater.jobs.protocol.staging.evolution import Difference
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, end_of
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import is_kept
@@ -115,7 +117,7 @@ class RangePlanner:
         """The plan of `slices`, of which the first continues the snapshot of the run `owner`.
         `restated_to_ms`: the end of a restatement; None for a run.
         """
-        _refuse_changed_settings(inputs, slices, owner)
+        changes = _changed_settings(inputs, slices, owner)
         reads = read_source(inputs, slices, owner)
         windows = count_touched_windows(inputs, owner, reads.points)
         choice = engines.choose(self.pipeline, inputs.sources.schema)
@@ -142,6 +144,7 @@ class RangePlanner:
             memory_mb=cost.memory_mb,
             memory_basis=cost.memory_basis,
             emitted_rows=rows_emitted_in(self.pipeline, earlier_runs),
+            changes=sentences_on_changes(inputs, owner, changes),
             warnings=(
                 *warnings,
                 *warn_of_elements_never_fired(earlier_runs),
@@ -151,12 +154,15 @@ class RangePlanner:
         )
 
 
-def _refuse_changed_settings(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None) -> None:
-    """Refuse declarations that the first slice would refuse."""
+def _changed_settings(
+    inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
+) -> list[Difference]:
+    """The settings that the first slice would follow. Refuses those that it would refuse."""
     if inputs.tables is None or not slices:
-        return
+        return []
     declarations = Declarations(inputs.pipeline, registry.config_hash(inputs.pipeline), inputs.tables)
     changes = declarations.changes(owner, slices[0].from_ms, inputs.start_ms if inputs.live else None)
     if owner is not None:
         earlier_runs = [row for row in inputs.live if end_of(row) <= end_of(owner)]
         declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.sources.each)
+    return changes

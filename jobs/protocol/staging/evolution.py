@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import Aggregate, Pipeline
 from slackwater.jobs.pipelines.canonical import plain_value
 from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.protocol.staging.slices import iso
@@ -51,6 +51,7 @@ _ACCUMULATING = {
     ),
     *("CountTrigger", "DeltaTrigger", "NeverTrigger", "EndOfStreamTrigger"),
 }
+_AGGREGATE_SETTINGS = ("column", *(item.name for item in fields(Aggregate)[2:]))
 # Monotonous timestamps are a bound of zero: between these two only the bound changes.
 _BOUNDED_STRATEGIES = {"bounded_out_of_orderness", "monotonous"}
 
@@ -80,6 +81,16 @@ class Difference:
     def change(self) -> str:
         """``before → after``."""
         return f"{_shown(self.before)} → {_shown(self.after)}"
+
+    @property
+    def adds_result(self) -> bool:
+        """Whether it adds a result to `select`."""
+        return self.kind == "from here on" and self.before is None
+
+    @property
+    def removes_result(self) -> bool:
+        """Whether it removes a result from `select`."""
+        return self.kind == "from here on" and self.after is None
 
     def __str__(self) -> str:
         return f"{self.path}: {self.change}"
@@ -152,6 +163,17 @@ def _retyped(before: str, after: str) -> list[str]:
 def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[str]:
     """The results of `select` that only the later of two descriptions of a pipeline has."""
     return frozenset(after["select"]) - frozenset(before.get("select", {}))
+
+
+def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
+    """`pipeline` with the results and the condition of a recorded description, which plain values tell in
+    full. Expectations, which may name other results, are left out: a replay asks none.
+    """
+    select = {
+        name: Aggregate(**{key: value for key, value in values.items() if key != "class"})
+        for name, values in recorded["select"].items()
+    }
+    return replace(pipeline, select=select, where=recorded["where"], expect=())
 
 
 def check_settings(
@@ -311,6 +333,10 @@ def _shown(value: Any) -> str:
         return "none"
     if _is_duration(value):
         return str(timedelta(microseconds=value["microseconds"]))
+    if isinstance(value, Mapping) and value.get("class") == "Aggregate":
+        column, *settings = (value.get(name) for name in _AGGREGATE_SETTINGS)
+        shown = [f"{name}={item}" for name, item in zip(_AGGREGATE_SETTINGS[1:], settings, strict=True) if item]
+        return f"{value['kind']}({', '.join([column] * bool(column) + shown)})"
     if isinstance(value, Mapping) and "class" in value:
         arguments = (f"{name}={_shown(item)}" for name, item in value.items() if name != "class")
         return f"{value['class']}({', '.join(arguments)})"

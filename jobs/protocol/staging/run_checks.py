@@ -75,10 +75,25 @@ def checks_of_run(
     return [
         *checks,
         *(validation.note(f"setting changed: {change.path}", change.change) for change in changes),
+        *_notes_on_added_results(parent, changes),
         *_note_on_waiting_overrides(tables, overrides_honoured),
         *_note_on_rows_late_by_mark(pipeline, tables, parent, before, outcome=outcome, files=files),
         *odd_input(outcome.counts, after, scan.to_ms, quarantine_rows),
         *check_stragglers(pipeline, tables.ledger, parent.row, parent.owner, scan),
+    ]
+
+
+def _notes_on_added_results(parent: Parent, changes: Sequence[Difference]) -> list[validation.Check]:
+    """For each result that was added, the windows that have no value of it: those that the parent has left
+    open.
+    """
+    if parent.owner is None:
+        return []
+    windows = f"in the {parent.owner.windows_open or 0:,} windows that run {parent.owner.seq} left open"
+    return [
+        validation.note(f"null from here on: {change.path.partition('.')[2]}", windows)
+        for change in changes
+        if change.adds_result
     ]
 
 

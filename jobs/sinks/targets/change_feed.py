@@ -7,7 +7,7 @@ since the position was read.
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.pipelines.sinks import SinkContext, SinkPosition, SinkTarget
+from slackwater.jobs.pipelines.sinks import START, SinkContext, SinkPosition, SinkTarget
 from slackwater.jobs.sinks.errors import SinkUnsuitable
 from slackwater.jobs.sinks.targets.rows import columns_of
 from slackwater.jobs.sinks.targets.transactions import position_in, transaction_of
@@ -27,7 +27,8 @@ class ChangeFeedTarget(SinkTarget):
 
     @classmethod
     def open(cls, name: str, uri: str, context: SinkContext) -> "ChangeFeedTarget":
-        """The feed at `uri`, which is absolute or relative to the warehouse.
+        """The feed at `uri`, which is absolute or relative to the warehouse. A feed that corrections were
+        delivered to gets the columns of results that the pipeline has gained since.
 
         Raises:
             SinkUnsuitable: it lies in the folder of a pipeline's tables, or stands there with other columns.
@@ -48,6 +49,11 @@ class ChangeFeedTarget(SinkTarget):
             if existing_table is None
             else [name for name in schema.names if name not in existing_table.schema.names]
         )
+        target = cls(name, context, Folder(location, schema))
+        added = [schema.field(column) for column, _ in context.results if column in missing]
+        if len(added) == len(missing) and target.position() != START:
+            target._folder.add_columns(added)
+            missing = []
         if missing:
             raise SinkUnsuitable(
                 f"sink {name}: the table {location} is there and lacks {', '.join(missing)}. Name another "
@@ -56,7 +62,7 @@ class ChangeFeedTarget(SinkTarget):
                 sink=name,
                 missing=missing,
             )
-        return cls(name, context, Folder(location, schema))
+        return target
 
     def position(self) -> SinkPosition:
         """See `SinkTarget.position`."""

@@ -81,7 +81,8 @@ class SqlTarget(SinkTarget):
         return target
 
     def make_tables(self) -> None:
-        """Create the table, that of positions and the own row there where they are absent.
+        """Create the table, that of positions and the own row there where they are absent. A table that
+        corrections were delivered to gets the columns of results that the pipeline has gained since.
 
         Raises:
             SinkUnsuitable: the table is there and lacks columns.
@@ -90,14 +91,13 @@ class SqlTarget(SinkTarget):
             # Another deliverer may be making them at the same time: what counts is that they are there.
             with suppress(sa.exc.ProgrammingError, sa.exc.OperationalError, sa.exc.IntegrityError):
                 self._table.metadata.create_all(self._engine)
-            if self._position_row() is None:
+            row = self._position_row()
+            if row is None:
                 with suppress(sa.exc.IntegrityError), self._engine.begin() as connection:
                     connection.execute(sa.insert(self._positions), self._position_values(START))
-            inspector = sa.inspect(self._engine)
-            columns = {
-                column["name"] for column in inspector.get_columns(self._table.name, self._table.schema)
-            }
-        missing = [column.name for column in self._table.columns if column.name not in columns]
+            elif (row.seq, row.row_offset) != START:
+                self._add_columns([name for name in self._missing_columns() if name in self._result_names])
+            missing = self._missing_columns()
         if missing:
             raise SinkUnsuitable(
                 f"sink {self._sink}: the table {self._name} is there and lacks {', '.join(missing)}. "
@@ -105,6 +105,26 @@ class SqlTarget(SinkTarget):
                 sink=self._sink,
                 missing=missing,
             )
+
+    @property
+    def _result_names(self) -> set[str]:
+        return {name for name, _ in self._context.results}
+
+    def _missing_columns(self) -> list[str]:
+        """The columns that the table lacks."""
+        stored_columns = sa.inspect(self._engine).get_columns(self._table.name, self._table.schema)
+        names = {column["name"] for column in stored_columns}
+        return [column.name for column in self._table.columns if column.name not in names]
+
+    def _add_columns(self, names: Sequence[str]) -> None:
+        """Add columns to the table; they are null in its rows so far."""
+        preparer = self._engine.dialect.identifier_preparer
+        for name in names:
+            kind = self._table.c[name].type.compile(self._engine.dialect)
+            statement = f"ALTER TABLE {preparer.format_table(self._table)} ADD COLUMN {preparer.quote(name)} {kind}"
+            # Another deliverer may be adding it at the same time: what counts is that it is there.
+            with suppress(sa.exc.ProgrammingError, sa.exc.OperationalError), self._engine.begin() as connection:
+                connection.execute(sa.DDL(statement.replace("%", "%%")))
 
     def position(self) -> SinkPosition:
         """See `SinkTarget.position`.

@@ -201,11 +201,36 @@ def test_a_table_of_an_earlier_format_with_other_columns_is_refused(tmp_path: Pa
         tables.ensure()
 
 
-def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
+def test_results_in_another_order_stay_where_they_are_stored(tmp_path: Path) -> None:
     two = replace(SHAPE, results=(("a", pa.int64()), ("b", pa.int64())))
-    Warehouse(str(tmp_path)).tables("p", two).ensure()
-    with pytest.raises(ShapeChanged, match="their order differs"):
-        Warehouse(str(tmp_path)).tables("p", replace(two, results=two.results[::-1])).ensure()
+    stored = Warehouse(str(tmp_path)).tables("p", two).ensure()
+    reversed_tables = Warehouse(str(tmp_path)).tables("p", replace(two, results=two.results[::-1])).ensure()
+    for name in ("panes", "published", "corrections"):
+        assert reversed_tables[name].schema.equals(stored[name].schema)
+
+
+def test_results_that_a_pipeline_gains_stand_behind_all_columns_and_those_that_it_loses_stay(
+    tmp_path: Path,
+) -> None:
+    def ensured(*results: tuple[str, pa.DataType]) -> Tables:
+        shape = replace(SHAPE, results=results, parts=tuple((f"{name}__sum", kind) for name, kind in results))
+        tables = Warehouse(str(tmp_path)).tables("p", shape).ensure()
+        for name in ("window_state", "panes", "published", "corrections"):
+            assert tables[name].stored_layout().schema.equals(tables[name].schema)
+        return tables
+
+    a, b, c = ("a", pa.int64()), ("b", pa.float64()), ("c", pa.string())
+    first = ensured(a, b)["published"].schema.names
+    assert first[3:6] == ["a", "b", "kind"]
+    tables = ensured(c, b)
+    assert tables["published"].schema.names == [*first, "c"]
+    assert tables["window_state"].schema.names[-1] == "c__sum"
+    for image in ("old", "new"):
+        assert [field.name for field in tables["corrections"].schema.field(image).type] == ["a", "b", "c"]
+    assert ensured(a)["published"].schema.names == [*first, "c"]
+    for other in (("A", pa.int64()), ("c", pa.int64())):
+        with pytest.raises(ShapeChanged):
+            ensured(a, other)
 
 
 def test_tables_of_a_newer_format_ask_for_the_newer_version_and_not_for_another_name(tmp_path: Path) -> None:

@@ -18,10 +18,12 @@ from slackwater.jobs.protocol.staging.evolution import (
     differences,
 )
 from slackwater.windowing import (
+    CountEvictor,
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     ProcessingTimeoutTrigger,
+    ProcessWindowFunction,
     PurgingTrigger,
     TumblingEventTimeWindows,
     WatermarkStrategy,
@@ -34,6 +36,10 @@ MIDNIGHT = departures.start_ms
 
 class Own(EventTimeTrigger):
     """A trigger of a user's own."""
+
+
+class Counting(ProcessWindowFunction):
+    """A function of a user's own."""
 
 
 def strategy(
@@ -81,6 +87,18 @@ def test_what_does_not_touch_state_is_free(settings: dict[str, Any]) -> None:
             ["watermarks.idle_timeout_ms: 1800000 → none"],
         ),
         ({"stragglers": "restate"}, ["stragglers: fold → restate"]),
+        ({"where": "dep_delay > 0"}, ["where: none → dep_delay > 0"]),
+        (
+            {
+                "select": {
+                    "flights": agg.count(),
+                    "max_dep_delay": agg.max("dep_delay"),
+                    "late": agg.count(where="dep_delay > 15"),
+                },
+                "expect": [],
+            },
+            ["select.late: none → count(where=dep_delay > 15)", "select.mean_dep_delay: mean(dep_delay) → none"],
+        ),
         (
             {"late_refires": "run", "on_error": "quarantine", "pickled_state": True},
             ["late_refires: element → run", "on_error: fail → quarantine", "pickled_state: False → True"],
@@ -208,6 +226,25 @@ def test_the_interval_changes_where_a_tick_of_both_lengths_ends() -> None:
             match=r"2013-01-01T00:0.*no such moment:\n  watermarks.interval_ms: 300000 → 900000",
         ):
             check_settings(after, departures.describe(), 7, MIDNIGHT + moment)
+
+
+def test_results_stay_as_they_are_where_an_evictor_keeps_elements_with_what_they_were_read_for() -> None:
+    evicting = changed(evictor=CountEvictor.of(3))
+    after = replace(evicting, select={**departures.select, "dest": agg.first("dest")})
+    with pytest.raises(SettingsChanged, match=r"select.dest: none → first\(dest, by=event_time\)"):
+        check_settings(after, evicting.describe(), 7, MIDNIGHT)
+
+
+def test_columns_of_an_output_are_added_and_removed_and_keep_their_types() -> None:
+    def emitting(output: str) -> Pipeline:
+        return changed(select={}, process=Counting(), output=output, expect=[])
+
+    before = emitting("origin string, n long, mean double")
+    [change] = check_settings(emitting("n long, most double"), before.describe(), 7, MIDNIGHT)
+    assert str(change) == "output: origin string, n long, mean double → n long, most double"
+    for output in ("n double", "n double, most double"):
+        with pytest.raises(SettingsChanged, match="output: "):
+            check_settings(emitting(output), before.describe(), 7, MIDNIGHT)
 
 
 def test_a_run_that_recorded_no_declarations_is_refused_when_its_hash_differs() -> None:

@@ -1,9 +1,9 @@
-"""The columns of tables whose pipeline has grown: which columns a table with rows of earlier declarations gets
-for the results of today's.
+"""The columns of tables whose pipeline has grown: which columns a table with rows of earlier declarations
+gets for the results of today's.
 
-    stored      k  window_start  window_end  n  kind …             a run of select n
-    declared    k  window_start  window_end  most  kind …          today's select
-    grown       k  window_start  window_end  n  kind …  most       n stays, null in new rows; most is null in old
+    stored      k  window_start  window_end  n  kind …          n was selected
+    declared    k  window_start  window_end  most  kind …       most is, today
+    grown       k  window_start  window_end  n  kind …  most    n is null in new rows, most in older ones
 
 Schemas in, schemas out: no table is read or written here. Keys, and the columns that every pipeline has, are
 the same for the life of a lineage.

@@ -264,8 +264,8 @@ def replay_pipeline(
     transport: Transport | None = None,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and
-    ends. For slice i the declarations settings[i] stand instead of the pipeline's; a `select` there has some of
-    the pipeline's results, and the tables have columns for all of them.
+    ends. For slice i the declarations settings[i] stand instead of the pipeline's; a `select` there has some
+    of the pipeline's results, and the tables have columns for all of them.
     Slice i runs in engines[i % n]; from state_memory[i % n] megabytes on, its state is in RocksDB. With
     `closes` the final watermark comes behind the last one. Tasks run on `transport`, by default in this
     process.
@@ -391,7 +391,8 @@ class _Replaying:
             return self.shape
         stored = table_columns(self.shape)
         return replace(
-            shape_of(pipeline, SCHEMA), stored=tuple((name, stored[name]) for name in ("panes", "window_state"))
+            shape_of(pipeline, SCHEMA),
+            stored=tuple((name, stored[name]) for name in ("panes", "window_state")),
         )
 
     def _stacked(self, name: str, outcome: Outcome) -> pa.Table:

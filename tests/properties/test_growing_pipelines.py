@@ -81,12 +81,12 @@ class Knowledge:
         self.twin, self.selects, self.purges = twin, selects, purges
 
     def added_in(self, result: str, number: int) -> int | None:
-        """The slice that has added a result which slice `number` has; None where it was there from the start."""
+        """The slice that has added a result which slice `number` has; None where it always was there."""
         first = max((i for i in range(number + 1) if result not in self.selects[i]), default=-1) + 1
         return first or None
 
     def is_known(self, result: str, row: Row, number: int, place: int | None = None) -> bool:
-        """Of a pane at `place` among those of slice `number`, or of a window that is parked after it (None)."""
+        """Of a pane at `place` among those of slice `number`, or of a window that is parked after it."""
         if result not in self.selects[number]:
             return False
         first = self.added_in(result, number)
@@ -183,5 +183,3 @@ def test_results_that_come_and_go_are_null_where_they_are_not_known_and_else_tho
 @settings(max_examples=150)
 def test_results_come_and_go_in_many_more_lineages(past: Past, data: st.DataObject) -> None:
     check(past, data)
-
-

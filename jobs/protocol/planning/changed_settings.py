@@ -1,5 +1,5 @@
-"""What a plan says of settings that differ from those of the run that is continued: what they mean for windows
-that are open, and which restatement gives these, or all windows, what today's settings say.
+"""What a plan says of settings that differ from those of the run that is continued: what they mean for
+windows that are open, and which restatement gives these, or all windows, what today's settings say.
 
     main       |-- run 1 --|-- run 2 --|-- run 3 --|  next slice, with one more result
     windows                     [ opened in run 2, open ............ ]     no value of it
@@ -86,7 +86,10 @@ def _restatements(inputs: PlanInputs, open_windows: _OpenWindows) -> str:
         partial(is_kept, inputs.tables),
     )
     if range_.owner is None:
-        return f"what is open reaches back to the start of the lineage; by today's settings restates {everything}"
+        return (
+            "what is open reaches back to the start of the lineage; by today's settings restates "
+            f"{everything}"
+        )
     return (
         f"by today's settings restates what is open, from the snapshot before its first element: "
         f"`{command.format(iso(range_.from_ms))}`; {everything}"

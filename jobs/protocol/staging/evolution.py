@@ -19,9 +19,9 @@ Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refus
 
 # What a change of each setting of `Pipeline` means; of two paths that match, the longer one counts. A setting
 # that has no entry is refused. A change "from here on" is about results: those that are added are null in
-# windows that are open, those that are removed in all later rows; another definition of a result that stays is
-# refused. A "lasting" setting can't even change where a lineage is restated from its
-# start, because rows of `published` and `corrections` are identified by it. The settings in
+# windows that are open, those that are removed in all later rows; another definition of a result that stays
+# is refused. A "lasting" setting can't even change where a lineage is restated from its start, because rows
+# of `published` and `corrections` are identified by it. The settings in
 # `_TELLING_ROWS_APART` are lasting where the change makes firings replace each other that stood side by side,
 # or the other way round.
 RULES: Mapping[str, Kind] = {
@@ -51,7 +51,7 @@ _ACCUMULATING = {
     ),
     *("CountTrigger", "DeltaTrigger", "NeverTrigger", "EndOfStreamTrigger"),
 }
-_AGGREGATE_SETTINGS = ("column", *(item.name for item in fields(Aggregate)[2:]))
+_AGGREGATE_SETTINGS = tuple(item.name for item in fields(Aggregate)[2:])
 # Monotonous timestamps are a bound of zero: between these two only the bound changes.
 _BOUNDED_STRATEGIES = {"bounded_out_of_orderness", "monotonous"}
 
@@ -155,9 +155,7 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
 def _retyped(before: str, after: str) -> list[str]:
     """The columns of two declarations of `output` that have another type."""
     types = dict(parse_columns("output", "output", before))
-    return [
-        name for name, kind in parse_columns("output", "output", after) if types.get(name, kind) != kind
-    ]
+    return [name for name, kind in parse_columns("output", "output", after) if types.get(name, kind) != kind]
 
 
 def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozenset[str]:
@@ -334,9 +332,9 @@ def _shown(value: Any) -> str:
     if _is_duration(value):
         return str(timedelta(microseconds=value["microseconds"]))
     if isinstance(value, Mapping) and value.get("class") == "Aggregate":
-        column, *settings = (value.get(name) for name in _AGGREGATE_SETTINGS)
-        shown = [f"{name}={item}" for name, item in zip(_AGGREGATE_SETTINGS[1:], settings, strict=True) if item]
-        return f"{value['kind']}({', '.join([column] * bool(column) + shown)})"
+        column = [str(value["column"])] if value.get("column") else []
+        settings = [f"{name}={value[name]}" for name in _AGGREGATE_SETTINGS if value.get(name) is not None]
+        return f"{value['kind']}({', '.join(column + settings)})"
     if isinstance(value, Mapping) and "class" in value:
         arguments = (f"{name}={_shown(item)}" for name, item in value.items() if name != "class")
         return f"{value['class']}({', '.join(arguments)})"

@@ -121,10 +121,12 @@ class SqlTarget(SinkTarget):
         preparer = self._engine.dialect.identifier_preparer
         for name in names:
             kind = self._table.c[name].type.compile(self._engine.dialect)
-            statement = f"ALTER TABLE {preparer.format_table(self._table)} ADD COLUMN {preparer.quote(name)} {kind}"
+            table, column = preparer.format_table(self._table), preparer.quote(name)
+            statement = f"ALTER TABLE {table} ADD COLUMN {column} {kind}".replace("%", "%%")
             # Another deliverer may be adding it at the same time: what counts is that it is there.
-            with suppress(sa.exc.ProgrammingError, sa.exc.OperationalError), self._engine.begin() as connection:
-                connection.execute(sa.DDL(statement.replace("%", "%%")))
+            added_already = suppress(sa.exc.ProgrammingError, sa.exc.OperationalError)
+            with added_already, self._engine.begin() as connection:
+                connection.execute(sa.DDL(statement))
 
     def position(self) -> SinkPosition:
         """See `SinkTarget.position`.

@@ -97,7 +97,10 @@ def test_what_does_not_touch_state_is_free(settings: dict[str, Any]) -> None:
                 },
                 "expect": [],
             },
-            ["select.late: none → count(where=dep_delay > 15)", "select.mean_dep_delay: mean(dep_delay) → none"],
+            [
+                "select.late: none → count(where=dep_delay > 15)",
+                "select.mean_dep_delay: mean(dep_delay) → none",
+            ],
         ),
         (
             {"late_refires": "run", "on_error": "quarantine", "pickled_state": True},

@@ -1,5 +1,5 @@
-"""A pipeline gains and loses results in the middle of a lineage, on real tables: what stands where was counted
-by hand. Windows are of two hours, slices of four.
+"""A pipeline gains and loses results in the middle of a lineage, on real tables: what stands where was
+counted by hand. Windows are of two hours, slices of four.
 
     row    x    event    arrives    window      slice
     0      5    00:30    01:00      [0, 2)      1
@@ -219,9 +219,7 @@ def test_a_condition_counts_from_here_on(world: World) -> None:
     [{"n": agg.count(), "total": agg.mean("x")}, {"n": agg.count(), "total": agg.max("x")}],
     ids=["of another type", "of another definition"],
 )
-def test_a_result_of_another_definition_needs_another_name(
-    world: World, select: dict[str, Any]
-) -> None:
+def test_a_result_of_another_definition_needs_another_name(world: World, select: dict[str, Any]) -> None:
     declare(world)
     world.run(4)
     before = published(world)

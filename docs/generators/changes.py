@@ -5,7 +5,7 @@ from slackwater.jobs.protocol.staging.evolution import RULES
 MEANINGS = {
     "free": "nothing that is parked depends on them",
     "converted": "what is parked is converted, and the change is noted among the run's checks",
-    "from here on": "results may be added and removed, and keep their definition: [a pipeline grows](grow.md)",
+    "from here on": "results come and go, and keep their definition: [a pipeline grows](grow.md)",
     "at a tick boundary": "only where a tick of both lengths ends",
     "refused": "what is parked cannot follow",
     "lasting": "not even a restatement can follow: rows of `published` have their identity by it",

@@ -168,8 +168,8 @@ COLUMNS = {
         "first_arrival": "arrival of its first element",
         "last_arrival": "arrival of its newest element",
         "<result>__<part>": "a part of a result's accumulator, such as `mean_dep_delay__sum`",
-        "contents": "what a function's window holds, as JSON; null for a `select`, but where results are unknown that "
-        "were added while the window was open: these",
+        "contents": "what a function's window holds, as JSON; null for a `select`, unless it lacks results "
+        "that were added while it was open: then their names",
         "trigger_state": "the trigger's state, as JSON",
         "user_state": "per-window state of a function, as JSON",
     },

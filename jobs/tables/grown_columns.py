@@ -49,16 +49,16 @@ def key_columns(table: str, schema: pa.Schema) -> list[pa.Field]:
     return [schema.field(name) for name in names if name not in _fixed_names(table)]
 
 
-def grown_schema(table: str, stored: pa.Schema, declared: pa.Schema) -> pa.Schema | None:
+def grown_schema(table: str, stored_schema: pa.Schema, declared_schema: pa.Schema) -> pa.Schema | None:
     """The stored columns of a table and, behind them, those of the declaration that it lacks; None where they
     differ in more than results: in a key, or in the type of a column that both have.
     """
-    if not may_grow(table) or "window_start" not in stored.names:
+    if not may_grow(table) or "window_start" not in stored_schema.names:
         return None
-    if key_columns(table, stored) != key_columns(table, declared):
+    if key_columns(table, stored_schema) != key_columns(table, declared_schema):
         return None
-    grown = {field.name: field for field in stored}
-    for field in declared:
+    grown = {field.name: field for field in stored_schema}
+    for field in declared_schema:
         if field.name in grown:
             column = _merge_fields(grown[field.name], field)
         else:
@@ -70,17 +70,17 @@ def grown_schema(table: str, stored: pa.Schema, declared: pa.Schema) -> pa.Schem
     return pa.schema(list(grown.values()))
 
 
-def _merge_fields(stored: pa.Field, declared: pa.Field) -> pa.Field | None:
+def _merge_fields(stored_field: pa.Field, declared_field: pa.Field) -> pa.Field | None:
     """A column that both have: equal or, if it is a struct of results, with the fields of both."""
-    if stored.type.equals(declared.type):
-        return stored
-    if stored.name not in _IMAGES or not pa.types.is_struct(stored.type):
+    if stored_field.type.equals(declared_field.type):
+        return stored_field
+    if stored_field.name not in _IMAGES or not pa.types.is_struct(stored_field.type):
         return None
-    before, now = pa.schema(stored.type.fields), pa.schema(declared.type.fields)
+    before, now = pa.schema(stored_field.type.fields), pa.schema(declared_field.type.fields)
     if any(name in before.names and before.field(name).type != now.field(name).type for name in now.names):
         return None
-    added = [field for field in now if field.name not in before.names]
-    return pa.field(stored.name, pa.struct([*before, *added]))
+    added_fields = [field for field in now if field.name not in before.names]
+    return pa.field(stored_field.name, pa.struct([*before, *added_fields]))
 
 
 def results_of(corrections: pa.Schema) -> Columns:

@@ -145,16 +145,16 @@ class Tables:
                     self.folders["runs"].uri, self.folders["runs"].version(), seq, rolled_forward
                 )
 
-    def shape(self, declared: schemas.Shape) -> schemas.Shape:
-        """`declared` with the columns that the tables have for results: those of `ensure`, or stored ones."""
-        columns = schemas.table_columns(replace(declared, stored=()))
+    def shape(self, declared_shape: schemas.Shape) -> schemas.Shape:
+        """`declared_shape` with the columns that the tables have for results, in their order there."""
+        columns = schemas.table_columns(replace(declared_shape, stored=()))
         stored_columns = {
             name: tuple((field.name, field.type) for field in folder.schema)
             for name, folder in self.folders.items()
             if name in columns and may_grow(name)
         }
         return replace(
-            declared,
+            declared_shape,
             stored=tuple(item for item in stored_columns.items() if item[1] != columns[item[0]]),
         )
 

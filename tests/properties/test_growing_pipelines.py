@@ -180,6 +180,6 @@ def test_results_that_come_and_go_are_null_where_they_are_not_known_and_else_tho
 
 @pytest.mark.slow
 @given(pasts(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_results_come_and_go_in_many_more_lineages(past: Past, data: st.DataObject) -> None:
     check(past, data)

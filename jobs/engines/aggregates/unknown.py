@@ -57,32 +57,32 @@ def unknown_in(text: str | None) -> frozenset[str]:
 class UnknowableAccumulator:
     """An accumulator that may be unknown; see `Accumulator`."""
 
-    def __init__(self, known: Accumulator) -> None:
-        self._known = known
-        self.parts = known.parts
-        self.result_type = known.result_type
-        self.create = known.create
+    def __init__(self, accumulator: Accumulator) -> None:
+        self._accumulator = accumulator
+        self.parts = accumulator.parts
+        self.result_type = accumulator.result_type
+        self.create = accumulator.create
 
     def add(self, accumulator: Any, value: Any) -> Any:
-        return UNKNOWN if accumulator is UNKNOWN else self._known.add(accumulator, value)
+        return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add(accumulator, value)
 
     def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
-        return UNKNOWN if accumulator is UNKNOWN else self._known.add_all(accumulator, values)
+        return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add_all(accumulator, values)
 
     def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        return self._known.totals(column, starts)
+        return self._accumulator.totals(column, starts)
 
     def merge(self, a: Any, b: Any) -> Any:
-        return UNKNOWN if a is UNKNOWN or b is UNKNOWN else self._known.merge(a, b)
+        return UNKNOWN if a is UNKNOWN or b is UNKNOWN else self._accumulator.merge(a, b)
 
     def result(self, accumulator: Any) -> Any:
-        return None if accumulator is UNKNOWN else self._known.result(accumulator)
+        return None if accumulator is UNKNOWN else self._accumulator.result(accumulator)
 
     def encode(self, accumulator: Any) -> tuple[Any, ...]:
-        return (None,) * len(self.parts) if accumulator is UNKNOWN else self._known.encode(accumulator)
+        return (None,) * len(self.parts) if accumulator is UNKNOWN else self._accumulator.encode(accumulator)
 
     def decode(self, parts: Sequence[Any]) -> Any:
-        return self._known.decode(parts)
+        return self._accumulator.decode(parts)
 
 
 class UnknowableColumns:
@@ -90,33 +90,33 @@ class UnknowableColumns:
     column says which. What the other columns hold in such a row has no meaning.
 
     Args:
-        known: the aggregate.
+        aggregate: the aggregate that is wrapped.
         no_elements: its accumulator of no elements, one row.
     """
 
-    def __init__(self, known: ColumnarAggregate, no_elements: Columns) -> None:
-        self._known = known
+    def __init__(self, aggregate: ColumnarAggregate, no_elements: Columns) -> None:
+        self._aggregate = aggregate
         self._no_elements = no_elements
-        self.columns = (*known.columns, (_KEY, pa.bool_()))
+        self.columns = (*aggregate.columns, (_KEY, pa.bool_()))
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        return [*self._known.partial(rows, groups), none_unknown(groups.size)]
+        return [*self._aggregate.partial(rows, groups), none_unknown(groups.size)]
 
     def combine(self, accumulators: Columns, groups: Groups) -> Columns:
         is_unknown = np.zeros(groups.size, np.bool_)
         is_unknown[groups.codes[self.are_unknown(accumulators)]] = True
-        return [*self._known.combine(accumulators[:-1], groups), pa.array(is_unknown)]
+        return [*self._aggregate.combine(accumulators[:-1], groups), pa.array(is_unknown)]
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         totals = np.cumsum(self.are_unknown(accumulators))
         before = np.append(0, totals)[starts][run_numbers(starts, len(totals))] if len(totals) else totals
-        return [*self._known.running(accumulators[:-1], starts), pa.array(totals > before)]
+        return [*self._aggregate.running(accumulators[:-1], starts), pa.array(totals > before)]
 
     def results(self, accumulators: Columns) -> pa.Array:
         is_unknown = self.are_unknown(accumulators)
         positions = np.flatnonzero(~is_unknown)
         try:
-            known_results = self._known.results(
+            known_results = self._aggregate.results(
                 [column.take(pa.array(positions)) for column in accumulators[:-1]]
             )
         except OverflowAtRow as failure:
@@ -125,7 +125,7 @@ class UnknowableColumns:
 
     def encode(self, accumulators: Columns) -> Columns:
         is_unknown = pa.array(self.are_unknown(accumulators))
-        parts = self._known.encode(accumulators[:-1])
+        parts = self._aggregate.encode(accumulators[:-1])
         return [pc.if_else(is_unknown, pa.scalar(None, part.type), part) for part in parts]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
@@ -134,7 +134,7 @@ class UnknowableColumns:
     def decode_unless(self, is_unknown: Booleans, parts: Sequence[pa.Array]) -> Columns:
         """The inverse of `encode`, of rows of which some are unknown: `parts` of these are not read."""
         positions = pa.array(np.flatnonzero(~is_unknown))
-        known_columns = self._known.decode([part.take(positions) for part in parts])
+        known_columns = self._aggregate.decode([part.take(positions) for part in parts])
         places = np.where(is_unknown, len(positions), np.cumsum(~is_unknown) - 1)
         columns = (
             pa.concat_arrays([column, blank.cast(column.type)]).take(pa.array(places))

@@ -194,8 +194,8 @@ class _PartMerge:
         self.family = family_of(setting)
         added_names = [
             names[-1]
-            for names, sent in zip(accumulator_names(setting), sent_names, strict=True)
-            if len(names) > len(sent)
+            for names, names_sent in zip(accumulator_names(setting), sent_names, strict=True)
+            if len(names) > len(names_sent)
         ]
         first_names = {names[0] for names in sent_names}
         return {

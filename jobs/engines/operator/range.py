@@ -101,7 +101,7 @@ class RangeWork(ABC, Generic[Runner]):
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
         parent = parent_snapshot(self.replay, self.schemas, self.key_groups)
-        if self.pipeline.select:
+        if self.replay.shape.parts:
             self.unknown_results = unknown_results(self.replay, parent.window_state)
         with closing(
             Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parent))

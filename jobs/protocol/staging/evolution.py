@@ -140,7 +140,7 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
     """Whether a change of `select` or `output` adds and removes results, and leaves those that stay as they
     are."""
     if item.path == "output":
-        return None not in (item.before, item.after) and not _retyped(item.before, item.after)
+        return None not in (item.before, item.after) and not _columns_of_another_type(item.before, item.after)
     # Elements that an evictor keeps carry what the results of their day read; so do the lost contents of
     # `flink_exact`.
     keeps_other_contents = before["evictor"] is not None or before["flink_exact"]
@@ -152,7 +152,7 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
     )
 
 
-def _retyped(before: str, after: str) -> list[str]:
+def _columns_of_another_type(before: str, after: str) -> list[str]:
     """The columns of two declarations of `output` that have another type."""
     types = dict(parse_columns("output", "output", before))
     return [name for name, kind in parse_columns("output", "output", after) if types.get(name, kind) != kind]

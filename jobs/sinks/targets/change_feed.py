@@ -50,9 +50,9 @@ class ChangeFeedTarget(SinkTarget):
             else [name for name in schema.names if name not in existing_table.schema.names]
         )
         target = cls(name, context, Folder(location, schema))
-        added = [schema.field(column) for column, _ in context.results if column in missing]
-        if len(added) == len(missing) and target.position() != START:
-            target._folder.add_columns(added)
+        added_columns = [schema.field(column) for column, _ in context.results if column in missing]
+        if len(added_columns) == len(missing) and target.position() != START:
+            target._folder.add_columns(added_columns)
             missing = []
         if missing:
             raise SinkUnsuitable(

@@ -180,8 +180,9 @@ class Tables:
                 strict=True,
             )
         )
-        for folder, layout in layouts:
-            self._addition(folder, layout.schema)()
+        additions = [self._addition(folder, layout.schema) for folder, layout in layouts]
+        for add in additions:
+            add()
         if any(folder.partition_by != layout.partition_by for folder, layout in layouts):
             self.repartition()
         return self._with_grown_columns({folder.name: layout.schema for folder, layout in layouts})

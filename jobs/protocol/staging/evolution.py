@@ -18,10 +18,10 @@ from slackwater.jobs.protocol.staging.slices import iso
 Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refused", "lasting"]
 
 # What a change of each setting of `Pipeline` means; of two paths that match, the longer one counts. A setting
-# that has no entry is refused. A change "from here on" is about results: those that are added are null in
-# windows that are open, those that are removed in all later rows; another definition of a result that stays
-# is refused. A "lasting" setting can't even change where a lineage is restated from its start, because rows
-# of `published` and `corrections` are identified by it. The settings in
+# that has no entry is refused. A change "from here on" is about results and derived columns that come and go:
+# results that are added are null in windows that are open, those that are removed in all later rows; another
+# definition of one that stays is refused. A "lasting" setting can't even change where a lineage is restated
+# from its start, because rows of `published` and `corrections` are identified by it. The settings in
 # `_TELLING_ROWS_APART` are lasting where the change makes firings replace each other that stood side by side,
 # or the other way round.
 RULES: Mapping[str, Kind] = {
@@ -35,10 +35,10 @@ RULES: Mapping[str, Kind] = {
     "watermarks.interval_ms": "at a tick boundary",
     "max_parallelism": "lasting",
     "window_columns": "lasting",
-    **dict.fromkeys(("name", "source", "derive", "distinct_by", "watermarks", "key_by"), "refused"),
+    **dict.fromkeys(("name", "source", "distinct_by", "watermarks", "key_by"), "refused"),
     **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
     **dict.fromkeys(("process", "reduce", "aggregate", "side_outputs", "columns", "records"), "refused"),
-    **dict.fromkeys(("select", "output"), "from here on"),
+    **dict.fromkeys(("select", "output", "derive"), "from here on"),
 }
 _TELLING_ROWS_APART = ("window", "trigger", "process")
 # Triggers that never purge. A trigger that is neither here nor a wrapper of one that is may purge.
@@ -85,12 +85,16 @@ class Difference:
     @property
     def adds_result(self) -> bool:
         """Whether it adds a result to `select`."""
-        return self.kind == "from here on" and self.before is None
+        return self._is_growth_of_select and self.before is None
 
     @property
     def removes_result(self) -> bool:
         """Whether it removes a result from `select`."""
-        return self.kind == "from here on" and self.after is None
+        return self._is_growth_of_select and self.after is None
+
+    @property
+    def _is_growth_of_select(self) -> bool:
+        return self.kind == "from here on" and self.path.startswith("select.")
 
     def __str__(self) -> str:
         return f"{self.path}: {self.change}"
@@ -141,6 +145,8 @@ def _is_growth(item: Difference, before: Mapping[str, Any], after: Mapping[str, 
     are."""
     if item.path == "output":
         return None not in (item.before, item.after) and not _columns_of_another_type(item.before, item.after)
+    if item.path.startswith("derive."):
+        return None in (item.before, item.after)
     # Elements that an evictor keeps carry what the results of their day read; so do the lost contents of
     # `flink_exact`.
     keeps_other_contents = before["evictor"] is not None or before["flink_exact"]
@@ -164,14 +170,15 @@ def added_results(before: Mapping[str, Any], after: Mapping[str, Any]) -> frozen
 
 
 def as_declared(pipeline: Pipeline, recorded: Mapping[str, Any]) -> Pipeline:
-    """`pipeline` with the results and the condition of a recorded description, which plain values tell in
-    full. Expectations, which may name other results, are left out: a replay asks none.
+    """`pipeline` with the results, derived columns and condition of a recorded description, which plain
+    values tell in full. Expectations, which may name other results, are left out: a replay asks none.
     """
     select = {
         name: Aggregate(**{key: value for key, value in values.items() if key != "class"})
         for name, values in recorded["select"].items()
     }
-    return replace(pipeline, select=select, where=recorded["where"], expect=())
+    derive = recorded.get("derive", {})
+    return replace(pipeline, select=select, where=recorded["where"], derive=derive, expect=())
 
 
 def check_settings(

@@ -214,6 +214,18 @@ def test_a_condition_counts_from_here_on(world: World) -> None:
     assert published(world) == {0: (1, 5), 2: (2, 16), 8: (1, 3)}
 
 
+def test_a_column_is_derived_for_a_new_result(world: World) -> None:
+    declare(world)
+    world.run(4)
+    declare(world, derive={"twice": "x * 2"}, select=COUNT | SUM | {"most": agg.max("twice")})
+    world.run(16)
+    assert published(world) == {0: (1, 5, None), 2: (3, 17, None), 4: (1, 2, 4), 8: (1, 3, 6)}
+    assert verified(world, 1)[0] and verified(world, 2) == (True, ())
+    declare(world, derive={"twice": "x * 3"})
+    with pytest.raises(UsageError, match=r"derive.twice: x \* 2 → x \* 3"):
+        world.run(20)
+
+
 @pytest.mark.parametrize(
     "select",
     [{"n": agg.count(), "total": agg.mean("x")}, {"n": agg.count(), "total": agg.max("x")}],

@@ -66,7 +66,7 @@ SNAPSHOT_NAMES = frozenset(
 # of that format.
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "runs": ("table_versions", "erased", "rows_emitted", "side_rows", "rows_duplicate"),
-    "source_progress": ("collected",),
+    "source_progress": ("collected", "carried_watermark"),
 }
 
 

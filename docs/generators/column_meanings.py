@@ -197,6 +197,7 @@ COLUMNS = {
         "watermark": "the pipeline's watermark; in its own row alone",
         "clock": "the virtual clock; in the pipeline's own row alone",
         "collected": "up to where the lineage has collected windows; in the pipeline's own row alone",
+        "carried_watermark": "greatest watermark that its rows carried, where rows carry watermarks",
     },
     "overrides": {
         "row_hash": "hash of the row's key, source partition, order column and both times",

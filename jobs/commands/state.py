@@ -152,6 +152,7 @@ def watermarks(
         "clock",
         "unfinished_tick_start",
         "collected",
+        "carried_watermark",
     ]
     options.show(rows, columns, output, empty=f"{pipeline}: there is no progress yet")
 

@@ -76,8 +76,6 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
         return "an evictor sees elements one by one"
     if pipeline.order_mode != "rocksdb":
         return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
-    if pipeline.watermarks.kind == "punctuated":
-        return "punctuated watermarks change inside a tick"
     reason = why_not(pipeline)
     if reason is not None or schema is None:
         return reason

@@ -160,6 +160,7 @@ SOURCE_PROGRESS: Columns = (
     ("watermark", TIME),
     ("clock", TIME),
     ("collected", TIME),
+    ("carried_watermark", TIME),
 )
 
 OVERRIDES: Columns = (

@@ -195,6 +195,7 @@ class _Machine:
         )
         self.next_tick_end = rules.start // rules.tick * rules.tick + rules.tick
         self.progress: dict[Hashable, SourceProgress] = {}
+        self.carried: dict[Hashable, int] = {}
         self.live: list[_Live] = []
         self.first_rows: list[FirstRow] = []
         self.panes: list[Pane] = []
@@ -244,7 +245,26 @@ class _Machine:
             idle = self.rules.idle_timeout is not None and end - shown.last_arrival >= self.rules.idle_timeout
             self.progress[source] = replace(shown, idle=idle)
             if not idle:
-                held_back_to.append(shown.max_event_time - self.rules.bound - 1)
+                held_back_to.append(self.held_back_to(shown))
+        self.rise(held_back_to, end)
+
+    def held_back_to(self, shown: SourceProgress) -> int:
+        """The watermark that an active source partition allows."""
+        if self.rules.carried is not None:
+            return self.carried.get(shown.source, LONG_MIN)
+        return shown.max_event_time - self.rules.bound - 1
+
+    def take_carried(self, event: Event) -> None:
+        """What an event carries is in force right after it; it wakes its source partition, too."""
+        shown = self.progress[event.source]
+        self.progress[event.source] = replace(shown, idle=False)
+        watermark = self.rules.carried(event.values, event.event_time)
+        if watermark is not None:
+            self.carried[event.source] = max(watermark, self.carried.get(event.source, LONG_MIN))
+        active = [self.held_back_to(item) for item in self.progress.values() if not item.idle]
+        self.rise(active, event.arrival)
+
+    def rise(self, held_back_to: list[int], end: int) -> None:
         before = self.watermark
         if held_back_to:
             self.watermark = max(before, min(held_back_to))
@@ -305,6 +325,8 @@ class _Machine:
         else:
             self.counts.unassigned += 1
             self.unassigned.append(event)
+        if self.rules.carried is not None:
+            self.take_carried(event)
 
     def is_duplicate(self, event: Event) -> bool:
         """Whether a row like it is remembered; if none is, this one is remembered from now on."""

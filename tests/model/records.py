@@ -6,7 +6,7 @@ are half-open [start, end).
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 DAY_MS = 86_400_000
 
@@ -90,6 +90,8 @@ class Aggregate:
 class Replay:
     """What to replay: the range [start, to) of arrivals and the pipeline's rules. idle_timeout None: no
     source partition is ever idle. Of rows of a key with equal values of `distinct_by` the first counts.
+    `carried`: (values, event time) → the watermark that an event carries, or None; then the bound counts for
+    nothing.
     """
 
     start: int
@@ -101,6 +103,7 @@ class Replay:
     idle_timeout: int | None = None
     max_ahead: int = DAY_MS
     max_behind: int | None = None
+    carried: Callable[[Mapping[str, Any], int], int | None] | None = None
     aggregates: tuple[Aggregate, ...] = (Aggregate("elements", "count"),)
     distinct_by: tuple[str, ...] = ()
 

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
+from slackwater.jobs.engines.rows.carried_timeline import timeline_of_slice
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import Progress, timeline_of
+from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
@@ -130,6 +131,13 @@ def declared(rules: model.Replay, **declarations: Any) -> Pipeline:
     watermarks = WatermarkStrategy.bounded_out_of_orderness(ms(rules.bound)).with_interval(ms(rules.tick))
     if rules.idle_timeout is not None:
         watermarks = watermarks.with_idleness(ms(rules.idle_timeout))
+    if (carried := rules.carried) is not None:
+        watermarks = replace(
+            watermarks,
+            kind="punctuated",
+            out_of_orderness_ms=0,
+            watermark_of=lambda element, timestamp: carried(element._asdict(), timestamp),
+        )
     return Pipeline(
         name="random",
         source=DeltaSource(
@@ -354,7 +362,7 @@ class _Replaying:
             if is_close:
                 timeline, progress = final_timeline(to_ms, progress)
             else:
-                timeline, progress = timeline_of(self.transport, scan, judge, progress)
+                timeline, progress = timeline_of_slice(self.transport, scan, judge, progress)
             progress = Progress.from_table(progress.to_table("r"))
             parallelism = ranges[number % len(ranges)]
             run_id = f"r{number}"

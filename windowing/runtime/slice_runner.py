@@ -189,6 +189,14 @@ class SliceRunner:
             self.failed_elements.append(FailedElement(self._slice_log.elements_processed, str(error)))
         self._slice_log.elements_processed += 1
 
+    def emit_watermark(self, watermark: int, moment: int) -> None:
+        """Emit a watermark that no tick's end emits, at this moment of the clock: one that an element has
+        carried. For a timeline that lacks it.
+        """
+        self._move_clock(moment)
+        self._slice_log.watermark = watermark
+        self._operator.process_watermark(watermark)
+
     def finish(self, to_ms: int) -> None:
         """Finish the ticks that end by `to_ms`, and leave the clock there."""
         self._emit_watermarks_until(to_ms)

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import ColumnarAggregate
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.carried_timeline import CarriedTimeline
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_NUMBER
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import Shape
@@ -26,7 +27,6 @@ from slackwater.windowing.columnar.window_columns import Elements
 from slackwater.windowing.state.descriptors import StateDescriptor
 
 DOUBTFUL: Final = "doubtful"  # part: elements that may be late, with all columns of the source
-_KEY: Final = "__key_number"
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,12 @@ class Setting:
         """
         return np.maximum(arrivals, self.timeline.from_ms)
 
+    def watermarks(self, rows: pa.Table, clocks: Longs) -> Longs:
+        """The watermark in force at each element, of which the clock is known."""
+        if isinstance(self.timeline, CarriedTimeline):
+            return self.timeline.watermarks_of(self.pipeline, rows)
+        return self.timeline.at_arrival(clocks)
+
 
 class BatchElements(NamedTuple):
     """The elements of one batch: its usable rows.
@@ -109,7 +115,7 @@ class BatchElements(NamedTuple):
             keys=keys,
             events=rows.column(EVENT).to_numpy(),
             clocks=clocks,
-            watermarks=setting.timeline.at_arrival(clocks),
+            watermarks=setting.watermarks(rows, clocks),
             read_full_rows=read_full_rows,
         )
 
@@ -214,12 +220,12 @@ def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]
     """(elements, their rows) of a part in processing order: by arrival, order column and hash, as
     `slackwater.jobs.engines.rows.element_order` defines it.
     """
-    rows = in_order(setting.pipeline, part.rows.append_column(_KEY, pa.array(part.keys)))
+    rows = in_order(setting.pipeline, part.rows.append_column(KEY_NUMBER, pa.array(part.keys)))
     clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
     elements = Elements(
-        keys=np.asarray(rows.column(_KEY)),
+        keys=np.asarray(rows.column(KEY_NUMBER)),
         times=rows.column(EVENT).to_numpy(),
         clocks=clocks,
-        watermarks=setting.timeline.at_arrival(clocks),
+        watermarks=setting.watermarks(rows, clocks),
     )
     return elements, rows

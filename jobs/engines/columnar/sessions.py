@@ -23,7 +23,7 @@ from slackwater.jobs.engines.columnar.families import (
     elements_in_order,
     read_accumulators,
 )
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, PLACE
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
@@ -34,7 +34,6 @@ from slackwater.windowing.columnar.window_columns import Pieces
 
 PIECES, TARDY = "pieces", "tardy"
 START, END, ELEMENTS, FIRST, LAST = "__start", "__end", "__elements", "__first_arrival", "__last_arrival"
-_PLACE = "__place"
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class SessionFamily:
         both = pa.concat_tables([certain.rows, doubtful.rows.select(names)])
         elements, tardy = elements_in_order(
             self.setting,
-            Part(np.append(certain.keys, doubtful.keys), both.append_column(_PLACE, pa.array(places))),
+            Part(np.append(certain.keys, doubtful.keys), both.append_column(PLACE, pa.array(places))),
         )
         slice_input = SliceInput(
             pieces=pieces,
@@ -101,7 +100,7 @@ class SessionFamily:
             elements=elements,
             element_accumulators=ArrowAccumulators.of_elements(self.setting.aggregates, tardy),
         )
-        return RangeInput(slice_input, tardy.column(_PLACE).to_numpy())
+        return RangeInput(slice_input, tardy.column(PLACE).to_numpy())
 
     def replay(
         self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]

@@ -66,6 +66,9 @@ def why_not(pipeline: Pipeline) -> str | None:
         trigger_name = _class_names(pipeline.effective_trigger)
         return f"{trigger_name} has no columnar form on {type(pipeline.window).__name__}"
     grid, trigger = pipeline.windows.grid, pipeline.effective_trigger
+    looks_at_clocks = isinstance(pipeline.window, GlobalWindows) or not trigger.fires_at_last_instant
+    if looks_at_clocks and pipeline.watermarks.kind == "punctuated":
+        return f"{_class_names(trigger)} is not exact under punctuated watermarks, which rise inside a tick"
     if grid is not None and grid.most_windows > _MOST_WINDOWS_PER_ELEMENT:
         return f"each element has {grid.most_windows:,} windows, and columns hold one row for each"
     if getattr(trigger.firing_trigger, "interval_ms", 0) > _LONGEST_INTERVAL_MS:

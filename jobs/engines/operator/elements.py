@@ -7,24 +7,22 @@ may. Knows no window.
 
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC
 from itertools import chain, islice, repeat
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.jobs.engines.aggregates import Accumulator, RowStretch, operands, totals
 from slackwater.jobs.engines.operator.steps import ElementStep
 from slackwater.jobs.engines.rows.columns_read import element_columns
+from slackwater.jobs.engines.rows.python_values import to_user_values
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.windowing.columnar.shared_windows import Steps
 
 _OPERANDS: Final = "operands__"  # last of the fields: what the aggregates of a select read
 _AT_ONCE: Final = 1 << 16
-_TIME = pa.timestamp("us", tz="UTC")
 
 
 def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
@@ -135,7 +133,7 @@ class OperatorElements:
         """`count` elements from `start` on."""
         rows = self._rows_in_order.slice(start, count)
         columns: list[Iterable[Any]] = [
-            _python_values(rows.column(name)) for name in self._class._fields if name != _OPERANDS
+            to_user_values(rows.column(name)) for name in self._class._fields if name != _OPERANDS
         ]
         if self._columns:
             nulls = [None] * rows.num_rows
@@ -156,13 +154,3 @@ class _Operand:
 
     def __getitem__(self, element: Any) -> Any:
         return element[-1][self._position]
-
-
-def _python_values(column: pa.ChunkedArray) -> list[Any]:
-    """Values as a Python programmer expects them: datetimes of UTC, dates, decimals; -0.0 is 0.0."""
-    if pa.types.is_timestamp(column.type):
-        moments = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME)
-        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in moments.to_pylist()]
-    if pa.types.is_floating(column.type):
-        column = pc.add(column, pa.scalar(0.0, column.type))
-    return list(column.to_pylist())

@@ -58,7 +58,7 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
             key_groups=self.key_groups,
             max_parallelism=self.keys.max_parallelism,
             order_mode=self.order_mode,
-            timeline=self.replay.timeline,
+            timeline=self.timeline_of_ticks,
             from_ms=self.replay.scan.from_ms,
             make_backend=storage.make_backend,
             make_timer_queue=storage.make_timer_queue,

@@ -32,10 +32,12 @@ from slackwater.jobs.engines.replaying.results import (
 )
 from slackwater.jobs.engines.replaying.snapshot_rows import unknown_results
 from slackwater.jobs.engines.replaying.spilling import Spilling
+from slackwater.jobs.engines.rows.carried_timeline import CarriedTimeline
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.schemas import side_table, table_schemas
+from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
@@ -184,10 +186,19 @@ class RangeWork(ABC, Generic[Runner]):
                 self.pipeline, error, self.elements.at([runner.elements_processed])
             ) from error
 
+    @property
+    def timeline_of_ticks(self) -> Timeline:
+        """The watermarks that the operator emits itself as the clock passes: none where rows carry them."""
+        timeline = self.replay.timeline
+        return timeline.without_rises() if isinstance(timeline, CarriedTimeline) else timeline
+
     def feed(self, runner: Runner, spilling: Spilling) -> None:
         """Give the operator the elements in order of arrival. Those folded from before the slice come first,
         as if they arrived at its start.
         """
+        if isinstance(self.replay.timeline, CarriedTimeline):
+            self._feed_between_watermarks(runner, spilling, self.replay.timeline)
+            return
         from_ms = self.replay.scan.from_ms
         times = self.rows.column(EVENT).to_pylist(), self.rows.column(ARRIVAL).to_pylist()
         process = runner.process_element
@@ -196,3 +207,28 @@ class RangeWork(ABC, Generic[Runner]):
             for key, value, timestamp, arrival in batch:
                 process(key, value, timestamp, max(arrival, from_ms))
             spilling.look(runner)
+
+    def _feed_between_watermarks(self, runner: Runner, spilling: Spilling, timeline: CarriedTimeline) -> None:
+        """As `feed`, with each watermark in its place between the elements; after the last of them those that
+        are left.
+        """
+        from_ms = self.replay.scan.from_ms
+        emitted = 0
+        rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
+        elements = zip(
+            self.keys.values(self.rows),
+            self.elements.values(),
+            self.rows.column(EVENT).to_pylist(),
+            self.rows.column(ARRIVAL).to_pylist(),
+            timeline.rises_before(self.pipeline, self.rows).tolist(),
+            strict=True,
+        )
+        while batch := list(islice(elements, BETWEEN_LOOKS)):
+            for key, value, timestamp, arrival, rises_before in batch:
+                while emitted < rises_before:
+                    runner.emit_watermark(*rises[emitted])
+                    emitted += 1
+                runner.process_element(key, value, timestamp, max(arrival, from_ms))
+            spilling.look(runner)
+        for watermark, moment in rises[emitted:]:
+            runner.emit_watermark(watermark, moment)

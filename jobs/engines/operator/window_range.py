@@ -34,10 +34,11 @@ from slackwater.windowing.snapshot import SnapshotCodec
 
 def _may_step(pipeline: Pipeline) -> bool:
     """Whether elements may be taken together. Under on_error='quarantine' they may not: an element on which a
-    function raises is taken back alone.
+    function raises is taken back alone. Nor may they where rows carry watermarks, which rise between any two.
     """
     is_allowed = takes_together(pipeline.windows, pipeline.effective_trigger, OrderMode(pipeline.order_mode))
-    return is_allowed and pipeline.on_error == "fail"
+    is_periodic = pipeline.watermarks.kind != "punctuated"
+    return is_allowed and is_periodic and pipeline.on_error == "fail"
 
 
 def _keeps_order(pipeline: Pipeline) -> bool:
@@ -98,7 +99,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             key_groups=self.key_groups,
             max_parallelism=self.keys.max_parallelism,
             order_mode=self.order_mode,
-            timeline=self.replay.timeline,
+            timeline=self.timeline_of_ticks,
             from_ms=self.replay.scan.from_ms,
             make_backend=storage.make_backend,
             make_timer_queue=storage.make_timer_queue,

@@ -14,6 +14,8 @@ from slackwater.jobs.pipelines.windows import sees_elements
 
 # Columns that a replay adds to rows of the source.
 ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_group", "__source_file"
+KEY_NUMBER, PLACE = "__key_number", "__place"
+_ADDED = {ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, KEY_NUMBER, PLACE}
 
 
 def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
@@ -21,17 +23,30 @@ def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...
     elements."""
     if not sees_elements(pipeline):
         return ()
+    return _columns_of_functions(pipeline, source)
+
+
+def watermark_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The source columns that an element has for the function of a punctuated strategy; none for other
+    strategies.
+    """
+    if pipeline.watermarks.watermark_of is None:
+        return ()
+    return _columns_of_functions(pipeline, source)
+
+
+def _columns_of_functions(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
 
 
 def source_columns(names: Sequence[str]) -> list[str]:
     """The columns of a table of elements without those that a replay adds."""
-    return [name for name in names if name not in (ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE)]
+    return [name for name in names if name not in _ADDED]
 
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
     """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
-    condition, deduplication, aggregates, elements, and what derived columns are computed from.
+    condition, deduplication, aggregates, elements, watermarks, and what derived columns are computed from.
 
     `source` are all columns of the source and the derived ones, or those of a table of elements.
     """
@@ -42,8 +57,8 @@ def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
         *columns_of_condition(pipeline),
         *pipeline.distinct_columns,
     )
-    elements = element_columns(pipeline, source)
-    return tuple(dict.fromkeys((*roles, *aggregates, *elements, *columns_of_derivations(pipeline))))
+    functions = (*element_columns(pipeline, source), *watermark_columns(pipeline, source))
+    return tuple(dict.fromkeys((*roles, *aggregates, *functions, *columns_of_derivations(pipeline))))
 
 
 def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ The pass judges rows exactly as the replay does, so an unusable row moves no wat
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -63,6 +63,8 @@ class Progress:
             lies above the watermark less the allowed lateness of the run, because an earlier run allowed
             less.
             None: it lies just there.
+        carried_watermarks: int64[n], the greatest watermark that each source partition has carried, where
+            rows carry watermarks; INITIAL_WATERMARK for none. Empty for other strategies.
     """
 
     names: tuple[str, ...]
@@ -70,6 +72,7 @@ class Progress:
     watermark: int
     clock: int | None
     collected_mark: int | None = None
+    carried_watermarks: Longs = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
 
     @classmethod
     def none(cls) -> "Progress":
@@ -98,12 +101,14 @@ class Progress:
         watermark = INITIAL_WATERMARK if totals_row["watermark"] is None else to_ms(totals_row["watermark"])
         mark = totals_row.get("collected")  # tables of an earlier format lack it
         collected_ms = None if mark is None else to_ms(mark)
+        carried = [row.get("carried_watermark") for row in parts]
         return cls(
             tuple(row["source_partition"] for row in parts),
             partitions,
             watermark,
             to_ms(totals_row["clock"]),
             collected_ms,
+            np.array([INITIAL_WATERMARK if time is None else to_ms(time) for time in carried], np.int64),
         )
 
     def mark(self, lateness_ms: int) -> int | None:
@@ -127,11 +132,13 @@ class Progress:
         }
         totals_row["collected"] = moment(self.collected_mark)
         rows: list[dict[str, Any]] = [totals_row]
-        for name, event, arrival, idle in zip(
+        carried = self.carried_watermarks.tolist() or [INITIAL_WATERMARK] * len(self.names)
+        for name, event, arrival, idle, carried_watermark in zip(
             self.names,
             progress.max_event_ms.tolist(),
             progress.last_arrival_ms.tolist(),
             progress.idle.tolist(),
+            carried,
             strict=True,
         ):
             rows.append(
@@ -141,6 +148,7 @@ class Progress:
                     "last_arrival": to_datetime(arrival),
                     "idle": idle,
                     "unfinished_tick_start": unfinished_tick_start,
+                    "carried_watermark": moment(carried_watermark),
                 }
             )
         columns = [name for name, _ in schemas.SOURCE_PROGRESS]
@@ -253,10 +261,17 @@ def timeline_of(
     its result from an earlier try. `before` has the collected mark, where there is one."""
     parts = maxima(transport, scan, judge)
     timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
+    return with_collected_mark(timeline, after, before, judge.pipeline.allowed_lateness_ms)
+
+
+def with_collected_mark(
+    timeline: Timeline, after: Progress, before: Progress, lateness_ms: int
+) -> tuple[Timeline, Progress]:
+    """A slice's timeline and the progress after it, with the collected mark of the progress before it."""
     mark = before.collected_mark
     if mark is None:
         return timeline, after
-    lies_above = mark > after.watermark - judge.pipeline.allowed_lateness_ms
+    lies_above = mark > after.watermark - lateness_ms
     return replace(timeline, collected_mark=mark), replace(after, collected_mark=mark if lies_above else None)
 
 

@@ -5,10 +5,13 @@ one value.
 """
 
 from collections.abc import Sequence
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+_TIME = pa.timestamp("us", tz="UTC")
 
 
 def _storage(kind: pa.DataType) -> pa.DataType | None:
@@ -25,6 +28,18 @@ def to_python(column: pa.ChunkedArray) -> list[Any]:
     if storage is not None:
         column = column.cast(storage)
     elif pa.types.is_floating(column.type):
+        column = pc.add(column, pa.scalar(0.0, column.type))
+    return list(column.to_pylist())
+
+
+def to_user_values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column as a user's function gets them: datetimes of UTC, dates, decimals; -0.0 is
+    0.0.
+    """
+    if pa.types.is_timestamp(column.type):
+        moments = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME)
+        return [None if moment is None else moment.replace(tzinfo=UTC) for moment in moments.to_pylist()]
+    if pa.types.is_floating(column.type):
         column = pc.add(column, pa.scalar(0.0, column.type))
     return list(column.to_pylist())
 

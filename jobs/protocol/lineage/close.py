@@ -95,7 +95,13 @@ def final_timeline(at_ms: int, before: Progress) -> tuple[Timeline, Progress]:
         watermarks=np.array([LONG_MAX]),
         collected_mark=collected_mark,
     )
-    return timeline, Progress(before.names, before.per_partition, INITIAL_WATERMARK, at_ms)
+    return timeline, Progress(
+        before.names,
+        before.per_partition,
+        INITIAL_WATERMARK,
+        at_ms,
+        carried_watermarks=before.carried_watermarks,
+    )
 
 
 class _StageOfClose(StageOfSlice):

@@ -30,14 +30,13 @@ def check_parkable(pipeline: Pipeline) -> None:
     """Refuse a pipeline that can't be replayed slice by slice.
 
     Raises:
-        PipelineError: watermarks are not periodic.
+        PipelineError: there are no ticks.
     """
     subject = f"Pipeline {pipeline.name!r}"
-    if pipeline.watermarks.kind == "punctuated" or pipeline.watermarks.interval_ms == 0:
+    if pipeline.watermarks.interval_ms == 0:
         raise PipelineError(
             subject,
-            "watermarks must be periodic for a replay: choose another strategy, or .with_interval(...) above "
-            "zero",
+            "a replay needs ticks, at which source partitions become idle: .with_interval(...) above zero",
         )
 
 

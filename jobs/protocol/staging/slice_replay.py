@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
 from slackwater.jobs.engines.replaying.spilling import state_memory_mb
 from slackwater.jobs.engines.replaying.task_memory import ranges_for, rows_at_once, rows_sent
+from slackwater.jobs.engines.rows.carried_timeline import timeline_of_slice
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima, timeline_of
+from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima
 from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides
@@ -24,6 +25,7 @@ from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
+from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
 from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
@@ -156,7 +158,7 @@ class SliceReplay:
         self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima
     ) -> tuple[Timeline, Progress]:
         """The watermarks of the slice, and the progress after it; see `timeline_of` for `maxima`."""
-        return timeline_of(transport, scan, Judge.of(self.pipeline, scan), before, maxima)
+        return timeline_of_slice(transport, scan, Judge.of(self.pipeline, scan), before, maxima)
 
     def replay(
         self,
@@ -200,7 +202,8 @@ class SliceReplay:
         )
         progress = after.to_table(run_id)
         outcome.rows["source_progress"] = [progress]
-        outcome.state_hash.add("source_progress", progress, without=("run_id",))
+        hashed_rows = as_hashed("source_progress", progress)
+        outcome.state_hash.add("source_progress", hashed_rows, without=("run_id",))
         return outcome
 
     def inputs(self, scan: SliceScan, outcome: Outcome) -> tuple[Input, ...]:

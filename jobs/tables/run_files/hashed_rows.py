@@ -1,5 +1,6 @@
-"""Rows as their content hash takes them: a kind of pane that was renamed is hashed under its former name, so
-that hashes that earlier versions recorded stay the hashes of their runs.
+"""Rows as their content hash takes them, so that hashes that earlier versions recorded stay the hashes of
+their runs: a kind of pane that was renamed is hashed under its former name, a column that source progress has
+gained only where it says something.
 """
 
 from collections.abc import Mapping
@@ -11,10 +12,14 @@ import pyarrow.compute as pc
 EMITTED_KIND: Final = "emitted"  # the kind of panes that a KeyedProcessFunction has emitted
 # Kind → its name in hashes, and in panes of versions before.
 FORMER_KINDS: Final[Mapping[str, str]] = {EMITTED_KIND: "count"}
+_CARRIED_WATERMARK: Final = "carried_watermark"
 
 
 def as_hashed(table: str, rows: pa.Table) -> pa.Table:
-    """Rows of `table` for `ContentHash.add`; they differ from `rows` in the names of kinds alone."""
+    """Rows of `table` for `ContentHash.add`."""
+    if table == "source_progress" and _CARRIED_WATERMARK in rows.column_names:
+        carried = rows.column(_CARRIED_WATERMARK)
+        return rows.drop_columns([_CARRIED_WATERMARK]) if carried.null_count == len(carried) else rows
     if table != "panes":
         return rows
     kinds = rows.column("kind")

@@ -19,6 +19,7 @@ from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.run_files.rewriting import describe_file
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
@@ -120,7 +121,7 @@ def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHa
     total = ContentHash()
     for name in SNAPSHOT_TABLES:
         for path in state[name]:
-            total.add(name, read_staged(tables, name, (path,)), without=())
+            total.add(name, as_hashed(name, read_staged(tables, name, (path,))), without=())
     return total
 
 

@@ -69,18 +69,10 @@ class Timeline:
 
     def __post_init__(self) -> None:
         freeze_columns(self, "tick_ends", "watermarks")
-        ends, rising = self.tick_ends, self._from_initial()
-        if not (bool(np.all(ends[1:] > ends[:-1])) and bool(np.all(rising[1:] > rising[:-1]))):
-            raise TimelineError("A timeline's tick ends and watermarks must rise strictly.")
-        if bool(np.any(ends % self.interval_ms)):
-            raise TimelineError(
-                f"A timeline's tick ends must be multiples of its interval of {self.interval_ms} ms."
-            )
-        if len(ends) and not self.from_ms < ends[0] <= ends[-1] <= self.to_ms:
-            raise TimelineError(
-                f"A timeline of the slice [{self.from_ms}, {self.to_ms}) can't hold tick ends {ends[0]} to "
-                f"{ends[-1]}."
-            )
+        rising = self._from_initial()
+        if not bool(np.all(rising[1:] > rising[:-1])):
+            raise TimelineError("A timeline's watermarks must rise strictly.")
+        self._check_tick_ends()
 
     def __len__(self) -> int:
         return len(self.tick_ends)
@@ -138,6 +130,20 @@ class Timeline:
             self._check_covered(progress_after)
             rises = np.maximum(rises, self._rises_until(progress_after))
         return np.concatenate([self.tick_ends, longs(NEVER)])[rises]
+
+    def _check_tick_ends(self) -> None:
+        ends = self.tick_ends
+        if not bool(np.all(ends[1:] > ends[:-1])):
+            raise TimelineError("A timeline's tick ends must rise strictly.")
+        if bool(np.any(ends % self.interval_ms)):
+            raise TimelineError(
+                f"A timeline's tick ends must be multiples of its interval of {self.interval_ms} ms."
+            )
+        if len(ends) and not self.from_ms < ends[0] <= ends[-1] <= self.to_ms:
+            raise TimelineError(
+                f"A timeline of the slice [{self.from_ms}, {self.to_ms}) can't hold tick ends {ends[0]} to "
+                f"{ends[-1]}."
+            )
 
     def _from_initial(self) -> Longs:
         return np.concatenate([longs(self.initial), self.watermarks])

@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +23,7 @@ from slackwater.windowing import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
+    WatermarkStrategy,
 )
 from tests.jobs.protocol.world import DAILY, UNION, Event, World, perfect
 from tests.properties.own_windows import Lanes, LaneSessions, Turns
@@ -59,6 +61,11 @@ steps = st.lists(
 )
 
 
+def hour_before_positive(row: Any, timestamp: int) -> int | None:
+    """What rows carry: that all up to an hour before them have come, if their x says so."""
+    return timestamp - HOUR // timedelta(milliseconds=1) if row.x > 0 else None
+
+
 def pipelines() -> st.SearchStrategy[Pipeline]:
     windows = [
         TumblingEventTimeWindows.of(2 * HOUR),
@@ -69,15 +76,18 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         LaneSessions(2 * 3_600_000),
         Turns(2 * 3_600_000),
     ]
+    strategies = [DAILY.watermarks, WatermarkStrategy.punctuated(hour_before_positive)]
     return st.builds(
-        lambda declared, window, purging, lateness, stragglers, key_by, distinct_by: replace(
+        lambda declared, window, purging, lateness, stragglers, key_by, distinct_by, watermarks: replace(
             declared,
+            watermarks=watermarks,
             window=window,
             trigger=PurgingTrigger.of(EventTimeTrigger()) if purging else None,
             allowed_lateness=lateness * HOUR,
             stragglers=stragglers,
             key_by=key_by,
-            distinct_by=distinct_by,
+            # What is remembered for a bound needs one.
+            distinct_by=distinct_by if watermarks is DAILY.watermarks else None,
             slice=LENGTH * HOUR,
         ),
         st.sampled_from([DAILY, UNION, replace(UNION, source=UNION.sources[:2])]),
@@ -87,6 +97,7 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
         st.sampled_from(["fold", "restate"]),
         st.sampled_from(["k", "k", None]),
         st.sampled_from([None, None, "x"]),
+        st.sampled_from(strategies),
     )
 
 

@@ -213,7 +213,7 @@ class RangeWork(ABC, Generic[Runner]):
         are left.
         """
         from_ms = self.replay.scan.from_ms
-        emitted = 0
+        rise = 0
         rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
         elements = zip(
             self.keys.values(self.rows),
@@ -225,10 +225,10 @@ class RangeWork(ABC, Generic[Runner]):
         )
         while batch := list(islice(elements, BETWEEN_LOOKS)):
             for key, value, timestamp, arrival, rises_before in batch:
-                while emitted < rises_before:
-                    runner.emit_watermark(*rises[emitted])
-                    emitted += 1
+                while rise < rises_before:
+                    runner.emit_watermark(*rises[rise])
+                    rise += 1
                 runner.process_element(key, value, timestamp, max(arrival, from_ms))
             spilling.look(runner)
-        for watermark, moment in rises[emitted:]:
+        for watermark, moment in rises[rise:]:
             runner.emit_watermark(watermark, moment)

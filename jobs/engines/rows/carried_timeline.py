@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.rows.carried_watermarks import (
-    CARRIED,
     PARTITION,
+    WATERMARK,
     WatermarkRows,
     scan_of_carriers,
 )
@@ -39,11 +39,7 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.timeline.punctuated import (
-    PunctuatedProgress,
-    PunctuatedTimeline,
-    punctuated_timeline,
-)
+from slackwater.windowing.columnar.timeline.punctuated import PunctuatedProgress, punctuated_timeline
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, SourceProgress, Timeline
 from slackwater.windowing.watermarks import WatermarkStrategy
 
@@ -71,10 +67,10 @@ class CarriedTimeline(Timeline):
         visible_from = self.tick_ends.copy()
         visible_from[self.carrier_rises] = carrier_arrivals + 1
         counts = np.searchsorted(visible_from, arrivals, side="right")
-        tied = np.flatnonzero(np.isin(arrivals, carrier_arrivals))
-        if len(tied):
-            rises = self._rises_before_tied(pipeline, rows.take(pa.array(tied)), arrivals[tied])
-            counts[tied] = np.maximum(counts[tied], rises)
+        tied_rows = np.flatnonzero(np.isin(arrivals, carrier_arrivals))
+        if len(tied_rows):
+            rises = self._rises_before_tied(pipeline, rows.take(pa.array(tied_rows)), arrivals[tied_rows])
+            counts[tied_rows] = np.maximum(counts[tied_rows], rises)
         return counts
 
     def watermarks_of(self, pipeline: Pipeline, rows: pa.Table) -> Longs:
@@ -153,7 +149,7 @@ def carried_timeline(
     rises, progress = punctuated_timeline(
         codes,
         clocks,
-        rows.column(CARRIED).to_numpy(),
+        rows.column(WATERMARK).to_numpy(),
         from_ms=from_ms,
         to_ms=to_ms,
         interval_ms=strategy.interval_ms,
@@ -163,36 +159,25 @@ def carried_timeline(
         ),
         watermark=before.watermark,
     )
-    timeline = _timeline_of_rises(rises, rows, clocks, strategy, from_ms, to_ms)
-    events = np.full(len(names), INITIAL_WATERMARK)
-    np.maximum.at(events, codes_before, before.per_partition.max_event_ms)
-    np.maximum.at(events, codes, rows.column(EVENT).to_numpy())
-    per_partition = _progress_after(progress, events, strategy, to_ms)
-    return timeline, Progress(
-        names, per_partition, timeline.final, to_ms, carried_watermarks=progress.watermarks
-    )
-
-
-def _timeline_of_rises(
-    rises: PunctuatedTimeline,
-    rows: pa.Table,
-    clocks: Longs,
-    strategy: WatermarkStrategy,
-    from_ms: int,
-    to_ms: int,
-) -> CarriedTimeline:
     # A rise at a tick's end comes after all rows that arrived earlier, one of a row at the clock of the row.
     carriers = rises.before - 1
     is_of_row = (carriers >= 0) & (np.append(clocks, 0)[carriers] == rises.moments_ms)
-    return CarriedTimeline(
+    timeline = CarriedTimeline(
         from_ms=from_ms,
         to_ms=to_ms,
         interval_ms=strategy.interval_ms,
         initial=rises.initial,
         tick_ends=rises.moments_ms,
         watermarks=rises.watermarks,
-        carriers=rows.drop_columns([PARTITION, CARRIED, EVENT]).take(pa.array(carriers[is_of_row])),
+        carriers=rows.drop_columns([PARTITION, WATERMARK, EVENT]).take(pa.array(carriers[is_of_row])),
         carrier_rises=np.flatnonzero(is_of_row),
+    )
+    events = np.full(len(names), INITIAL_WATERMARK)
+    np.maximum.at(events, codes_before, before.per_partition.max_event_ms)
+    np.maximum.at(events, codes, rows.column(EVENT).to_numpy())
+    per_partition = _progress_after(progress, events, strategy, to_ms)
+    return timeline, Progress(
+        names, per_partition, timeline.final, to_ms, carried_watermarks=progress.watermarks
     )
 
 
@@ -210,6 +195,6 @@ def _progress_after(
 
 def _no_rows(pipeline: Pipeline) -> pa.Table:
     """What the pass gathers of a slice without elements: no row, so that no type matters."""
-    columns = [*columns_read(pipeline, ()), PARTITION, CARRIED, ARRIVAL, EVENT]
-    types = {PARTITION: pa.string(), CARRIED: pa.int64(), ARRIVAL: pa.int64(), EVENT: pa.int64()}
+    columns = [*columns_read(pipeline, ()), PARTITION, WATERMARK, ARRIVAL, EVENT]
+    types = {PARTITION: pa.string(), WATERMARK: pa.int64(), ARRIVAL: pa.int64(), EVENT: pa.int64()}
     return pa.schema([pa.field(name, types.get(name, pa.null())) for name in columns]).empty_table()

@@ -33,7 +33,7 @@ from slackwater.windowing.columnar.timeline.source_progress import running_maxim
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
 # Columns of the rows that the pass keeps, beside those that the pipeline reads.
-PARTITION, CARRIED = "__partition", "__carried_ms"
+PARTITION, WATERMARK = "__partition", "__carried_ms"
 # The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
 _EARLIEST_MS: Final = -62_135_596_800_000
 _LATEST_MS: Final = 253_402_300_799_999
@@ -46,7 +46,7 @@ class WatermarkFunctionFailed(PermanentError):
 @dataclass(frozen=True)
 class WatermarkRows:
     """Map task of the pass: the rows of each batch that may move the watermark, with the columns that the
-    pipeline reads, `__arrival_ms`, `__event_ms`, PARTITION and CARRIED.
+    pipeline reads, `__arrival_ms`, `__event_ms`, PARTITION and WATERMARK.
     """
 
     judge: Judge
@@ -60,15 +60,17 @@ class WatermarkRows:
             names = columns_read(pipeline, elements.column_names)
             elements = in_order(pipeline, elements.select([*names, ARRIVAL, EVENT]))
             partitions = partition_names(elements, pipeline.source.source_partition)
-            carried = carried_watermarks(pipeline, elements)
+            watermarks = carried_watermarks(pipeline, elements)
             clocks = np.maximum(elements.column(ARRIVAL).to_numpy(), self.judge.from_ms)
             places = _places_that_matter(
                 partitions.dictionary_encode().combine_chunks().indices.to_numpy(),
                 clocks // pipeline.watermarks.interval_ms,
                 elements.column(EVENT).to_numpy(),
-                carried,
+                watermarks,
             )
-            rows = elements.append_column(PARTITION, partitions).append_column(CARRIED, pa.array(carried))
+            rows = elements.append_column(PARTITION, partitions).append_column(
+                WATERMARK, pa.array(watermarks)
+            )
             yield 0, rows.take(pa.array(places))
 
 
@@ -89,7 +91,7 @@ def carried_watermarks(pipeline: Pipeline, elements: pa.Table) -> Longs:
     assert function is not None
     names = watermark_columns(pipeline, elements.column_names)
     element_class: Any = namedtuple("Element", names)  # type: ignore[misc]
-    carried = np.full(elements.num_rows, INITIAL_WATERMARK)
+    watermarks = np.full(elements.num_rows, INITIAL_WATERMARK)
     values = zip(*(to_user_values(elements.column(name)) for name in names), strict=True)
     timestamps = elements.column(EVENT).to_pylist()
     for place, (element, timestamp) in enumerate(
@@ -110,8 +112,8 @@ def carried_watermarks(pipeline: Pipeline, elements: pa.Table) -> Longs:
                 f"gave {watermark!r}; a watermark is None, or whole milliseconds since 1970, in the years "
                 "1 to 9999",
             )
-        carried[place] = watermark
-    return carried
+        watermarks[place] = watermark
+    return watermarks
 
 
 def _failure(pipeline: Pipeline, elements: pa.Table, place: int, problem: str) -> WatermarkFunctionFailed:
@@ -125,15 +127,16 @@ def _failure(pipeline: Pipeline, elements: pa.Table, place: int, problem: str) -
     )
 
 
-def _places_that_matter(partitions: Longs, ticks: Longs, events: Longs, carried: Longs) -> Longs:
+def _places_that_matter(partitions: Longs, ticks: Longs, events: Longs, watermarks: Longs) -> Longs:
     """The positions, ascending, of the rows that the module's text names."""
     by_partition = np.argsort(partitions, kind="stable")
     partitions, ticks = partitions[by_partition].astype(np.int64), ticks[by_partition]
     is_first_of_partition = np.insert(np.diff(partitions) != 0, 0, True)
     is_first = is_first_of_partition | np.insert(np.diff(ticks) != 0, 0, True)
     is_last = np.append(is_first[1:], True)
-    greatest = running_maximum(partitions, carried[by_partition])
-    is_greater = np.insert(np.diff(greatest) > 0, 0, True) | is_first_of_partition
+    greatest = running_maximum(partitions, watermarks[by_partition])
+    # Compared, not subtracted: INITIAL_WATERMARK is the least integer of all.
+    is_greater = np.insert(greatest[1:] > greatest[:-1], 0, True) | is_first_of_partition
     by_event = np.lexsort((events[by_partition], partitions))
     is_latest_event = np.zeros(len(partitions), np.bool_)
     is_latest_event[by_event[np.append(is_first_of_partition[1:], True)]] = True

@@ -101,14 +101,14 @@ class Progress:
         watermark = INITIAL_WATERMARK if totals_row["watermark"] is None else to_ms(totals_row["watermark"])
         mark = totals_row.get("collected")  # tables of an earlier format lack it
         collected_ms = None if mark is None else to_ms(mark)
-        carried = [row.get("carried_watermark") for row in parts]
+        times = [row.get("carried_watermark") for row in parts]
         return cls(
             tuple(row["source_partition"] for row in parts),
             partitions,
             watermark,
             to_ms(totals_row["clock"]),
             collected_ms,
-            np.array([INITIAL_WATERMARK if time is None else to_ms(time) for time in carried], np.int64),
+            np.array([INITIAL_WATERMARK if time is None else to_ms(time) for time in times], np.int64),
         )
 
     def mark(self, lateness_ms: int) -> int | None:
@@ -132,13 +132,13 @@ class Progress:
         }
         totals_row["collected"] = moment(self.collected_mark)
         rows: list[dict[str, Any]] = [totals_row]
-        carried = self.carried_watermarks.tolist() or [INITIAL_WATERMARK] * len(self.names)
+        watermarks = self.carried_watermarks.tolist() or [INITIAL_WATERMARK] * len(self.names)
         for name, event, arrival, idle, carried_watermark in zip(
             self.names,
             progress.max_event_ms.tolist(),
             progress.last_arrival_ms.tolist(),
             progress.idle.tolist(),
-            carried,
+            watermarks,
             strict=True,
         ):
             rows.append(

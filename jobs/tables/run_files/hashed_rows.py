@@ -18,8 +18,8 @@ _CARRIED_WATERMARK: Final = "carried_watermark"
 def as_hashed(table: str, rows: pa.Table) -> pa.Table:
     """Rows of `table` for `ContentHash.add`."""
     if table == "source_progress" and _CARRIED_WATERMARK in rows.column_names:
-        carried = rows.column(_CARRIED_WATERMARK)
-        return rows.drop_columns([_CARRIED_WATERMARK]) if carried.null_count == len(carried) else rows
+        watermarks = rows.column(_CARRIED_WATERMARK)
+        return rows.drop_columns([_CARRIED_WATERMARK]) if watermarks.null_count == len(watermarks) else rows
     if table != "panes":
         return rows
     kinds = rows.column("kind")

@@ -73,7 +73,10 @@ def test_the_operator_engine_may_be_asked_for():
             {"trigger": ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1)},
             "adds intervals to times until they wrap",
         ),
-        ({"watermarks": WatermarkStrategy.punctuated(max)}, "punctuated watermarks change inside a tick"),
+        (
+            {"watermarks": WatermarkStrategy.punctuated(max), "trigger": CountTrigger(max_count=2)},
+            "punctuated watermarks, which rise inside a tick",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -67,3 +67,13 @@ def test_cuts_and_parallelism_do_not_show(replay, data):
 def test_engines_leave_the_same(assigners, data):
     rules, events = data.draw(carrying(test_engines.replays(assigners)), label="replay")
     check_engines(pipeline_of(rules, data.draw(st.booleans(), label="purging")), rules, events, data)
+
+
+@given(st.data())
+@searched(2, long=30)
+def test_the_function_is_handed_derived_columns_in_both_engines(data):
+    rules, events = data.draw(carrying(test_engines.replays(FIXED)), label="replay")
+    by_half = marks(1, data.draw(st.sampled_from([-30, 20])))
+    rules = replace(rules, carried=lambda values, time: by_half({"x": values["twice"]}, time))
+    pipeline = replace(pipeline_of(rules, False), derive={"twice": "2 * x"})
+    check_engines(pipeline, rules, events, data)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from slackwater.jobs.engines.rows.carried_watermarks import (
     PARTITION,
@@ -41,6 +42,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.timeline.punctuated import PunctuatedProgress, punctuated_timeline
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, SourceProgress, Timeline
+from slackwater.windowing.errors import TimelineError
 from slackwater.windowing.watermarks import WatermarkStrategy
 
 
@@ -76,6 +78,9 @@ class CarriedTimeline(Timeline):
     def watermarks_of(self, pipeline: Pipeline, rows: pa.Table) -> Longs:
         """int64[n]: the watermark in force for each element; see `rises_before`."""
         return self._from_initial()[self.rises_before(pipeline, rows)]
+
+    def at_arrival(self, arrivals_ms: ArrayLike) -> Longs:
+        raise TimelineError("An arrival does not tell which of its watermarks a row sees; use watermarks_of.")
 
     def without_rises(self) -> Timeline:
         """The slice without a rise, for an operator that is given each watermark in its place."""

@@ -19,7 +19,13 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, columns_read, watermark_columns
+from slackwater.jobs.engines.rows.columns_read import (
+    ARRIVAL,
+    EVENT,
+    columns_judged,
+    columns_read,
+    watermark_columns,
+)
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.progress import partition_names
@@ -59,7 +65,7 @@ class WatermarkRows:
                 continue
             names = columns_read(pipeline, elements.column_names)
             elements = in_order(pipeline, elements.select([*names, ARRIVAL, EVENT]))
-            partitions = partition_names(elements, pipeline.source.source_partition)
+            partitions = partition_names(elements, pipeline.roles.source_partition)
             watermarks = carried_watermarks(pipeline, elements)
             clocks = np.maximum(elements.column(ARRIVAL).to_numpy(), self.judge.from_ms)
             places = _places_that_matter(
@@ -75,8 +81,8 @@ class WatermarkRows:
 
 
 def scan_of_carriers(scan: SliceScan, pipeline: Pipeline) -> SliceScan:
-    """The scan of the pass: the same rows, only the columns that the pipeline reads."""
-    names = set(columns_read(pipeline, scan.columns))
+    """The scan of the pass: the same rows, only the columns that the pipeline reads or judges by."""
+    names = {*columns_read(pipeline, scan.columns), *columns_judged(pipeline)}
     return replace(scan, columns=tuple(name for name in scan.columns if name in names))
 
 

@@ -211,3 +211,14 @@ def test_statements_that_only_make_values_count_for_those_who_use_them(inert: st
     files = {f"{name}.py": source.encode() for name, source in {**FILES, "pipelines": text}.items()}
     covered = text_reached(files, "pipelines.py", ["one"])
     assert covered is not None and inert.splitlines()[-1] not in covered["pipelines.py"].decode()
+
+
+def test_the_function_of_punctuated_watermarks_counts(tmp_path: Path) -> None:
+    text = FILE.replace(
+        "three = replace(two, ",
+        "def end_of_batch(row, timestamp):\n    return timestamp if row.x > 5 else None\n\n\n"
+        "three = replace(two, watermarks=WatermarkStrategy.punctuated(end_of_batch), ",
+    )
+    before = codes(tmp_path / "before", pipelines=text)
+    after = codes(tmp_path / "after", pipelines=text.replace("row.x > 5", "row.x > 6"))
+    assert {name for name in before if before[name].hash != after[name].hash} == {"three"}

@@ -55,7 +55,7 @@ DOCUMENTED_COLUMNS = {
     "keyed_state": "run_id key_group K state_name namespace_start namespace_end map_key V value_json",
     "timers": "run_id key_group K window_start window_end service domain time purpose",
     "source_progress": "run_id source_partition max_event_time last_arrival idle unfinished_tick_start "
-    "watermark clock collected",
+    "watermark clock collected carried_watermark",
     "panes": "run_id key_group K window_start window_end firing ordinal timestamp kind R elements watermark "
     "tick_end cause_arrival",
     "late_events": "run_id key_group K S event_time arrival_time windows late_by_ms watermark",

@@ -22,6 +22,7 @@ from tests.properties import window_pipelines
 from tests.properties.own_windows import Climbs, as_of_lanes, keyed_by_lane, level_of, own_window
 from tests.properties.search import searched
 from tests.properties.slices import APPROXIMATE, SELECT, declared, pipeline_of, replay_pipeline
+from tests.properties.test_late_refires import newest, with_runs
 from tests.properties.test_split_and_parallelism import check_against_model, cuts_of, left, replays
 from tests.properties.test_window_pipelines import everything, outcome_of, spilling_soon
 
@@ -73,6 +74,23 @@ def test_another_lateness_counts_for_open_windows_too(
     ours = replay_pipeline(pipeline, events, rules, cuts, [1, 3], latenesses=latenesses)
     changes = {cut: {"allowed_lateness": late} for cut, late in zip(cuts, latenesses[1:], strict=True)}
     check_against_model(as_of_lanes(ours), keyed_by_lane(events), rules, changes)
+
+
+@pytest.mark.parametrize("late_refires", ["tick", "run"])
+@given(replays(), st.booleans(), st.data())
+@searched(3, long=25)
+def test_a_coarser_log_publishes_the_same(
+    late_refires: Any, replay: Any, has_bounds: bool, data: st.DataObject
+) -> None:
+    rules, events = replay
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    fine_pipeline = pipeline_with_lanes(rules, has_bounds)
+    fine, coarse = (
+        as_of_lanes(replay_pipeline(pipeline, events, rules, cuts, [2]))
+        for pipeline in (fine_pipeline, dataclasses.replace(fine_pipeline, late_refires=late_refires))
+    )
+    assert newest(with_runs(coarse, cuts)) == newest(with_runs(fine, cuts))
+    assert len(coarse.panes) <= len(fine.panes)
 
 
 @given(st.data())

@@ -20,6 +20,8 @@ from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.delivery import identity_of
+from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged, differences
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.tables.errors import ShapeChanged
@@ -28,13 +30,15 @@ from slackwater.jobs.tables.schemas import table_columns
 from slackwater.windowing import (
     CountTrigger,
     ProcessWindowFunction,
+    TimeWindow,
     ValueStateDescriptor,
     WindowAssigner,
 )
 from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.snapshot import SnapshotValueError
 from slackwater.windowing.times import to_datetime
 from tests.jobs.protocol.own_lanes import LANES, PIPELINES, SESSIONS, TURNS, TWO_HOURS, lanes_of_a_day
-from tests.jobs.protocol.world import DAILY, SCHEMA, Event, World, moment, perfect
+from tests.jobs.protocol.world import DAILY, SCHEMA, Event, World, every_hour, moment, perfect
 from tests.properties.own_windows import Lane, Lanes, tier_of
 
 
@@ -354,3 +358,35 @@ def test_rows_of_own_windows_may_be_deduplicated(tmp_path: Path) -> None:
     world.run(48)
     assert [(row["tier"], row["n"]) for row in world.published()] == [("silver", 1)]
     assert world.left() == perfect(world, tmp_path / "perfect")
+
+
+def test_a_late_row_is_redriven_into_its_lane(tmp_path: Path) -> None:
+    world = World(tmp_path / "world", TURNS)
+    world.append([*every_hour(0, 48), Event(3.25, 30.2, 100, x=2)])
+    world.run(48)
+    [late] = world.live("late_events")
+    assert [(window["start"], window["end"], window["tier"]) for window in late["windows"]] == [
+        (None, moment(4), "ж")
+    ]
+    rolling = RollForward.of_stored(world.pipeline, world.tables)
+    late_rows = Inspection.of("daily", str(world.folder)).late().rows
+    redriven = Redrive(world.warehouse, world.pipeline, rolling, InProcess).run(late_rows, "a reason")
+    # The window that ends at 4 h takes rows until 7 h, which the watermark reaches after 8:30.
+    assert [override.arrival_time for override in redriven.overrides] == [moment(8.5)]
+    world.backfill(0, 48)
+    assert [row["n"] for row in world.published() if row["tier"] == "ж"] == [1]
+
+
+class Strays(Lanes):
+    """Forgets to say which class its windows are of."""
+
+    window_type = TimeWindow
+
+
+def test_windows_of_another_class_than_the_assigner_says_fail_the_run(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(LANES, window=Strays(LANES.windows.plain)))
+    world.append([Event(23.5, 23.6, 3, x=1)])
+    with pytest.raises(
+        SnapshotValueError, match=r"got Lane\(.*; let the assigner's window_type be its class"
+    ):
+        world.run(24)

@@ -242,3 +242,15 @@ def test_a_function_of_the_other_kind_is_refused(key_by: str | None, function: A
     window = None if isinstance(function, PerKey) else TumblingEventTimeWindows(size_ms=10)
     with pytest.raises(PipelineError, match=re.escape(problem)):
         declared(rules, key_by=key_by, window=window, process=function, output="n long")
+
+
+@pytest.mark.parametrize(("before", "after"), [("key_by=None", ""), ("", "key_by=None")], ids=["key", "all"])
+def test_a_lineage_does_not_change_between_a_key_and_none(
+    own: OwnPipeline, before: str, after: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own.declare(before)
+    assert own("run", "own", "--to", "2013-01-02") == 0
+    own.declare(after)
+    assert own("run", "own", "--to", "2013-01-03") == 2
+    assert "give the pipeline another name" in capsys.readouterr().err
+    assert len(own.rows("runs")) == 1

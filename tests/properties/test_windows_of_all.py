@@ -29,10 +29,12 @@ from slackwater.windowing import (
 )
 from tests.model import records as model
 from tests.properties.keyed_model import expected
+from tests.properties.own_windows import as_of_lanes, keyed_by_lane
 from tests.properties.search import searched
 from tests.properties.slices import SELECT, Replayed, declared, pipeline_of, replay_pipeline
 from tests.properties.test_engines import FIXED, SESSIONS, check_engines
 from tests.properties.test_engines import replays as late_replays
+from tests.properties.test_own_windows import pipeline_with_lanes
 from tests.properties.test_split_and_parallelism import check_against_model, cuts_of, left
 from tests.properties.test_split_and_parallelism import replays as modelled_replays
 from tests.properties.test_window_pipelines import check_against_core, everything
@@ -209,3 +211,13 @@ def test_rows_of_all_are_deduplicated_in_both_engines_however_cut(replay, data):
     )
     assert everything(ours) == everything(once)
     assert once.counts["rows_duplicate"] == ours.counts["rows_duplicate"]
+
+
+@given(modelled_replays(), st.booleans(), st.data())
+@searched(3, long=20)
+def test_windows_of_an_own_class_may_be_of_all_rows(replay, has_bounds, data):
+    rules, events = replay
+    pipeline = replace(pipeline_with_lanes(rules, has_bounds), key_by=None)
+    ours = replay_pipeline(pipeline, events, rules, data.draw(cuts_of(rules), label="cuts"), [2, 1])
+    of_key_a = [event._replace(key="a") for event in events]
+    check_against_model(as_of_lanes(of_one_key(ours)), keyed_by_lane(of_key_a), rules)

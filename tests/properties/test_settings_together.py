@@ -76,7 +76,7 @@ TOGETHER = st.builds(
 
 
 @given(REPLAYS, TOGETHER)
-@searched(5, long=120)
+@searched(5, long=60)
 def test_one_run_is_what_the_model_says_of_the_rows_that_are_left(replay, together):
     rules, events = replay
     rules = dataclasses.replace(rules, distinct_by=("twice",) if together.tells_apart else ())
@@ -97,7 +97,7 @@ def test_one_run_is_what_the_model_says_of_the_rows_that_are_left(replay, togeth
 
 
 @given(REPLAYS, TOGETHER, st.data())
-@searched(5, long=120)
+@searched(5, long=60)
 def test_cuts_parallelism_and_engines_do_not_show(replay, together, data):
     rules, events = replay
     pipeline = together.pipeline(rules)

@@ -59,7 +59,8 @@ class ColumnarEngine:
             tasks = MapElements(judge, keys, replay.ranges), MergeFirstRows(replay, keys, family)
             return collect(transport.shuffle(replay.scan, tasks[0], replay.ranges, tasks[1]))
         task = SplitBatches(replay, judge, keys, family)
-        scan = dataclasses.replace(replay.scan, first=family.setting.source_columns)
+        columns_first = (name for name in family.setting.source_columns if name not in replay.pipeline.derive)
+        scan = dataclasses.replace(replay.scan, first=tuple(columns_first))
         return collect(transport.shuffle(scan, task, replay.ranges, MergeRange(replay, keys, family)))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.pipelines.windows import ProcessFunction
 from slackwater.jobs.stored_columns import RESERVED_NAMES
 from slackwater.windowing import (
@@ -29,7 +29,7 @@ _LONGEST = timedelta(days=366_000)
 
 # Declaration, its type, and how an error describes it.
 _TYPES = (
-    ("source", DeltaSource | list | tuple, "a DeltaSource, or a list of them"),
+    ("source", Source | list | tuple, "a DeltaSource or ParquetSource, or a list of such"),
     ("watermarks", WatermarkStrategy, "a WatermarkStrategy"),
     ("window", WindowAssigner | None, "a WindowAssigner"),
     ("trigger", Trigger | None, "a windowing Trigger"),

@@ -19,7 +19,7 @@ from slackwater.jobs.pipelines.expectations import Expectation, InputExpectation
 from slackwater.jobs.pipelines.expressions import Expression, parse_derivations
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
-from slackwater.jobs.pipelines.sources import DeltaSource, Roles, check_sources, roles_of
+from slackwater.jobs.pipelines.sources import Roles, Source, check_sources, roles_of
 from slackwater.jobs.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
 from slackwater.jobs.pipelines.windows import ProcessFunction, window_config
 from slackwater.windowing import (
@@ -120,7 +120,7 @@ class Pipeline:
     """
 
     name: str
-    source: DeltaSource | Sequence[DeltaSource]
+    source: Source | Sequence[Source]
     watermarks: WatermarkStrategy
     key_by: str | Sequence[str] | None
     start: str | date | datetime
@@ -217,9 +217,9 @@ class Pipeline:
         return f"Pipeline {self.name!r}"
 
     @property
-    def sources(self) -> tuple[DeltaSource, ...]:
+    def sources(self) -> tuple[Source, ...]:
         """The sources, in the order of the list."""
-        return (self.source,) if isinstance(self.source, DeltaSource) else tuple(self.source)
+        return (self.source,) if isinstance(self.source, Source) else tuple(self.source)
 
     @property
     def roles(self) -> Roles:

@@ -44,27 +44,8 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class DeltaSource:
-    """A Delta table of events, append-only between two runs.
-
-    Args:
-        table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
-        event_time: column of type timestamp: when the event happened.
-        arrival_time: column of type timestamp: when the row reached the table. Runs select by it.
-        source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
-        order_by: optional column that orders rows of equal arrival.
-        order: ``arrival``; or ``event``, for history without arrival times or to see the results without
-            delays: each row then arrives at its event time, and `arrival_time` becomes that column.
-        name: in a pipeline of several sources, how rows, source partitions and messages name this one; by
-            default the last part of `table`.
-        rename: in a pipeline of several sources, its column → the name that all of them have in common, where
-            the two differ. Columns with a role need none: they are called as in the first source.
-        lacks: in a pipeline of several sources, common columns that this one does not have: they are null in
-            its rows.
-
-    Raises:
-        PipelineError: a name is missing or is not text.
-    """
+class Source:
+    """What all kinds of sources have; see `DeltaSource` and `ParquetSource`."""
 
     table: str
     event_time: str = ""
@@ -146,7 +127,56 @@ class DeltaSource:
         return hash((type(self), self.table, self.name, self.columns, self.order, self.lacks))
 
 
-def roles_of(sources: Sequence[DeltaSource]) -> Roles:
+@dataclass(frozen=True)
+class DeltaSource(Source):
+    """A Delta table of events, append-only between two runs.
+
+    Args:
+        table: relative to the warehouse (``sources/departures``) or an absolute path or URI.
+        event_time: column of type timestamp: when the event happened.
+        arrival_time: column of type timestamp: when the row reached the table. Runs select by it.
+        source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
+        order_by: optional column that orders rows of equal arrival.
+        order: ``arrival``; or ``event``, for history without arrival times or to see the results without
+            delays: each row then arrives at its event time, and `arrival_time` becomes that column.
+        name: in a pipeline of several sources, how rows, source partitions and messages name this one; by
+            default the last part of `table`.
+        rename: in a pipeline of several sources, its column → the name that all of them have in common, where
+            the two differ. Columns with a role need none: they are called as in the first source.
+        lacks: in a pipeline of several sources, common columns that this one does not have: they are null in
+            its rows.
+
+    Raises:
+        PipelineError: a name is missing or is not text.
+    """
+
+    __hash__ = Source.__hash__
+
+
+@dataclass(frozen=True)
+class ParquetSource(Source):
+    """A folder of Parquet files of events, to which files are added between two runs. Files whose names begin
+    with ``_`` or ``.``, or that lie in folders with such names, are not looked at.
+
+    Args:
+        table: the folder, relative to the warehouse (``landing/orders``) or an absolute path or URI.
+        event_time: column of type timestamp: when the event happened. Times without a zone are UTC.
+        arrival_time: column of type timestamp: when the row reached the folder. Runs select by it.
+        source_partition: optional column: the unit of watermark generation, as a Kafka partition is in Flink.
+        order_by: optional column that orders rows of equal arrival.
+        order: ``arrival``; or ``event``, see `DeltaSource`.
+        name: in a pipeline of several sources, its name; by default the last part of `table`.
+        rename: in a pipeline of several sources, its column → the name that all of them have in common.
+        lacks: in a pipeline of several sources, common columns that this one does not have.
+
+    Raises:
+        PipelineError: a name is missing or is not text.
+    """
+
+    __hash__ = Source.__hash__
+
+
+def roles_of(sources: Sequence[Source]) -> Roles:
     """The roles of columns in the rows of a pipeline with these sources: several give their rows the union's
     own columns, and their times the names that they have in the first.
     """
@@ -170,10 +200,12 @@ def check_sources(subject: str, sources: Sequence[object]) -> None:
     """
     if not sources or len(sources) > MOST_SOURCES:
         raise PipelineError(subject, f"source has {len(sources)} sources; it is 1 to {MOST_SOURCES}")
-    declarations: list[DeltaSource] = []
+    declarations: list[Source] = []
     for source in sources:
-        if not isinstance(source, DeltaSource):
-            raise PipelineError(subject, f"source has {source!r}; it is a DeltaSource, or a list of them")
+        if not isinstance(source, Source):
+            raise PipelineError(
+                subject, f"source has {source!r}; it is a DeltaSource or ParquetSource, or a list of such"
+            )
         declarations.append(source)
     if len(declarations) == 1:
         only = declarations[0]
@@ -192,7 +224,7 @@ def check_sources(subject: str, sources: Sequence[object]) -> None:
                 subject,
                 f"two sources have the table {twice!r}; each is read once"
                 if one == "table"
-                else f"two sources are called {twice!r}; give them names, DeltaSource(…, name=…)",
+                else f"two sources are called {twice!r}; give them names, `name=…`",
             )
     for source in declarations:
         if "/" in source.title:
@@ -203,7 +235,7 @@ def check_sources(subject: str, sources: Sequence[object]) -> None:
     _check_times(declarations)
 
 
-def _check_times(sources: Sequence[DeltaSource]) -> None:
+def _check_times(sources: Sequence[Source]) -> None:
     """The times of all sources get the names of the first one's, and no other column gets one of them."""
     common = roles_of(sources)
     for source in sources:

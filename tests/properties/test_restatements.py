@@ -25,12 +25,13 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from tests.jobs.protocol.world import DAILY, UNION, Event, World, perfect
+from tests.jobs.protocol.world import DAILY, FOLDER, UNION, Event, World, perfect
 from tests.properties.own_windows import Lanes, LaneSessions, Turns
 
 pytestmark = pytest.mark.slow
 
 HOUR = timedelta(hours=1)
+MIXED = replace(UNION, source=[*UNION.sources[:2], replace(FOLDER.sources[0], name="folder")])
 LENGTH = 4  # hours of a slice
 SLICES = 6
 
@@ -90,7 +91,7 @@ def pipelines() -> st.SearchStrategy[Pipeline]:
             distinct_by=distinct_by if watermarks is DAILY.watermarks else None,
             slice=LENGTH * HOUR,
         ),
-        st.sampled_from([DAILY, UNION, replace(UNION, source=UNION.sources[:2])]),
+        st.sampled_from([DAILY, FOLDER, UNION, MIXED]),
         st.sampled_from(windows),
         st.booleans(),
         st.sampled_from([0, 1, 6]),

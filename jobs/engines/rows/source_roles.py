@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.pipelines.sources import Source
 
 
 class SourceColumnError(UsageError):
     """The source lacks a column, or the column's type does not suit its role."""
 
 
-def check_roles(source: DeltaSource, schema: pa.Schema, others: Sequence[str]) -> None:
+def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> None:
     """Refuse a source that lacks a column of a role or of `others`, or has one of an unsuitable type.
 
     Raises:

@@ -15,8 +15,9 @@ from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.naming import Naming, has_sortable_texts
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
-from slackwater.jobs.pipelines.sources import UNION_COLUMNS
+from slackwater.jobs.engines.source.wider_types import wider_type
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import UNION_COLUMNS, Source
 
 
 def namings_of(pipeline: Pipeline, schemas: Sequence[pa.Schema]) -> tuple[Naming | None, ...]:
@@ -124,12 +125,12 @@ def check_common(pipeline: Pipeline, columns: Sequence[str], sources: PinnedSour
             )
 
 
-def _names_after_rename(source: DeltaSource, schema: pa.Schema) -> dict[str, str]:
+def _names_after_rename(source: Source, schema: pa.Schema) -> dict[str, str]:
     """Name after `rename` → own column, where no two columns get one name; the last one counts."""
     return {source.rename.get(name, name): name for name in schema.names}
 
 
-def _common_names(pipeline: Pipeline, source: DeltaSource, schema: pa.Schema) -> dict[str, str]:
+def _common_names(pipeline: Pipeline, source: Source, schema: pa.Schema) -> dict[str, str]:
     """Common name → the source's own column, of all columns that it has."""
     roles = pipeline.roles
     common_names = {
@@ -178,7 +179,7 @@ def _common_names(pipeline: Pipeline, source: DeltaSource, schema: pa.Schema) ->
     return names
 
 
-def _common_columns(sources: Sequence[DeltaSource], own_names: Sequence[Mapping[str, str]]) -> list[str]:
+def _common_columns(sources: Sequence[Source], own_names: Sequence[Mapping[str, str]]) -> list[str]:
     """The columns that each source has or says to lack, and at least one has, in the order of the first."""
     every = dict.fromkeys(name for names in own_names for name in names)
     pairs = list(zip(sources, own_names, strict=True))
@@ -187,7 +188,7 @@ def _common_columns(sources: Sequence[DeltaSource], own_names: Sequence[Mapping[
 
 def _common_type(
     name: str,
-    sources: Sequence[DeltaSource],
+    sources: Sequence[Source],
     own_names: Sequence[Mapping[str, str]],
     schemas: Sequence[pa.Schema],
 ) -> pa.DataType:
@@ -199,7 +200,7 @@ def _common_type(
     ]
     first, kind = types[0]
     for source, other in types[1:]:
-        common = _wider(kind, other)
+        common = wider_type(kind, other)
         if common is None:
             raise SourceColumnError(
                 f"column {name!r} is {kind} in source {first.table!r} and {other} in {source.table!r}; no "
@@ -210,25 +211,7 @@ def _common_type(
     return kind
 
 
-_UNITS = ("s", "ms", "us", "ns")
-
-
-def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of both; None where none does without loss."""
-    if one == other:
-        return one
-    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
-        unit = max(one.unit, other.unit, key=_UNITS.index)
-        return pa.timestamp(unit, tz=one.tz or other.tz)
-    both = (one, other)
-    if all(map(pa.types.is_signed_integer, both)) or all(map(pa.types.is_floating, both)):
-        return max(both, key=lambda kind: kind.bit_width)
-    if all(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in both):
-        return pa.string()
-    return None
-
-
-def _check_order(source: DeltaSource, schema: pa.Schema) -> None:
+def _check_order(source: Source, schema: pa.Schema) -> None:
     if source.order_by is None or source.order_by not in schema.names:
         return
     kind = schema.field(source.order_by).type

@@ -94,7 +94,7 @@ def read_columns(
         if name in partition:
             arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), table.num_rows)]))
         elif name in table.column_names:
-            arrays.append(table.column(name).cast(kind))
+            arrays.append(table.column(name).cast(kind, safe=not pa.types.is_timestamp(kind)))
         else:  # a column that was added to the table after the file was written
             arrays.append(pa.chunked_array([pa.nulls(table.num_rows, kind)]))
     return pa.table(arrays, names=list(columns))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from slackwater.jobs.engines.source.batches import name_in_files
-from slackwater.jobs.engines.source.changes import UNKNOWN, Changes, Loss, changes_of, commits
+from slackwater.jobs.engines.source.changes import UNKNOWN, Changes, Commit, Loss, changes_of, commits
 from slackwater.jobs.engines.source.coverage import ReadRange, had_readers, read_to, rests_on
 from slackwater.jobs.engines.source.files import (
     FIRST_MS,
@@ -72,6 +72,37 @@ class PinnedSource:
     def _changes_by_version(self) -> "dict[int, Changes | None]":
         """The results of `_changes_since` so far, by version."""
         return {}
+
+    @property
+    def place(self) -> Any:
+        """What `slackwater.jobs.engines.source.pinning.pin` takes to find it again."""
+        return self.uri
+
+    def at_version(self, version: int) -> "PinnedSource":
+        """The same source at another version; its columns are those of this one."""
+        return replace(self, version=version)
+
+    def commits_since(self, version: int) -> list[Commit] | None:
+        """The commits after `version` up to this version; None where one of them is gone."""
+        return commits(self.uri, version + 1, self.version)
+
+    def count_rows(self, where: Any) -> int:
+        """How many rows meet a condition, an expression of Arrow."""
+        return int(DeltaTable(self.uri, version=self.version).to_pyarrow_dataset().count_rows(filter=where))
+
+    def changed_files(self, paths: Iterable[str]) -> dict[str, str]:
+        """Path → what became of those of `paths` that are not as they were pinned. Files of a Delta table
+        don't change.
+        """
+        return {}
+
+    def refuse_files_written_meanwhile(self, paths: Iterable[str]) -> None:
+        """Refuse what was read of these files if one of them was written while it was read. Files of a Delta
+        table never are.
+
+        Raises:
+            FileUnfinished: one was.
+        """
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -250,7 +281,7 @@ class PinnedSource:
         log."""
         changes_known = self._changes_by_version
         if before.version not in changes_known:
-            history = commits(self.uri, before.version + 1, self.version)
+            history = self.commits_since(before.version)
             changes_known[before.version] = None if history is None else changes_of(history, self.erasing)
         return changes_known[before.version]
 

@@ -2,19 +2,24 @@
 taken its place.
 """
 
+import hashlib
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from slackwater.jobs.engines.source.parquet_folder import FolderPlace, folder_at, look_at_folder
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.errors import PermanentError, UsageError
-from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import ParquetSource, Source
 from slackwater.jobs.tables.delta.log_files import check_commits, damage
 from slackwater.jobs.tables.delta.stored_files import actions_of
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
 from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
+from slackwater.jobs.tables.warehouse import Warehouse
 
 
 class EmptySource(UsageError):
@@ -29,22 +34,42 @@ class SourceReplaced(UsageError):
     """The table at the source's place is not the one that runs have read. Facts: uri, table_id, read_id."""
 
 
+Place = str | FolderPlace
+
+
+def place_of(warehouse: Warehouse, pipeline: Pipeline, source: Source) -> Place:
+    """Where a source of a pipeline stands, for `pin`."""
+    uri = warehouse.source(source.table)
+    if not isinstance(source, ParquetSource):
+        return uri
+    folder = hashlib.sha256(source.table.encode()).hexdigest()[:16]
+    return FolderPlace(uri, f"{warehouse.root}/{pipeline.name}/_source_files/{folder}")
+
+
 def pin(
-    source: DeltaSource,
-    uri: str,
+    source: Source,
+    place: Place,
     version: int | None = None,
     table_id: str | None = None,
     *,
     may_be_empty: bool = False,
+    records: bool = False,
 ) -> PinnedSource:
     """The source at `version` (default: newest), which must be a version of the table `table_id` (None: of
-    any). `may_be_empty`: whether it may have no rows at all.
+    any). `may_be_empty`: whether it may have no rows at all. `records`: whether the newest version of a
+    folder is recorded, so that a run may be pinned to it.
 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
         VersionGone: it has no such version any more.
         SourceReplaced: another table stands there.
     """
+    if isinstance(place, FolderPlace):
+        pinned_source: PinnedSource | None = (
+            look_at_folder(place, records=records) if version is None else folder_at(place, version)
+        )
+        return _checked_folder(source, pinned_source, version, table_id, may_be_empty=may_be_empty)
+    uri = place
     table = _open_source(source, uri)
     if version is not None:
         newest_id = str(table.metadata().id)
@@ -58,16 +83,20 @@ def pin(
 
 
 def pin_both(
-    source: DeltaSource,
-    uri: str,
+    source: Source,
+    place: Place,
     version: int,
     table_id: str | None = None,
     *,
     may_be_empty: bool = False,
 ) -> tuple[PinnedSource, PinnedSource]:
     """(the source at its newest version, the source at `version`), both versions of the table `table_id`;
-    raising as `pin`.
+    raising as `pin`. The newest version of a folder is recorded.
     """
+    if isinstance(place, FolderPlace):
+        newest_folder = pin(source, place, None, table_id, may_be_empty=may_be_empty, records=True)
+        return newest_folder, pin(source, place, version, table_id, may_be_empty=may_be_empty)
+    uri = place
     table = _open_source(source, uri, since=version)
     _refuse_other(source, uri, str(table.metadata().id), table_id)
     newest = _pin_loaded(source, uri, table, may_be_empty=may_be_empty)
@@ -77,7 +106,38 @@ def pin_both(
     return newest, _pin_loaded(source, uri, table_before, may_be_empty=may_be_empty)
 
 
-def _refuse_other(source: DeltaSource, uri: str, found_id: str, expected_id: str | None) -> None:
+def _checked_folder(
+    source: Source,
+    pinned_source: PinnedSource | None,
+    version: int | None,
+    table_id: str | None,
+    *,
+    may_be_empty: bool,
+) -> PinnedSource:
+    if pinned_source is None:
+        raise VersionGone(
+            f"source {source.table!r}: version {version} of the list of its files is not recorded any more. "
+            "A run that was pinned to it can't be repeated.",
+            version=version,
+        )
+    if table_id is not None and pinned_source.table_id != table_id:
+        raise SourceReplaced(
+            f"source {source.table!r}: the list of the files that runs have read of {pinned_source.uri} is "
+            f"gone; the one that is there is another ({pinned_source.table_id}, theirs was {table_id}).",
+            uri=pinned_source.uri,
+            table_id=pinned_source.table_id,
+            read_id=table_id,
+        )
+    if not pinned_source.actions.num_rows and not may_be_empty:
+        raise EmptySource(
+            f"source {source.table!r}: there are no Parquet files in {pinned_source.uri}: there is "
+            "nothing to replay yet. Write some into it, then repeat the command.",
+            uri=pinned_source.uri,
+        )
+    return pinned_source
+
+
+def _refuse_other(source: Source, uri: str, found_id: str, expected_id: str | None) -> None:
     if expected_id is not None and found_id != expected_id:
         raise SourceReplaced(
             f"source {source.table!r}: the table at {uri} is not the one that runs have read. It was dropped "
@@ -89,7 +149,7 @@ def _refuse_other(source: DeltaSource, uri: str, found_id: str, expected_id: str
         )
 
 
-def _open_source(source: DeltaSource, uri: str, since: int | None = None) -> DeltaTable:
+def _open_source(source: Source, uri: str, since: int | None = None) -> DeltaTable:
     """The source at its newest version. Commits up to the version `since` were checked before."""
     try:
         table = DeltaTable(uri)
@@ -112,7 +172,7 @@ def _damage_of(uri: str, error: Exception) -> LogDamaged | None:
         return None if isinstance(error, TableNotFoundError) else damage(filesystem(uri), uri)
 
 
-def _load_version(source: DeltaSource, uri: str, table: DeltaTable, version: int) -> DeltaTable:
+def _load_version(source: Source, uri: str, table: DeltaTable, version: int) -> DeltaTable:
     try:
         table.load_as_version(version)
     except (DeltaError, OSError) as error:
@@ -128,7 +188,7 @@ def _load_version(source: DeltaSource, uri: str, table: DeltaTable, version: int
     return table
 
 
-def _pin_loaded(source: DeltaSource, uri: str, table: DeltaTable, *, may_be_empty: bool) -> PinnedSource:
+def _pin_loaded(source: Source, uri: str, table: DeltaTable, *, may_be_empty: bool) -> PinnedSource:
     features, metadata = set(table.protocol().reader_features or ()), table.metadata()
     mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
     actions = actions_of(table)

@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.rows.judge import in_milliseconds
 from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
+from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin, place_of
 from slackwater.jobs.errors import RejectedError, UsageError
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_all
@@ -97,7 +98,7 @@ class Adoption:
     roll_forward: RollForward
     version: str
     clock: Callable[[], datetime] = wall_clock
-    source: DeltaSource | None = None
+    source: Source | None = None
 
     def run(self, accept: str | None = None) -> AdoptionResult | None:
         """Compare and record. None where live runs have read the very table that is there. `accept`: why
@@ -112,7 +113,7 @@ class Adoption:
         return next((result for result in results if result is not None), None)
 
     @property
-    def _declaration(self) -> DeltaSource:
+    def _declaration(self) -> Source:
         """The source that is declared the same."""
         return self.pipeline.sources[0] if self.source is None else self.source
 
@@ -122,8 +123,8 @@ class Adoption:
         ledger = LedgerWriter(self.tables["runs"])
         head = ledger.head(MAIN)
         live = [] if head is None else ledger.live_runs(head)
-        uri = self.warehouse.source(source.table)
-        newest = pin(source, uri, may_be_empty=len(self.pipeline.sources) > 1)
+        place = place_of(self.warehouse, self.pipeline, source)
+        newest = pin(source, place, may_be_empty=len(self.pipeline.sources) > 1)
         if head is None or other_table_of(live, source.table, newest.table_id) is None:
             return None
         if newest.why_not_direct is not None:
@@ -234,7 +235,7 @@ class Adoption:
         recorded_tallies: dict[int, RowTally] = {}
         try:
             for version in sorted(set(versions)):
-                source = pin(declaration, adopted_source.uri, version, inputs[0].table_id)
+                source = pin(declaration, adopted_source.place, version, inputs[0].table_id)
                 if source.why_not_direct is not None or not _has_same_columns(source, adopted_source):
                     return None
                 tallies = self._tallies(source, live)

@@ -19,13 +19,13 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from slackwater.jobs.engines.rows.union_columns import PinnedSources
-from slackwater.jobs.engines.source.changes import Commit, commits
+from slackwater.jobs.engines.source.changes import Commit
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.lineage.persons import (
     Person,
     columns_of,
@@ -226,9 +226,7 @@ class Erasure:
             for item in self._deletions_of(source, newest_version, live)
         ]
 
-    def _deletions_of(
-        self, source: DeltaSource, newest: PinnedSource, live: Sequence[LedgerRow]
-    ) -> list[Input]:
+    def _deletions_of(self, source: Source, newest: PinnedSource, live: Sequence[LedgerRow]) -> list[Input]:
         """`_deletions` of one source."""
         read_versions = {
             item.version
@@ -254,7 +252,7 @@ class Erasure:
         ]
 
     def _refuse_rows_left(
-        self, declaration: DeltaSource, sources: PinnedSources, number: int, persons: Sequence[Person]
+        self, declaration: Source, sources: PinnedSources, number: int, persons: Sequence[Person]
     ) -> None:
         newest, naming = sources.each[number], sources.namings[number]
         if naming is not None:
@@ -278,7 +276,7 @@ class Erasure:
         if newest.why_not_direct is not None or not of_source:
             return
         where = where_any(of_source, newest.schema)
-        rows = DeltaTable(newest.uri, version=newest.version).to_pyarrow_dataset().count_rows(filter=where)
+        rows = newest.count_rows(where)
         if rows:
             raise StillInSource(
                 f"{self.pipeline.name}: the source {declaration.table!r} still has {rows:,} rows "
@@ -313,7 +311,7 @@ class Erasure:
 def _newest_commits(newest: PinnedSource, read_versions: Iterable[int]) -> list[Commit]:
     """The commits since the oldest of `read_versions` from which on the log is complete."""
     for version in sorted(set(read_versions)):
-        history = commits(newest.uri, version + 1, newest.version)
+        history = newest.commits_since(version)
         if history is not None:
             return history
     return []

@@ -90,9 +90,19 @@ def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None
         CannotRepeat.
     """
     for source, part in zip(pipeline.sources, scan.parts, strict=True):
+        changed_files = part.source.changed_files(file.path for file in part.files)
+        if changed_files:
+            facts = ", ".join(f"{path} {fact}" for path, fact in sorted(changed_files.items()))
+            raise CannotRepeat(
+                f"{pipeline.name}: run {row.seq} can't be repeated: of the {len(part.files)} files that it "
+                f"has read of {part.source.uri}, {facts}. Put back what was there, or restate the slice with "
+                "a backfill, which reads what is there now.",
+                seq=row.seq,
+                version=part.source.version,
+            )
         absent = absent_files(part.source.uri, [file.path for file in part.files])
         if absent:
-            newest = pin(source, part.source.uri)
+            newest = pin(source, part.source.place)
             raise CannotRepeat(
                 f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(part.files)} "
                 f"files that it has read of version {part.source.version} of {part.source.uri} are gone "

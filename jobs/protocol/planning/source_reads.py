@@ -17,7 +17,7 @@ from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.pipelines import DeltaSource
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan import SlicePlan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
@@ -99,7 +99,7 @@ def _files_of_source(
     slices: Sequence[Slice],
     owner: LedgerRow | None,
     number: int,
-    declaration: DeltaSource,
+    declaration: Source,
 ) -> tuple[list[list[InputFile]], list[str]]:
     """The files of source `number` that each slice reads, and why the first would be refused. The first is
     read on from the version that `owner` has pinned; those after it follow at the newest version.
@@ -110,7 +110,9 @@ def _files_of_source(
     before = (
         None
         if owner_input is None
-        else pin(declaration, source.uri, owner_input.version, may_be_empty=len(inputs.pipeline.sources) > 1)
+        else pin(
+            declaration, source.place, owner_input.version, may_be_empty=len(inputs.pipeline.sources) > 1
+        )
     )
     newer_reads: tuple[ReadRange, ...] = ()
     if before is not None and inputs.tables is not None and inputs.head is not None:
@@ -130,7 +132,7 @@ def _files_of_source(
 
 
 def _other_table(
-    inputs: PlanInputs, owner: LedgerRow | None, declaration: DeltaSource, table_id: str
+    inputs: PlanInputs, owner: LedgerRow | None, declaration: Source, table_id: str
 ) -> list[str]:
     """The refusal of a run that would continue one that has read another table than `table_id`; none where it
     has not.

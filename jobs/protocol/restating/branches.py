@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
-from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin, place_of
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.publishing.corrections import dates_of
 from slackwater.jobs.protocol.restating.restatement import Restatement
 from slackwater.jobs.protocol.staging.run import PreparedRunner
@@ -121,17 +122,18 @@ class Origin:
         sources = self.prepared_runner.runner.pipeline.sources
         return all(self._has_kept(source, branch_runs) for source in sources)
 
-    def _has_kept(self, source: DeltaSource, branch_runs: Sequence[LedgerRow]) -> bool:
+    def _has_kept(self, source: Source, branch_runs: Sequence[LedgerRow]) -> bool:
         """`_has_kept_its_source` of one of the sources."""
         runner = self.prepared_runner.runner
         pipeline, may_be_empty = runner.pipeline, len(runner.pipeline.sources) > 1
-        uri, version = runner.warehouse.source(source.table), version_of(branch_runs[-1], source.table)
-        newest = pin(source, uri, may_be_empty=may_be_empty)
+        place = place_of(runner.warehouse, pipeline, source)
+        version = version_of(branch_runs[-1], source.table)
+        newest = pin(source, place, may_be_empty=may_be_empty)
         newest = without_erased(newest, source.table, self.prepared_runner.tables.ledger)
         if other_table_of(branch_runs, source.table, newest.table_id) is not None:
             return False
         try:
-            before = pin(source, uri, version, may_be_empty=may_be_empty)
+            before = pin(source, place, version, may_be_empty=may_be_empty)
             newest.check_kept(before, end_of(branch_runs[-1]), source.arrival_time)
         except (SourceRewritten, VersionGone):
             return False
@@ -206,16 +208,16 @@ class ReadAgain:
         of_sources = [self._earliest_of_source(source, row) for source in self.pipeline.sources]
         return min((earliest for earliest in of_sources if earliest is not None), default=None)
 
-    def _earliest_of_source(self, declaration: DeltaSource, row: LedgerRow) -> int | None:
+    def _earliest_of_source(self, declaration: Source, row: LedgerRow) -> int | None:
         """`_earliest_of` for the rows of one source."""
         place = next(number for number, item in enumerate(self.live) if item.seq == row.seq)
         table, may_be_empty = declaration.table, len(self.pipeline.sources) > 1
         input_of_run, input_before = (input_of(item, table) for item in (row, self.live[place - 1]))
         assert input_of_run is not None and input_before is not None
-        uri = self.warehouse.source(table)
+        source_place = place_of(self.warehouse, self.pipeline, declaration)
         try:
             source, before = (
-                pin(declaration, uri, item.version, item.table_id, may_be_empty=may_be_empty)
+                pin(declaration, source_place, item.version, item.table_id, may_be_empty=may_be_empty)
                 for item in (input_of_run, input_before)
             )
             return self._earliest_in(source, before, start_of(row), declaration.arrival_time)

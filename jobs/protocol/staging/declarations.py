@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.engines.source.pinning import Place, pin
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.staging.evolution import (
     Difference,
     SettingsChanged,
@@ -120,7 +121,7 @@ class Declarations:
             return
         stragglers = of_all_sources(
             [
-                self._stragglers_of(declaration, live, source.uri)
+                self._stragglers_of(declaration, live, source.place)
                 for declaration, source in zip(self.pipeline.sources, newest, strict=True)
             ]
         )
@@ -136,14 +137,14 @@ class Declarations:
         )
 
     def _stragglers_of(
-        self, source: DeltaSource, live: Sequence[LedgerRow], uri: str
+        self, source: Source, live: Sequence[LedgerRow], place: Place
     ) -> list[Stragglers] | None:
         """The rows of one source that wait for a restatement, as far as live runs have seen it."""
         runs = [(row, read) for row in live for read in read_ranges_of([row], source.table)]
         folds = [(self._of(row) or {}).get("stragglers") == "fold" for row, _ in runs]
         live_reads = [read for _, read in runs]
         newest_version = max(read.version for read in live_reads)
-        newest = pin(source, uri, newest_version, may_be_empty=len(self.pipeline.sources) > 1)
+        newest = pin(source, place, newest_version, may_be_empty=len(self.pipeline.sources) > 1)
         newest = without_erased(newest, source.table, self.tables.ledger)
         return find_stragglers(newest, live_reads, source.arrival_time, folds=folds)
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.pinning import EmptySource, pin, pin_both
+from slackwater.jobs.engines.source.pinning import EmptySource, pin, pin_both, place_of
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
 from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by, count_to_honour
@@ -39,7 +40,7 @@ class SourcePin:
         newer_reads: the slices that live runs have read at newer versions than `before`.
     """
 
-    declaration: DeltaSource
+    declaration: Source
     source: PinnedSource
     before: PinnedSource | None = None
     newer_reads: tuple[ReadRange, ...] = ()
@@ -86,14 +87,14 @@ class Pins:
         """
         may_be_empty, pins = len(pipeline.sources) > 1, []
         for declaration in pipeline.sources:
-            uri = warehouse.source(declaration.table)
+            place = place_of(warehouse, pipeline, declaration)
             owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
             source, before = (
-                (pin(declaration, uri, may_be_empty=may_be_empty), None)
+                (pin(declaration, place, may_be_empty=may_be_empty, records=True), None)
                 if owner_input is None
                 else pin_both(
                     declaration,
-                    uri,
+                    place,
                     owner_input.version,
                     owner_input.table_id,
                     may_be_empty=may_be_empty,
@@ -130,10 +131,10 @@ class Pins:
         """
         may_be_empty, pins = len(pipeline.sources) > 1, []
         for declaration in pipeline.sources:
-            uri = warehouse.source(declaration.table)
+            place = place_of(warehouse, pipeline, declaration)
             run_input = _input_of(pipeline, declaration, row.inputs)
             assert run_input is not None, f"run {row.seq} has no input"
-            source = pin(declaration, uri, run_input.version, run_input.table_id, may_be_empty=may_be_empty)
+            source = pin(declaration, place, run_input.version, run_input.table_id, may_be_empty=may_be_empty)
             source = without_erased(source, run_input.table, ledger)
             owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
             if owner_input is None:
@@ -142,7 +143,7 @@ class Pins:
                 before = source
             else:
                 before = pin(
-                    declaration, uri, owner_input.version, owner_input.table_id, may_be_empty=may_be_empty
+                    declaration, place, owner_input.version, owner_input.table_id, may_be_empty=may_be_empty
                 )
             pins.append(SourcePin(declaration, source, before, newer_reads.get(declaration.table, ())))
         return cls(tuple(pins), tuple(overrides[: count_honoured_by(row)]))
@@ -154,9 +155,9 @@ def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, 
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
     """
-    places = [(source, warehouse.source(source.table)) for source in pipeline.sources]
+    places = [(source, place_of(warehouse, pipeline, source)) for source in pipeline.sources]
     may_be_empty = len(places) > 1
-    pinned_sources = tuple(pin(source, uri, may_be_empty=may_be_empty) for source, uri in places)
+    pinned_sources = tuple(pin(source, place, may_be_empty=may_be_empty) for source, place in places)
     if not any(source.actions.num_rows for source in pinned_sources):
         tables = ", ".join(repr(source.table) for source, _ in places)
         raise EmptySource(
@@ -167,7 +168,7 @@ def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, 
     return pinned_sources
 
 
-def _input_of(pipeline: Pipeline, source: DeltaSource, inputs: Iterable[Input]) -> Input | None:
+def _input_of(pipeline: Pipeline, source: Source, inputs: Iterable[Input]) -> Input | None:
     """The item of `inputs` that is of the `source`; None where `inputs` is empty."""
     tables = {item.table: item for item in inputs}
     if not tables:

@@ -226,6 +226,8 @@ class StageOfSlice:
             outcome = slice_replay.replay(
                 scan, timeline, after, runner.engine, transport, run_id=self.run_id, ranges=runner.ranges
             )
+            for part in scan.parts:
+                part.source.refuse_files_written_meanwhile(file.path for file in part.files)
         with phases.phase("stage"):
             files = self._commit_staged_files(outcome)
         with phases.phase("validate"):

@@ -4,6 +4,7 @@ real Delta tables.
 Not a test: the part that the tests of restatement share. Times are hours after the start of 2013.
 """
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -12,12 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
+from slackwater.jobs.pipelines import DeltaSource, ParquetSource, Pipeline, agg
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage import catch_up
 from slackwater.jobs.protocol.restating import backfill
@@ -49,6 +51,8 @@ DAILY = Pipeline(
 )
 
 
+# The same over a folder of Parquet files.
+FOLDER = replace(DAILY, source=ParquetSource("landing", event_time="e", arrival_time="a", order_by="row"))
 # The same over several sources: of the second all columns are called differently, the third has an order
 # column of its own.
 UNION = replace(
@@ -128,14 +132,46 @@ class World:
 
     def append(self, events: Sequence[Event], source: int = 0) -> None:
         """One commit with one file."""
-        write_deltalake(self.place(source), self.rows(events, source), mode="append")
+        if self.is_folder(source):
+            self.write_file(self.rows(events, source), source)
+        else:
+            write_deltalake(self.place(source), self.rows(events, source), mode="append")
 
     def rewrite(self, first: float, last: float, events: Sequence[Event], source: int = 0) -> None:
         """Put `events` in the place of what arrived in [first, last), in one commit."""
         arrival = self.pipeline.sources[source].arrival_time
+        if self.is_folder(source):
+            self.rewrite_files(arrival, first, last, source)
+            self.write_file(self.rows(events, source), source)
+            return
         low, high = (f"'{moment(hours).isoformat()}'" for hours in (first, last))
         predicate = f"{arrival} >= {low} AND {arrival} < {high}"
         write_deltalake(self.place(source), self.rows(events, source), mode="overwrite", predicate=predicate)
+
+    def is_folder(self, source: int) -> bool:
+        return isinstance(self.pipeline.sources[source], ParquetSource)
+
+    def write_file(self, rows: pa.Table, source: int) -> None:
+        """Add a file to a folder."""
+        folder = Path(self.place(source))
+        folder.mkdir(exist_ok=True, parents=True)
+        pq.write_table(rows, folder / f"{len(list(folder.iterdir())):05d}-{uuid.uuid4().hex[:6]}.parquet")
+
+    def rewrite_files(self, arrival: str, first: float, last: float, source: int) -> None:
+        """Take the rows that arrived in [first, last) out of the files of a folder; files without any other
+        rows are removed.
+        """
+        for path in sorted(Path(self.place(source)).iterdir()):
+            rows = pq.read_table(path)
+            goes = pc.and_(
+                pc.greater_equal(rows.column(arrival), pa.scalar(moment(first), TIME)),
+                pc.less(rows.column(arrival), pa.scalar(moment(last), TIME)),
+            )
+            kept = rows.filter(pc.invert(goes))
+            if not kept.num_rows and rows.num_rows:
+                path.unlink()
+            elif kept.num_rows < rows.num_rows:
+                pq.write_table(kept, path)
 
     def rows(self, events: Sequence[Event], source: int = 0) -> pa.Table:
         """Rows as the source has them, under its own names."""

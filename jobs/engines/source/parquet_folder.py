@@ -1,0 +1,300 @@
+"""A folder of Parquet files as a source. What a run finds in the folder is recorded in a small Delta table of
+the pipeline, so that files which come, go or change afterwards are noticed, as a Delta source's own log says:
+
+    look 0      a.parquet, b.parquet          version 0: add a, b
+    look 1      nothing has changed           still version 0
+    look 2      a has changed, c has come     version 1: remove a as it was; add a as it is, c
+
+Only runs record; whoever merely looks has the next version in memory.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+from deltalake import DeltaTable
+
+from slackwater.jobs.engines.source.changes import Commit, LogicalFile
+from slackwater.jobs.engines.source.file_list import (
+    FileUnfinished,
+    ListedFile,
+    columns_of,
+    digest_of,
+    list_files,
+)
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.wider_types import wider_type
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.errors import CommitConflict
+from slackwater.jobs.tables.storage_errors import reads
+
+_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("op", pa.string()),
+        ("path", pa.string()),
+        ("digest", pa.string()),
+        ("bytes", pa.int64()),
+        ("modified_ns", pa.int64()),
+        ("rows", pa.int64()),
+        ("bounds", pa.string()),
+        ("schema", pa.string()),
+    ]
+)
+_ADD, _REMOVE, _TOUCH = "add", "remove", "touch"
+UNRECORDED = "not recorded yet"
+
+
+class FilesDiffer(UsageError):
+    """Two files of a folder have a column in types that no type holds. Facts: uri, column."""
+
+
+@dataclass(frozen=True)
+class FolderPlace:
+    """Where a folder of Parquet files stands, and where a pipeline records what is in it."""
+
+    uri: str
+    record_uri: str
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One file that came into the folder or left it at a version; a file that was changed does both. One that
+    was only written again with the same bytes is touched.
+    """
+
+    version: int
+    op: str
+    file: ListedFile
+
+
+@dataclass(frozen=True)
+class PinnedFolder(PinnedSource):
+    """A folder of Parquet files at one version.
+
+    Attributes:
+        record_uri: where its changes are recorded.
+        changes: all that are known, up to the newest version.
+    """
+
+    record_uri: str = ""
+    changes: tuple[FileChange, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "changes": ()}  # tasks know their files
+
+    @property
+    def place(self) -> FolderPlace:
+        return FolderPlace(self.uri, self.record_uri)
+
+    @cached_property
+    def actions(self) -> pa.Table:
+        return _actions(files_at(self.changes, self.version).values())
+
+    def commits_since(self, version: int) -> list[Commit]:
+        by_version: dict[int, dict[str, set[LogicalFile]]] = {}
+        for change in self.changes:
+            if change.op != _TOUCH and version < change.version <= self.version:
+                sides = by_version.setdefault(change.version, {_ADD: set(), _REMOVE: set()})
+                sides[change.op].add(LogicalFile(change.file.path, change.file.digest))
+        return [
+            Commit(
+                version=number,
+                added_files=frozenset(sides[_ADD]),
+                removed_files=frozenset(sides[_REMOVE]),
+                rewritten_files=frozenset(),
+                rewrites=frozenset(),
+            )
+            for number, sides in sorted(by_version.items())
+        ]
+
+    def count_rows(self, where: Any) -> int:
+        paths = list(files_at(self.changes, self.version))
+        data = pads.dataset(paths, self.schema, filesystem=filesystem(self.uri), format="parquet")
+        return int(data.count_rows(filter=where))
+
+    def changed_files(self, paths: Iterable[str]) -> dict[str, str]:
+        listed_files, folder = files_at(self.changes, self.version), filesystem(self.uri)
+        facts: dict[str, str] = {}
+        for path in paths:
+            try:
+                with reads(f"{self.uri}/{path}"):
+                    if digest_of(folder, path) != listed_files[path].digest:
+                        facts[path] = "was changed"
+            except FileNotFoundError:
+                facts[path] = "is missing"
+        return facts
+
+    def refuse_files_written_meanwhile(self, paths: Iterable[str]) -> None:
+        listed_files = files_at(self.changes, self.version)
+        files = [listed_files[path] for path in paths]
+        if not files:
+            return
+        with reads(self.uri):
+            infos = filesystem(self.uri).get_file_info([file.path for file in files])
+        for file, info in zip(files, infos, strict=True):
+            if (info.size, info.mtime_ns) != (file.bytes, file.modified_ns):
+                raise FileUnfinished(
+                    f"{self.uri}: the file {file.path} was written or removed while it was read. Nothing was "
+                    "changed; repeat the command, and write files under names of their own.",
+                    uri=self.uri,
+                    path=file.path,
+                )
+
+
+def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
+    """The folder as it is now. `records`: whether a version of it that differs from the newest is recorded.
+
+    Raises:
+        NoFolder, FileUnfinished, DamagedFile: see `list_files`.
+        FilesDiffer: its files do not go together.
+    """
+    while True:
+        folder = Folder(place.record_uri, _SCHEMA)
+        table = folder.ensure() if records else folder.find()
+        changes = _recorded_changes(folder, table)
+        version = changes[-1].version if changes else -1
+        listed_files = files_at(changes, version)
+        new_changes = _differences(version + 1, listed_files, list_files(place.uri, listed_files))
+        newest_version = version + 1 if new_changes else max(version, 0)
+        source = _pinned(place, table, (*changes, *new_changes), newest_version)
+        if not records or not new_changes:
+            return source
+        try:
+            folder.append(_rows_of(new_changes), expected_table=table)
+        except CommitConflict:
+            continue
+        return source
+
+
+def folder_at(place: FolderPlace, version: int) -> PinnedFolder | None:
+    """The folder at a recorded version; None where it has no such version."""
+    folder = Folder(place.record_uri, _SCHEMA)
+    table = folder.find()
+    changes = _recorded_changes(folder, table)
+    if table is None or not changes or version > changes[-1].version:
+        return None
+    return _pinned(place, table, changes, version)
+
+
+def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFile]:
+    """Path → each file that the folder had at a version, in path order."""
+    files: dict[str, ListedFile] = {}
+    for change in changes:
+        if change.version > version:
+            break
+        if change.op == _REMOVE:
+            files.pop(change.file.path, None)
+        else:
+            files[change.file.path] = change.file
+    return dict(sorted(files.items()))
+
+
+def _recorded_changes(folder: Folder, table: DeltaTable | None) -> tuple[FileChange, ...]:
+    """In the order of versions; of one version removals come first."""
+    if table is None:
+        return ()
+    rows = folder.read_at(table).to_pylist()
+    changes = (FileChange(row.pop("version"), row.pop("op"), ListedFile(**row)) for row in rows)
+    return tuple(sorted(changes, key=lambda change: (change.version, change.op == _ADD, change.file.path)))
+
+
+def _differences(
+    version: int, before: Mapping[str, ListedFile], after: Mapping[str, ListedFile]
+) -> tuple[FileChange, ...]:
+    """What has changed between two lists. A file with the same bytes has not, but for the time at
+    which it was written.
+    """
+    removals = [
+        FileChange(version, _REMOVE, file)
+        for path, file in before.items()
+        if path not in after or after[path].digest != file.digest
+    ]
+    additions = [
+        FileChange(version, _ADD, file)
+        for path, file in after.items()
+        if path not in before or before[path].digest != file.digest
+    ]
+    rewrites = [
+        FileChange(version, _TOUCH, file)
+        for path, file in after.items()
+        if path in before and before[path].digest == file.digest and before[path] != file
+    ]
+    return (*removals, *additions, *rewrites)
+
+
+def _rows_of(changes: Iterable[FileChange]) -> pa.Table:
+    rows = [{"version": item.version, "op": item.op, **item.file._asdict()} for item in changes]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _pinned(
+    place: FolderPlace, table: DeltaTable | None, changes: tuple[FileChange, ...], version: int
+) -> PinnedFolder:
+    return PinnedFolder(
+        uri=place.uri,
+        version=version,
+        schema=_columns_of_files(place.uri, files_at(changes, version)),
+        why_not_direct=None,
+        table_id=UNRECORDED if table is None else str(table.metadata().id),
+        record_uri=place.record_uri,
+        changes=changes,
+    )
+
+
+def _columns_of_files(uri: str, files: Mapping[str, ListedFile]) -> pa.Schema:
+    """The columns of all files, in the order in which they first come, in types that hold them all.
+
+    Raises:
+        FilesDiffer: there is no such type.
+    """
+    types: dict[str, tuple[str, pa.DataType]] = {}
+    schemas = {file.schema: path for path, file in reversed(list(files.items()))}
+    for schema, path in sorted(schemas.items(), key=lambda item: item[1]):
+        for column in columns_of(schema):
+            first, kind = types.setdefault(column.name, (path, column.type))
+            common = wider_type(kind, column.type)
+            if common is None:
+                raise FilesDiffer(
+                    f"{uri}: column {column.name!r} is {kind} in {first} and {column.type} in {path}; no "
+                    "type holds both. Write one of the files anew.",
+                    uri=uri,
+                    column=column.name,
+                )
+            types[column.name] = (first, common)
+    return pa.schema([(name, kind) for name, (_, kind) in types.items()])
+
+
+def _actions(files: Iterable[ListedFile]) -> pa.Table:
+    """The files as `slackwater.jobs.tables.delta.stored_files.actions_of` has those of a Delta table."""
+    listed_files = list(files)
+    bounds = [json.loads(file.bounds) for file in listed_files]
+    kinds = {
+        column.name: column.type
+        for file in listed_files
+        for column in columns_of(file.schema)
+        if column.name in json.loads(file.bounds)
+    }
+    columns: dict[str, pa.Array] = {
+        "path": pa.array([file.path for file in listed_files], pa.string()),
+        "size_bytes": pa.array([file.bytes for file in listed_files], pa.int64()),
+        "num_records": pa.array([file.rows for file in listed_files], pa.int64()),
+    }
+    for name, kind in kinds.items():
+        is_time = pa.types.is_timestamp(kind)
+        for place, side in enumerate(("min", "max", "null_count")):
+            values = [
+                of_file[name][place]
+                if name in of_file
+                else (None if side != "null_count" else file.rows)  # a file without the column has nulls
+                for of_file, file in zip(bounds, listed_files, strict=True)
+            ]
+            array = pa.array(values, pa.int64())
+            columns[f"{side}.{name}"] = array.cast(kind) if is_time and side != "null_count" else array
+    return pa.table(columns)

@@ -73,18 +73,18 @@ def list_files(uri: str, files_before: Mapping[str, ListedFile]) -> dict[str, Li
         DamagedFile: a file is no Parquet file.
     """
     folder = filesystem(uri)
-    with reads(uri):
-        if folder.get_file_info("").type is pafs.FileType.NotFound:
-            raise NoFolder(
-                f"there is no folder at {uri}. Write Parquet files into it first, or mend "
-                "ParquetSource(...).",
-                uri=uri,
-            )
-        infos = [
-            info
-            for info in folder.get_file_info(pafs.FileSelector("", recursive=True))
-            if info.is_file and _counts(info.path)
-        ]
+    try:
+        with reads(uri):
+            infos = [
+                info
+                for info in folder.get_file_info(pafs.FileSelector("", recursive=True))
+                if info.is_file and _counts(info.path)
+            ]
+    except FileNotFoundError as error:
+        raise NoFolder(
+            f"there is no folder at {uri}. Write Parquet files into it first, or mend ParquetSource(...).",
+            uri=uri,
+        ) from error
 
     def look_at(info: pafs.FileInfo) -> ListedFile:
         before = files_before.get(info.path)
@@ -116,7 +116,7 @@ def _read_file(uri: str, folder: pafs.FileSystem, info: pafs.FileInfo) -> Listed
         digest = digest_of(folder, path)
     except pa.ArrowInvalid as error:
         if time.time() - info.mtime_ns / 1e9 < _MAY_BE_UNFINISHED_S:
-            raise _unfinished(uri, path) from error
+            raise _unfinished_file(uri, path) from error
         raise damaged_file(
             uri,
             path,
@@ -125,7 +125,7 @@ def _read_file(uri: str, folder: pafs.FileSystem, info: pafs.FileInfo) -> Listed
         ) from error
     after = folder.get_file_info(path)
     if (after.size, after.mtime_ns) != (info.size, info.mtime_ns):
-        raise _unfinished(uri, path)
+        raise _unfinished_file(uri, path)
     schema = _as_stored(footer.schema.to_arrow_schema())
     return ListedFile(
         path=path,
@@ -138,7 +138,7 @@ def _read_file(uri: str, folder: pafs.FileSystem, info: pafs.FileInfo) -> Listed
     )
 
 
-def _unfinished(uri: str, path: str) -> FileUnfinished:
+def _unfinished_file(uri: str, path: str) -> FileUnfinished:
     return FileUnfinished(
         f"{uri}: the file {path} is being written. Repeat the command when it is whole; files that are "
         "written under a name with '_' or '.' in front and renamed at the end are not looked at before.",
@@ -187,15 +187,14 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 def _bounds(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, list[int | None]]:
     """Column of times or integers → [least, greatest, nulls] over all row groups."""
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     kinds = {column.name: column.type for column in footer.schema.to_arrow_schema()}
     bounds: dict[str, list[int | None]] = {}
     for place in range(footer.num_columns):
         name = footer.schema.column(place).path
         if name not in schema.names or not _has_bounds(schema.field(name).type):
             continue
-        chunks = [
-            footer.row_group(number).column(place).statistics for number in range(footer.num_row_groups)
-        ]
+        chunks = [group.column(place).statistics for group in groups if group.num_rows]
         bounds[name] = _bounds_of_chunks(chunks, kinds[name])
     return bounds
 

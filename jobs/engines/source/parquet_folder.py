@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -48,7 +49,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _ADD, _REMOVE, _TOUCH = "add", "remove", "touch"
-UNRECORDED = "not recorded yet"
+NO_RECORD_YET = "not recorded yet"
 
 
 class FilesDiffer(UsageError):
@@ -163,7 +164,7 @@ def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
         listed_files = files_at(changes, version)
         new_changes = _differences(version + 1, listed_files, list_files(place.uri, listed_files))
         newest_version = version + 1 if new_changes else max(version, 0)
-        source = _pinned(place, table, (*changes, *new_changes), newest_version)
+        source = _folder_source(place, table, (*changes, *new_changes), newest_version)
         if not records or not new_changes:
             return source
         try:
@@ -180,7 +181,7 @@ def folder_at(place: FolderPlace, version: int) -> PinnedFolder | None:
     changes = _recorded_changes(folder, table)
     if table is None or not changes or version > changes[-1].version:
         return None
-    return _pinned(place, table, changes, version)
+    return _folder_source(place, table, changes, version)
 
 
 def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFile]:
@@ -234,7 +235,7 @@ def _rows_of(changes: Iterable[FileChange]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
-def _pinned(
+def _folder_source(
     place: FolderPlace, table: DeltaTable | None, changes: tuple[FileChange, ...], version: int
 ) -> PinnedFolder:
     return PinnedFolder(
@@ -242,7 +243,7 @@ def _pinned(
         version=version,
         schema=_columns_of_files(place.uri, files_at(changes, version)),
         why_not_direct=None,
-        table_id=UNRECORDED if table is None else str(table.metadata().id),
+        table_id=NO_RECORD_YET if table is None else str(table.metadata().id),
         record_uri=place.record_uri,
         changes=changes,
     )
@@ -282,7 +283,7 @@ def _actions(files: Iterable[ListedFile]) -> pa.Table:
         if column.name in json.loads(file.bounds)
     }
     columns: dict[str, pa.Array] = {
-        "path": pa.array([file.path for file in listed_files], pa.string()),
+        "path": pa.array([quote(file.path) for file in listed_files], pa.string()),  # as in a log
         "size_bytes": pa.array([file.bytes for file in listed_files], pa.int64()),
         "num_records": pa.array([file.rows for file in listed_files], pa.int64()),
     }

@@ -102,7 +102,7 @@ def refuse_vacuumed(pipeline: Pipeline, row: LedgerRow, scan: SliceScan) -> None
             )
         absent = absent_files(part.source.uri, [file.path for file in part.files])
         if absent:
-            newest = pin(source, part.source.place)
+            newest = pin(source, part.source.place, may_be_empty=True)
             raise CannotRepeat(
                 f"{pipeline.name}: run {row.seq} can't be repeated: {len(absent)} of the {len(part.files)} "
                 f"files that it has read of version {part.source.version} of {part.source.uri} are gone "

@@ -55,7 +55,9 @@ def test_files_that_come_are_read_once_and_stragglers_among_them_are_folded_in(
     assert own("run", "own", "--to", "2013-01-02") == 0
     assert published(own)[20] == (2, 41)
     write(own, "day-2.parquet", every_hour(24, 48))
-    write(own, "more/late.parquet", [{"e": moment(23), "a": moment(23), "k": "a", "x": 1000}])
+    write(
+        own, "more/late%20, 100% of it ü.parquet", [{"e": moment(23), "a": moment(23), "k": "a", "x": 1000}]
+    )
     assert own("plan", "own", "--to", "2013-01-03") == 0
     assert "1 rows appeared after the slice of their arrival was run" in capsys.readouterr().out
     assert own("run", "own", "--to", "2013-01-03") == 0

@@ -52,7 +52,7 @@ def clicks(table: str = "sources/clicks", **settings: Any) -> DeltaSource:
     ("sources", "rule"),
     [
         ([], "source has 0 sources"),
-        (["clicks"], "source has 'clicks'; it is a DeltaSource, or a list of them"),
+        (["clicks"], "source has 'clicks'; it is a DeltaSource or ParquetSource, or a list of such"),
         ([clicks(), clicks()], "two sources have the table 'sources/clicks'; each is read once"),
         ([clicks(), clicks("old/clicks")], "two sources are called 'clicks'; give them names"),
         ([clicks(), clicks("views", name="a/b")], "a name has no '/'"),

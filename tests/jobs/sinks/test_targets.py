@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from slackwater import ChangeFeedSink, FunctionSink, RedisSink, Sink, SinkContext, SinkPosition, SqlSink
 from slackwater.jobs.sinks.errors import SinkDown, SinkUnsuitable
-from tests.jobs.sinks.histories import History, Identity, Result, context
+from tests.jobs.sinks.histories import EPOCH, History, Identity, Result, context
 from tests.jobs.sinks.servers import postgres_binaries, postgres_server, redis_server
 
 KINDS = ("sqlite", "postgres", "redis", "feed", "function")
@@ -300,3 +300,34 @@ def test_texts_side_by_side_stay_apart_in_a_key(of_visits: SinkContext, redis_ur
     client.flushall()
     assert target.deliver(pa.Table.from_pylist(rows, schema), SinkPosition(0, 0), SinkPosition(1, 2))
     assert len(client.keys("visits:*")) == 2
+
+
+def test_a_target_that_was_delivered_to_gets_the_column_of_a_result_that_the_pipeline_gains(
+    place: Place, of_visits: SinkContext, tmp_path: Path
+) -> None:
+    """Rows of before have no value of it. One that the pipeline loses again stays, without values."""
+    chance, history = random.Random(0), History()
+    identities = [(page, EPOCH) for page in ("home", "a:b", "{braces}")]
+    for seq, identity in enumerate(identities, 1):
+        history.correct(chance, seq, identity)
+    assert history.standing[-1][identities[1]]["label"] is not None
+    few = replace(of_visits, results=of_visits.results[:2])
+    expected = {
+        identity: {**history.standing[-1][identity], **({} if number == 1 else {"label": None})}
+        for number, identity in enumerate(identities)
+    }
+    if isinstance(place.sink, FunctionSink):  # it is handed what `corrections` have
+        expected = history.standing[-1]
+    for number, declared in enumerate((few, of_visits, few)):
+        target = place.sink.open(declared)
+        position = at(history, number), at(history, number + 1)
+        assert target.deliver(history.table(number, number + 1), *position)
+        target.close()
+    rows = place.rows() if not isinstance(place.sink, ChangeFeedSink) else newest_of_feed(tmp_path)
+    assert rows == expected
+
+
+def newest_of_feed(warehouse: Path) -> dict[Identity, Result]:
+    """The rows of a feed that has inserts alone."""
+    rows = DeltaTable(str(warehouse / "feeds/visits")).to_pyarrow_table().to_pylist()
+    return {(row["page"], row["window_start"]): result_of(row) for row in rows}

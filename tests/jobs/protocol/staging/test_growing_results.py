@@ -11,12 +11,14 @@ counted by hand. Windows are of two hours, slices of four.
     6      8    13:00    13:30      [12, 14)    4, and is not over at its end
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
@@ -26,14 +28,18 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import agg, expect
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol.lineage.maintain import Maintenance
 from slackwater.jobs.protocol.lineage.moves import Moves
+from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat
 from slackwater.jobs.protocol.lineage.table_checks import TableChecks
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan_range import RangePlanner
+from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.tables.errors import ShapeChanged
-from tests.jobs.protocol.world import DAILY, HOUR, Event, World, moment, perfect
+from slackwater.windowing import ProcessWindowFunction
+from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, moment, perfect
 
 EVENTS = [
     Event(0.5, 1, 0, x=5),
@@ -226,6 +232,22 @@ def test_a_column_is_derived_for_a_new_result(world: World) -> None:
         world.run(20)
 
 
+def test_a_result_reads_a_column_that_the_source_has_gained(world: World) -> None:
+    declare(world)
+    world.run(4)
+    rows = [{**event.values(), "y": event.x * 10} for event in (Event(3.5, 5, 8), Event(4.6, 5.5, 9, x=3))]
+    schema = SCHEMA.append(pa.field("y", pa.int64()))
+    write_deltalake(
+        world.source, pa.Table.from_pylist(rows, schema=schema), mode="append", schema_mode="merge"
+    )
+    declare(world, select=COUNT | SUM | {"most": agg.max("y")})
+    world.run(8)
+    world.backfill(0, 8)
+    world.run(16)
+    assert published(world) == {0: (1, 5, None), 2: (4, 18, 10), 4: (2, 5, 30), 8: (1, 3, None)}
+    assert verified(world, 1)[0]
+
+
 @pytest.mark.parametrize(
     "select",
     [{"n": agg.count(), "total": agg.mean("x")}, {"n": agg.count(), "total": agg.max("x")}],
@@ -247,6 +269,61 @@ def test_a_result_that_had_another_type_before_is_refused_also_from_the_start(wo
     declare(world, select={"n": agg.mean("x")})
     with pytest.raises(ShapeChanged, match=r"n \(stored int64, declared double\)"):
         world.backfill(0, 4)
+
+
+class Totals(ProcessWindowFunction):
+    """Emits what the class says; it holds all elements of a window."""
+
+    emits = ("n", "total")
+
+    def process(self, key: str, context: Any, elements: Iterable[Any]) -> Iterable[dict[str, int]]:
+        values = [element.x for element in elements]
+        results = {"n": len(values), "total": sum(values), "most": max(values)}
+        yield {name: results[name] for name in Totals.emits}
+
+
+@pytest.fixture
+def emitting(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    return lambda *names: monkeypatch.setattr(Totals, "emits", names)
+
+
+def test_a_function_emits_another_column_of_all_elements_that_it_finds(
+    tmp_path: Path, emitting: Callable[..., None]
+) -> None:
+    world = World(tmp_path, replace(DAILY, slice=4 * HOUR, allowed_lateness=9 * HOUR))
+    world.append(EVENTS)
+    declare(world, select={}, process=Totals(), output="n long, total long")
+    world.run(4)
+    emitting("n", "most")
+    declare(world, output="most long, n long")
+    change = RangePlanner(world.warehouse, world.pipeline).plan().changes[0]
+    assert change.startswith(
+        "output: n long, total long → most long, n long: from here on; a new column is null"
+    )
+    world.run(16)
+    assert published(world) == {0: (1, 5, None), 2: (3, None, 9), 4: (1, None, 2), 8: (1, None, 3)}
+    world.backfill(0, 16)
+    assert published(world) == {0: (1, None, 5), 2: (3, None, 9), 4: (1, None, 2), 8: (1, None, 3)}
+    assert damaged(world) == [] and verified(world, 2)[0]
+    with pytest.raises(CannotRepeat, match="declared otherwise than today"):
+        verified(world, 1)
+
+
+def test_upkeep_and_a_rebuild_keep_the_columns_of_results_that_were_removed(world: World) -> None:
+    declare(world)
+    world.append([Event(0.6, 5, 7, x=4)])
+    for to in (4, 8):
+        world.run(to)
+    declare(world, select=COUNT | MOST)
+    world.run(16)
+    before = published(world)
+    assert before[0] == (2, 9, None)
+    rolling = RollForward.of_stored(world.pipeline, world.tables)
+    Maintenance(world.pipeline, world.tables, rolling, lease=False).run()
+    Rebuild("daily", world.tables, rolling, "0").run()
+    assert published(world) == before and damaged(world) == []
+    world.run(20)
+    assert damaged(world) == []
 
 
 ENGINES: list[tuple[Callable[[], Engine], Callable[[], Engine]]] = [

@@ -28,12 +28,14 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import agg, expect
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
+from slackwater.jobs.protocol.lineage.close import close
 from slackwater.jobs.protocol.lineage.maintain import Maintenance
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat
 from slackwater.jobs.protocol.lineage.table_checks import TableChecks
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan_range import RangePlanner
+from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.declarations import Declarations
@@ -208,6 +210,17 @@ def test_a_restore_goes_back_behind_a_change_and_the_next_run_takes_it_up_again(
     assert published(world) == {0: (1, 5, None)}
     world.run(16)
     assert published(world) == {0: (1, 5, None), 2: (3, None, None), 4: (1, None, 2), 8: (1, None, 3)}
+
+
+def test_a_close_fires_windows_without_a_result_that_was_added_last(world: World) -> None:
+    declare(world)
+    world.run(8)
+    declare(world, select=COUNT | MOST)
+    prepared = world.runner().prepare()
+    rolling = RollForward.of(world.pipeline, prepared.tables, prepared.shape)
+    close(prepared, Publisher("daily", prepared.tables, rolling), lambda staged: None)
+    assert published(world) == {0: (1, 5, None), 2: (3, None, None), 4: (1, None, None)}
+    assert verified(world, world.main.seq)[0] and damaged(world) == []
 
 
 def test_a_condition_counts_from_here_on(world: World) -> None:

@@ -119,6 +119,11 @@ class Spans(WindowAssigner):
     def is_event_time(self) -> bool:  # type: ignore[override]
         return self.plain.is_event_time
 
+    @property
+    def looks_at_elements(self) -> bool:  # type: ignore[override]
+        """As the other assigner promises: ties of rows are told by the columns that a pipeline reads."""
+        return self.plain.looks_at_elements
+
     def assign_windows(self, element: Any, timestamp: int, context: Any) -> Sequence[Span]:
         return [Span(*window) for window in self.plain.assign_windows(element, timestamp, context)]
 

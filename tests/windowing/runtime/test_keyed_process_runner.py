@@ -71,7 +71,13 @@ def test_each_row_names_the_element_or_tick_that_caused_it() -> None:
         ("seen", 1, 98, None),
         ("seen", 2, 118, None),
     ]
-    assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 0, "timers_pending": 0}
+    assert run.counts() == {
+        "rows_accepted": 2,
+        "rows_quarantined": 0,
+        "timers_pending": 0,
+        "rows_emitted": 6,
+        "side_rows": 2,
+    }
     run.close()
 
 
@@ -86,7 +92,13 @@ def test_an_undone_element_leaves_no_row_and_is_noted_with_its_position() -> Non
         "ValueError while processing an element: thirteen [key 'a', window None, timestamp 99]"
         in run.failed_elements[0].reason
     )
-    assert run.counts() == {"rows_accepted": 2, "rows_quarantined": 1, "timers_pending": 4}
+    assert run.counts() == {
+        "rows_accepted": 2,
+        "rows_quarantined": 1,
+        "timers_pending": 4,
+        "rows_emitted": 2,
+        "side_rows": 2,
+    }
     assert len(run.side_rows) == 2
     run.close()
 

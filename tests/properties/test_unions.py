@@ -13,6 +13,7 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from tests.model import records as model
 from tests.properties.search import searched
 from tests.properties.slices import events_of_union, pipeline_of, replay_pipeline, union_of
+from tests.properties.test_carried_watermarks import carrying
 from tests.properties.test_split_and_parallelism import START, check_against_model, cuts_of, left, replays
 
 COUNTS = st.sampled_from([2, 3])
@@ -98,3 +99,16 @@ def test_of_equal_arrivals_the_source_that_stands_first_in_the_list_comes_first(
     assert (window["earliest__value"], window["newest__value"]) == (0.0, -7)
     assert (window["opening__value"], window["closing__value"]) == (-9, 2.0)
     assert window["newest__order"] == "0002:000007"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"])
+@given(carrying(replays()), COUNTS, st.data())
+@settings(max_examples=25)
+def test_watermarks_that_rows_carry_are_those_of_all_sources(engine, replay, count, data):
+    rules, events = replay
+    pipeline = union_of(pipeline_of(rules, False), count)
+    once = replay_pipeline(pipeline, events, rules, [], [2], engines=[engine])
+    check_against_model(once, events_of_union(events, count), rules)
+    cuts = data.draw(cuts_of(rules), label="cuts")
+    assert left(replay_pipeline(pipeline, events, rules, cuts, [1, 3], engines=[engine])) == left(once)

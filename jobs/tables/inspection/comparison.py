@@ -74,10 +74,11 @@ class PublishedComparison:
             f"{name} ({first} and {second})" for name, (first, second) in kinds if not first.equals(second)
         ]
         if keys != right_keys or windows != right_windows or not results or differing:
+            both_windows = f"windows {', '.join(windows)} and {', '.join(right_windows)}, "
             raise NotComparable(
                 f"{left_name} and {right_name} can't be compared: "
-                f"keys {', '.join(keys)} and {', '.join(right_keys)}, "
-                f"windows {', '.join(windows)} and {', '.join(right_windows)}, "
+                f"keys {', '.join(keys) or 'none'} and {', '.join(right_keys) or 'none'}, "
+                f"{'' if windows == right_windows else both_windows}"
                 f"results in common: {', '.join(results) or 'none'}"
                 f"{', of different types: ' if differing else ''}{', '.join(differing)}. "
                 "Give both the same key_by and the same columns of windows, and the results that you want "

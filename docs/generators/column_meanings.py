@@ -16,8 +16,8 @@ TABLES = {
     "quarantine": "Rows that cannot be used, with the reason.",
     "validations": "Every check of every run, also of rejected ones.",
     "window_state": "Part of the snapshot at a run's end: the open windows.",
-    "keyed_state": "Part of the snapshot: what user functions keep for a key, per-window state, and the rows "
-    "that `distinct_by` remembers.",
+    "keyed_state": "Part of the snapshot: what user functions keep for a key, per-window state, pieces of "
+    "long lists, also of those that windows hold, and the rows that `distinct_by` remembers.",
     "timers": "Part of the snapshot: pending timers.",
     "source_progress": "Part of the snapshot: how far each source partition has come. The row with a null "
     "partition holds the pipeline's watermark and clock.",
@@ -169,7 +169,8 @@ COLUMNS = {
         "last_arrival": "arrival of its newest element",
         "<result>__<part>": "a part of a result's accumulator, such as `mean_dep_delay__sum`",
         "contents": "what a function's window holds, as JSON; null for a `select`, unless it lacks results "
-        "that were added while it was open: then their names",
+        "that were added while it was open: then their names; null for a long list, too: its pieces stand in "
+        "`keyed_state`",
         "trigger_state": "the trigger's state, as JSON",
         "user_state": "per-window state of a function, as JSON",
     },
@@ -177,7 +178,8 @@ COLUMNS = {
         "state_name": "name of the state's descriptor; `distinct_by` for a row that deduplication remembers",
         "namespace_start": "of state that belongs to a window: its start; of a remembered row: event time",
         "namespace_end": "the window's end; of a remembered row: the watermark at which it is forgotten",
-        "map_key": "of a map state: the key, as JSON; of a remembered row: its values of `distinct_by`, as a "
+        "map_key": "of a map state: the key, as JSON; of a long list: the number of the piece, about a "
+        "megabyte of text or 65,536 typed elements; of a remembered row: its values of `distinct_by`, as a "
         "JSON array",
         "<state>__value": "value of a state whose descriptor has a SQL type",
         "value_json": "value of any other state, as JSON",

@@ -21,7 +21,7 @@ from slackwater.jobs.stored_columns import (
 )
 from slackwater.windowing.snapshot.columns import snapshot_columns
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 TIME = pa.timestamp("us", tz="UTC")
 LONG, INT, TEXT, BOOL = pa.int64(), pa.int32(), pa.string(), pa.bool_()

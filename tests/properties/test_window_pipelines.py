@@ -15,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.operator import range as range_work
+from slackwater.jobs.engines.operator import snapshot, steps, window_range
 from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
 from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.snapshot import list_pieces
+from slackwater.windowing.state.rocksdb import list_state
 from tests.model import records as model
 from tests.properties.keyed_model import Expected, expected
 from tests.properties.search import searched
@@ -54,23 +57,42 @@ def test_cuts_parallelism_and_where_state_lives_do_not_show(
         st.lists(st.sampled_from([0, 1, 2, 1024]), min_size=1, max_size=3),
         label="kilobytes of state in memory",
     )
-    once = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, [], [1])))
-    with spilling_soon():
-        again = outcome_of(
-            lambda: everything(
-                replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)
+    with short_pieces():
+        once = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, [], [1])))
+        with spilling_soon():
+            again = outcome_of(
+                lambda: everything(
+                    replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)
+                )
             )
-        )
     assert again == once
 
 
 @contextmanager
 def spilling_soon() -> Iterator[None]:
-    """Kilobytes are what megabytes are elsewhere, and state is looked at after each element."""
+    """Kilobytes are what megabytes are elsewhere, and state is looked at after each element. A list of a few
+    elements is read from RocksDB in chunks, and elements are fed a few at a time.
+    """
     with (
         patch.object(spilling, "BYTES_PER_MB", 1024),
         patch.object(spilling, "FIRST_LOOK", 1),
         patch.object(range_work, "BETWEEN_LOOKS", 1),
+        patch.object(window_range, "ROWS_OF_BLOCK", 5),
+        patch.object(steps, "MOST_TOGETHER", 3),
+        patch.object(list_state, "CHUNK_BYTES", 64),
+        patch.object(list_state, "LONG_LIST_CHUNKS", 1),
+        patch.object(snapshot, "BYTES_READ_AT_ONCE", 0),
+    ):
+        yield
+
+
+@contextmanager
+def short_pieces() -> Iterator[None]:
+    """Lists of more than two elements are parked in pieces, which are part of what is hashed."""
+    with (
+        patch.object(list_pieces, "FEWEST_IN_PIECE", 2),
+        patch.object(list_pieces, "PIECE_CHARS", 64),
+        patch.object(list_pieces, "TYPED_ELEMENTS", 2),
     ):
         yield
 

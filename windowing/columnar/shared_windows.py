@@ -33,7 +33,13 @@ class Steps(NamedTuple):
 
 
 def steps_of(
-    keys: Longs, times_ms: Longs, watermarks: Longs, windows: NumberedWindows, *, keeps_order: bool
+    keys: Longs,
+    times_ms: Longs,
+    watermarks: Longs,
+    windows: NumberedWindows,
+    *,
+    keeps_order: bool,
+    most_together: int | None = None,
 ) -> Steps:
     """The steps of elements in order of arrival.
 
@@ -45,6 +51,7 @@ def steps_of(
         watermarks: int64[n], in force when the element comes; they never fall.
         windows: the operator's windows.
         keeps_order: whether the order of the elements of one key and window matters.
+        most_together: how many elements a step has at most; None for any number.
     """
     slices = windows.slices(times_ms)
     are_ahead = (windows.windows_per_slice(slices) > 0) & (
@@ -64,7 +71,20 @@ def steps_of(
         | ~is_ahead[1:]
         | ~is_ahead[:-1]
     )
-    return _in_order(order, np.flatnonzero(is_start), is_ahead)
+    starts = np.flatnonzero(is_start)
+    if most_together is not None:
+        starts = _divide_long_steps(starts, len(order), most_together)
+    return _in_order(order, starts, is_ahead)
+
+
+def _divide_long_steps(starts: Longs, rows: int, most: int) -> Longs:
+    """The starts of steps and, within steps of more than `most` elements, of their parts."""
+    lengths = np.diff(np.append(starts, rows))
+    if not len(lengths) or lengths.max() <= most:
+        return starts
+    parts = -(-lengths // most)
+    number_in_step = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    return np.asarray(np.repeat(starts, parts) + number_in_step * most, np.int64)
 
 
 def _in_order(order: Longs, starts: Longs, is_ahead: Booleans) -> Steps:

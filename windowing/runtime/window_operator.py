@@ -398,8 +398,11 @@ class WindowOperator:
                 self._listener.window_purged(key, window)
 
     def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
-        """Emit the rows of a firing. Called by the operator and by its SharedWindows."""
-        self._emit(key, window, list(contents) if self._are_contents_listed else contents)
+        """Emit the rows of a firing. Called by the operator and by its SharedWindows. A list in memory is
+        copied for the function; a long list in RocksDB is read as the function iterates.
+        """
+        is_copied = self._are_contents_listed and type(contents) is list
+        self._emit(key, window, list(contents) if is_copied else contents)
 
     def _emit(self, key: Any, window: Window, contents: Any) -> None:
         self._window_context.window = window

@@ -16,6 +16,7 @@ from slackwater.windowing.snapshot.files import read_rows, read_tables, write_ro
 from slackwater.windowing.snapshot.json_values import JsonValues
 from slackwater.windowing.snapshot.key_columns import KeyColumns
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout, WindowLayout
+from slackwater.windowing.snapshot.list_pieces import PieceOrder
 from slackwater.windowing.snapshot.times import times
 from slackwater.windowing.snapshot.versions import FORMAT_VERSION, SnapshotTables, migrate
 from slackwater.windowing.snapshot.window_columns import WindowColumns
@@ -27,6 +28,7 @@ __all__ = [
     "JsonValues",
     "KeyColumns",
     "PickleRefusedError",
+    "PieceOrder",
     "SnapshotCodec",
     "SnapshotError",
     "SnapshotFormatError",

@@ -6,6 +6,7 @@ Arrow in memory; files.py makes files of it. The engine and the conformance play
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ import pyarrow as pa
 from slackwater.windowing.java import LONG_MIN
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 from slackwater.windowing.snapshot.errors import SnapshotFormatError
-from slackwater.windowing.snapshot.keyed_rows import keyed_table, restore_keyed
+from slackwater.windowing.snapshot.keyed_rows import keyed_table, piece_tables, restore_keyed
 from slackwater.windowing.snapshot.layout import SnapshotLayout
+from slackwater.windowing.snapshot.list_pieces import PieceOrder
 from slackwater.windowing.snapshot.timer_rows import (
     next_firings,
     restore_timers,
@@ -43,23 +45,44 @@ class SnapshotCodec:
             SnapshotValueError: a value has neither a column nor a JSON form.
             SnapshotTimeError: a time has no timestamp.
         """
-        rows, windowless_entries = split_entries(snapshot, self.layout)
+        return SnapshotTables(*map(pa.concat_tables, zip(*self.parts(snapshot), strict=True)))
+
+    def parts(self, snapshot: OperatorSnapshot) -> Iterator[SnapshotTables]:
+        """The rows of `to_tables`: first all but long lists, then a few pieces of these at a time, about 8 MB
+        of text.
+        """
+        rows, windowless_entries, long_lists = split_entries(snapshot, self.layout)
         timers = timer_rows(snapshot.timers, self.layout)
-        return SnapshotTables(
+        yield SnapshotTables(
             window_table(rows, self.layout, next_firings(timers)),
             keyed_table(windowless_entries, self.layout),
             timer_table(timers, self.layout),
         )
+        del rows, windowless_entries, timers
+        for pieces in piece_tables(long_lists, self.layout):
+            yield self.no_rows()._replace(keyed_state=pieces)
+
+    def no_rows(self) -> SnapshotTables:
+        """The tables of a snapshot that holds nothing."""
+        return SnapshotTables(*(self.schemas[name].empty_table() for name in SnapshotTables._fields))
 
     def from_tables(
-        self, tables: SnapshotTables, version: int = FORMAT_VERSION, watermark: int = LONG_MIN
+        self,
+        tables: SnapshotTables,
+        version: int = FORMAT_VERSION,
+        watermark: int = LONG_MIN,
+        *,
+        pieces: PieceOrder | None = None,
     ) -> OperatorSnapshot:
-        """The inverse of `to_tables`, from rows of any format up to this release's.
+        """The inverse of `to_tables`, from rows of any format up to this release's. A long list is several
+        entries, in order.
 
         Args:
             tables: may have more columns, in any order, and may hold several snapshots.
             version: the rows' format.
             watermark: of the snapshot; rows do not hold it.
+            pieces: of a caller that passes one part of a snapshot after the other: what `tables` lacks of a
+                list may be in the next part. The caller calls its `require_complete` in the end.
 
         Raises:
             SnapshotVersionError: the format cannot be read.
@@ -71,7 +94,10 @@ class SnapshotCodec:
         ]
         window_state, keyed_state, timers = rows_of_tables
         open_windows, entries = restore_windows(window_state, self.layout)
-        entries += restore_keyed(keyed_state, self.layout)
+        piece_order = PieceOrder() if pieces is None else pieces
+        entries += restore_keyed(keyed_state, self.layout, piece_order)
+        if pieces is None:
+            piece_order.require_complete()
         is_tracked = bool(open_windows) or not window_state.num_rows
         return OperatorSnapshot(
             tuple(entries),

@@ -1,29 +1,35 @@
 """State without an open window ↔ rows of `keyed_state`: a row for each state and namespace, for each entry of
-a map.
+a map, and for each piece of a long list, to whatever that belongs.
 
 A state with a declared SQL type has a column of its own; any other is JSON with its kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from slackwater.windowing.snapshot.columns import NAMESPACE, UNTYPED_VALUE
 from slackwater.windowing.snapshot.layout import ContentsColumns, SnapshotLayout
+from slackwater.windowing.snapshot.list_pieces import PieceOrder, pieces_of
 from slackwater.windowing.snapshot.named_values import dump_value, kind_and_value, with_kind
 from slackwater.windowing.snapshot.sql_types import to_column, to_values
 from slackwater.windowing.snapshot.times import sort_rows
+from slackwater.windowing.snapshot.window_rows import LongList
 from slackwater.windowing.state.backend import StateEntry
-from slackwater.windowing.windows import Window
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 _PARTS: Final = "parts"
+_PIECES_AT_ONCE: Final = 8
 
 
 class _Row(NamedTuple):
-    """A value of an entry, or of one key of a map. `map_key` is JSON; None when the state is no map."""
+    """A value of an entry, of one key of a map, or of one piece of a long list. `map_key` is the map's key as
+    JSON, or the number of the piece; else None.
+    """
 
     entry: StateEntry
     map_key: str | None
@@ -39,7 +45,22 @@ def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
     schema = layout.schemas()["keyed_state"]
     if not entries:
         return schema.empty_table()
-    rows = [row for entry in entries for row in _rows_of(entry, layout)]
+    return _table([row for entry in entries for row in _rows_of(entry, layout)], layout)
+
+
+def piece_tables(long_lists: Iterable[LongList], layout: SnapshotLayout) -> Iterator[pa.Table]:
+    """Rows of `keyed_state` for the pieces of long lists, a few at a time."""
+    rows = (
+        _Row(piece, str(number), piece.value)
+        for entry, length in long_lists
+        for number, piece in pieces_of(entry, length)
+    )
+    while rows_at_once := list(islice(rows, _PIECES_AT_ONCE)):
+        yield _table(rows_at_once, layout)
+
+
+def _table(rows: list[_Row], layout: SnapshotLayout) -> pa.Table:
+    schema = layout.schemas()["keyed_state"]
     columns = {
         "key_group": pa.array([row.entry.key_group for row in rows], pa.int32()),
         **layout.keys.arrays([row.entry.key for row in rows]),
@@ -75,7 +96,7 @@ def _text(row: _Row, layout: SnapshotLayout) -> str:
 
 
 def _json_value(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
-    if row.map_key is not None:
+    if row.map_key is not None and row.entry.kind == "map":
         return {"map": row.value}
     contents = _typed_contents(layout, row.entry.state_name)
     if contents is not None and row.entry.namespace is not None:
@@ -91,8 +112,10 @@ def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns 
     return None if windows is None or state_name != windows.contents.name else windows.columns
 
 
-def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
-    """The inverse of `keyed_table`."""
+def restore_keyed(rows: pa.Table, layout: SnapshotLayout, pieces: PieceOrder) -> list[StateEntry]:
+    """The inverse of `keyed_table` and `piece_tables`. A long list is several entries in order; a piece that
+    comes before an earlier one waits in `pieces`.
+    """
     if not rows.num_rows:
         return []
     typed_values = {
@@ -112,6 +135,11 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
     maps: dict[tuple[str, Any, Window | None], dict[Any, Any]] = {}
     for number, (group, key, name, namespace, map_key, text) in enumerate(columns):
         kind, value = read(number, name, map_key is not None, text)
+        if map_key is not None and kind == "list":
+            if namespace is None and layout.windows is not None and name == layout.windows.contents.name:
+                namespace = GLOBAL_WINDOW
+            entries += pieces.add(int(map_key), StateEntry(name, kind, group, key, namespace, value))
+            continue
         if map_key is not None:
             map_so_far = maps.get((name, key, namespace))
             if map_so_far is not None:
@@ -126,14 +154,14 @@ def restore_keyed(rows: pa.Table, layout: SnapshotLayout) -> list[StateEntry]:
 def _reader(
     layout: SnapshotLayout, typed_values: dict[str, list[Any]]
 ) -> Callable[[int, str, bool, str | None], tuple[str, Any]]:
-    """Row number, state name, whether it is a map's entry, JSON text → (kind, value)."""
+    """Row number, state name, whether it has a `map_key`, JSON text → (kind, value)."""
     kinds, loads = layout.kinds(), layout.json.loads
 
-    def read(number: int, name: str, is_map: bool, text: str | None) -> tuple[str, Any]:
+    def read(number: int, name: str, has_map_key: bool, text: str | None) -> tuple[str, Any]:
         if text is None:
             return kinds[name], typed_values[name][number]
         value = loads(text)
-        if is_map:
+        if has_map_key and "map" in value:
             return "map", value["map"]
         contents = _typed_contents(layout, name)
         if contents is not None and _PARTS in value:

@@ -101,6 +101,7 @@ class SnapshotLayout:
         json: how values without a column are written.
         keeps_timer_order: whether timers stand in the order of the snapshot, because the order mode's ties
             are the history of a heap; otherwise rows are sorted.
+        keeps_lists_whole: whether a list is one value however long it is, as in format 1; see `list_pieces`.
     """
 
     keys: KeyColumns
@@ -109,6 +110,7 @@ class SnapshotLayout:
     json: JsonValues = field(default_factory=JsonValues)
     keeps_timer_order: bool = False
     window_columns: WindowColumns = field(default_factory=WindowColumns)
+    keeps_lists_whole: bool = False
 
     @classmethod
     def of_windows(
@@ -120,6 +122,7 @@ class SnapshotLayout:
         states: Iterable[StateDescriptor] = (),
         json: JsonValues | None = None,
         order_mode: OrderMode = OrderMode.ROCKSDB,
+        keeps_lists_whole: bool = False,
     ) -> SnapshotLayout:
         """The layout of a window operator; key columns are named after Flink's fields unless given."""
         windows = WindowLayout(
@@ -140,6 +143,7 @@ class SnapshotLayout:
             window_columns=WindowColumns(
                 own_window_class(window_type) if declares_columns(window_type) else None
             ),
+            keeps_lists_whole=keeps_lists_whole,
         )
 
     @classmethod
@@ -151,10 +155,18 @@ class SnapshotLayout:
         states: Iterable[StateDescriptor] = (),
         json: JsonValues | None = None,
         order_mode: OrderMode = OrderMode.ROCKSDB,
+        keeps_lists_whole: bool = False,
     ) -> SnapshotLayout:
         """The layout of a KeyedProcessFunction's operator."""
         columns = KeyColumns.of_type(key_type) if keys is None else keys
-        return cls(columns, None, tuple(states), json or JsonValues(), order_mode.has_heap_timers)
+        return cls(
+            keys=columns,
+            windows=None,
+            states=tuple(states),
+            json=json or JsonValues(),
+            keeps_timer_order=order_mode.has_heap_timers,
+            keeps_lists_whole=keeps_lists_whole,
+        )
 
     def value_columns(self) -> dict[str, tuple[str, pa.DataType]]:
         """State name → its typed column. Lists have a list of the declared type; a map's keys stand in

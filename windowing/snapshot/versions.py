@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from slackwater.windowing.snapshot.errors import SnapshotVersionError
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 
 class SnapshotTables(NamedTuple):
@@ -27,7 +27,8 @@ class SnapshotTables(NamedTuple):
 
 Step = Callable[[SnapshotTables], SnapshotTables]
 
-STEPS: Final[Mapping[int, Step]] = {}  # version → from it to the next
+# Version → from it to the next. Since 2 long lists may be in pieces; whole ones are read as before.
+STEPS: Final[Mapping[int, Step]] = {1: lambda tables: tables}
 
 
 def migrate(

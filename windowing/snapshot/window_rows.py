@@ -21,6 +21,7 @@ from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorS
 from slackwater.windowing.runtime.window_log import WindowLife
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
 from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
+from slackwater.windowing.snapshot.list_pieces import piece_length
 from slackwater.windowing.snapshot.named_values import (
     dump_states,
     dump_value,
@@ -62,18 +63,33 @@ class WindowRow:
     user: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
+class LongList(NamedTuple):
+    """An entry whose list is stored in pieces of `piece_length` elements."""
+
+    entry: StateEntry
+    piece_length: int
+
+
 def split_entries(
     snapshot: OperatorSnapshot, layout: SnapshotLayout
-) -> tuple[list[WindowRow], list[StateEntry]]:
-    """The rows of the open windows, and the state that belongs to none of them: state without a window, or of
-    a window that has been collected.
+) -> tuple[list[WindowRow], list[StateEntry], list[LongList]]:
+    """The rows of the open windows; the state that belongs to none of them: state without a window, or of a
+    window that has been collected; and long lists, whatever they belong to.
 
     Open windows are those in `snapshot.windows`. If no log has kept account of them (None), they are the
     sessions in flight or, when windows do not merge, the windows that have any state. The global window is
     always open.
     """
+    long_lists: list[LongList] = []
+
+    def is_long(entry: StateEntry) -> bool:
+        length = piece_length(entry, layout)
+        if length is not None:
+            long_lists.append(LongList(entry, length))
+        return length is not None
+
     if layout.windows is None:
-        return [], list(snapshot.entries)
+        return [], [_in_memory(entry) for entry in snapshot.entries if not is_long(entry)], long_lists
     windows, json = layout.windows, layout.json
     rows = {
         (window.key, window.window): WindowRow(window.key_group, window.key, window.window, window.life)
@@ -97,6 +113,10 @@ def split_entries(
             is_open = opens_by_state or entry.namespace == GLOBAL_WINDOW
             if row is None and is_open and not (is_contents and windows.merges):
                 row = rows[owner] = WindowRow(entry.key_group, entry.key, entry.namespace)
+        # A null namespace is that of the contents of the global window; its other state stays in its row.
+        if (is_contents or entry.namespace != GLOBAL_WINDOW) and is_long(entry):
+            continue
+        entry = _in_memory(entry)
         if row is None:
             windowless_entries.append(entry)
         elif is_contents:
@@ -104,7 +124,14 @@ def split_entries(
         else:
             states = row.trigger if entry.state_name in trigger_states else row.user
             states[entry.state_name] = with_kind(json, entry.kind, entry.value)
-    return list(rows.values()), windowless_entries
+    return list(rows.values()), windowless_entries, long_lists
+
+
+def _in_memory(entry: StateEntry) -> StateEntry:
+    """The entry with its list read from where it is kept; a list of one piece fits memory."""
+    if entry.kind == "list" and type(entry.value) is not list:
+        return entry._replace(value=list(entry.value))
+    return entry
 
 
 def _holds_sessions(entry: StateEntry) -> bool:

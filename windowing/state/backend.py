@@ -76,7 +76,7 @@ class InternalAppendingState(InternalState, Protocol):
 
     def get(self, key: Any, namespace: Any) -> Any:
         """The folded value, the aggregate's result, or the list itself (not to be changed); None when there
-        is no entry.
+        is no entry. A list may be any sequence: a long one in RocksDB is read as it is iterated.
         """
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
@@ -126,8 +126,9 @@ class StateBackend(Protocol):
         """
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
-        """Put entries back. Entries whose state has no descriptor yet are kept and counted, and become part
-        of the state when `state` is called with its descriptor.
+        """Put entries back. Several entries of one list are its pieces, in order. Entries whose state has no
+        descriptor yet are kept and counted, and become part of the state when `state` is called with its
+        descriptor.
         """
 
     def close(self) -> None: ...

@@ -7,6 +7,7 @@ A handle keeps nothing itself, so it may be kept by a function or thrown away af
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from slackwater.windowing.errors import StateMergeError
@@ -53,7 +54,10 @@ class ValueState:
 
 
 class ListState:
-    """A list of the current key, in order of arrival (Flink: ListState)."""
+    """A list of the current key, in order of arrival (Flink: ListState). Iterating over the state itself
+    reads a long list of RocksDB as it goes, so that the list need not fit the memory; it must not be cleared
+    or replaced meanwhile.
+    """
 
     __slots__ = ("_keys", "_namespace", "_state")
 
@@ -62,7 +66,11 @@ class ListState:
 
     def get(self) -> list[Any]:
         """A copy of the list; empty when there is none."""
-        return list(self._state.get(self._keys.current_key, self._namespace) or ())
+        return list(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        values = self._state.get(self._keys.current_key, self._namespace) or ()
+        return islice(values, len(values))  # of a list in memory not those that are added meanwhile
 
     def add(self, value: Any) -> None:
         self._state.add(self._keys.current_key, self._namespace, value)

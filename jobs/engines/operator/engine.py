@@ -47,4 +47,4 @@ class ReplayRange:
         range_elements = ReceivedElements(self.replay, self.keys, number)
         yield from range_elements.receive(tables_of_range)
         work = WindowRange if self.replay.pipeline.keyed_process is None else ProcessRange
-        yield from work(self.replay, self.keys, number, range_elements.rows).run()
+        yield from work(self.replay, self.keys, number, range_elements.take_rows()).run()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.operator.elements import OperatorElements
 from slackwater.jobs.engines.operator.emitted_rows import EmittedColumns
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
 from slackwater.jobs.engines.rows.keys import Keys
@@ -98,12 +97,11 @@ def side_rows(rows: Sequence[SideRow], owners: "Owners", output: EmittedColumns)
 
 
 def late_rows(
-    late: Sequence[LoggedLateElement], elements: OperatorElements, owners: "Owners", schema: pa.Schema
+    late: Sequence[LoggedLateElement], rows: pa.Table, owners: "Owners", schema: pa.Schema
 ) -> pa.Table:
-    """One row for each late element, found in `elements` by its position: the source's columns, and the
-    windows that it missed.
+    """One row for each late element: the source's columns, which stand in `rows`, and the windows that it
+    missed.
     """
-    rows = elements.at([item.position for item in late])
     columns = {name: rows.column(name) for name in schema.names if name in rows.column_names}
     columns["key_group"] = rows.column(KEY_GROUP)
     columns["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")

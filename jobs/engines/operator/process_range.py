@@ -48,7 +48,12 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
 
     @cached_property
     def codec(self) -> SnapshotCodec:
-        return codec_of_process(self.pipeline, self.keys, self.element_class)
+        return codec_of_process(
+            self.pipeline,
+            self.keys,
+            self.element_class,
+            keeps_lists_whole=self.replay.keeps_lists_whole,
+        )
 
     def make_runner(self, storage: OperatorStorage) -> KeyedProcessRunner:
         assert self.pipeline.keyed_process is not None

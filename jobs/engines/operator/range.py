@@ -6,12 +6,12 @@ committed here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,9 @@ from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 from slackwater.windowing.runtime.window_log import SideRow
-from slackwater.windowing.snapshot import ContentHash, SnapshotCodec
+from slackwater.windowing.snapshot import ContentHash, SnapshotCodec, SnapshotTables
+
+_FED_AT_ONCE: Final = 1 << 16
 
 Runner = TypeVar("Runner", bound=SliceRunner)
 
@@ -104,9 +106,14 @@ class RangeWork(ABC, Generic[Runner]):
         """The rows, hashes and counts of the range, marked with what they are."""
         parent = parent_snapshot(self.replay, self.schemas, self.key_groups)
         if self.replay.shape.parts:
-            self.unknown_results = unknown_results(self.replay, parent.window_state)
+            self.unknown_results = unknown_results(self.replay, parent.tables.window_state)
         with closing(
-            Spilling(self.replay.state_memory_mb, self.order_mode, sum(rows.nbytes for rows in parent))
+            Spilling(
+                self.replay.state_memory_mb,
+                self.order_mode,
+                parked_bytes=parent.bytes,
+                element_bytes=self.rows.nbytes,
+            )
         ) as spilling:
             runner = self.make_runner(spilling.storage)
             with closing(runner):
@@ -122,27 +129,41 @@ class RangeWork(ABC, Generic[Runner]):
                     self._feed_all(runner, spilling)
                     runner.finish(self.replay.scan.to_ms)
                 with collector_resting():
-                    output, counts = (
-                        {"panes": self.pane_table(runner), **self._side_tables(runner)},
-                        runner.counts(),
-                    )
+                    output = {"panes": self.pane_table(runner), **self._side_tables(runner)}
+                    late_elements = self.late_table(runner)
+                counts = {**runner.counts(), **runner.assignments(), **self._read_counts()}
+                rows_failed = (
+                    failed_rows(self.pipeline, runner.failed_elements, self.rows)
+                    if runner.failed_elements
+                    else None
+                )
+                self._forget_elements()
                 state_hash = ContentHash()
-                # Of a state that is too large for memory only one part at a time exists as objects and
-                # columns.
-                replay = replace(self.replay, file_rows=1) if spilling.is_spilled else self.replay
-                for part in spilling.parts(self.key_groups):
-                    with collector_resting():
-                        state = snapshot_tables(self.replay, runner, self.codec, part)
-                        self._add_to_hash(state_hash, state)
+                for state in _with_collector_resting(self._state_tables(runner, spilling)):
+                    self._add_to_hash(state_hash, state)
+                    is_large = spilling.is_spilled or state.keys() != set(SnapshotTables._fields)
+                    replay = replace(self.replay, file_rows=1) if is_large else self.replay
                     yield from self._hand_over_all(replay, state)
-        yield from self._hand_over_all(self.replay, {**output, "late_events": self.late_table(runner)})
-        if runner.failed_elements:
-            rows = failed_rows(self.pipeline, runner.failed_elements, self.rows)
-            yield hand_over_quarantine_rows(self.replay, self.number, rows, "failed")
+        yield from self._hand_over_all(self.replay, {**output, "late_events": late_elements})
+        if rows_failed is not None:
+            yield hand_over_quarantine_rows(self.replay, self.number, rows_failed, "failed")
         output_hash = ContentHash()
         self._add_to_hash(output_hash, output)
         yield hashes_table(output_hash, state_hash)
-        yield counts_table({**counts, **runner.assignments(), **self._read_counts()})
+        yield counts_table(counts)
+
+    def _forget_elements(self) -> None:
+        """Let go of the elements: what is read of their columns has been read."""
+        self.rows = self.rows.slice(0, 0)
+        for name in ("elements", "step_sequence"):
+            self.__dict__.pop(name, None)
+
+    def _state_tables(self, runner: Runner, spilling: Spilling) -> Iterator[dict[str, pa.Table]]:
+        """What is to be parked. Of a state that is too large for memory only one part at a time exists as
+        objects and columns, and so do pieces of long lists.
+        """
+        for part in spilling.parts(self.key_groups):
+            yield from snapshot_tables(self.replay, runner, self.codec, part)
 
     def _hand_over_all(self, replay: Replay, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
         for name, rows in tables.items():
@@ -183,8 +204,12 @@ class RangeWork(ABC, Generic[Runner]):
             if error.during != PROCESSING_ELEMENT:
                 raise
             raise function_raised(
-                self.pipeline, error, self.elements.at([runner.elements_processed])
+                self.pipeline, error, self.element_rows([runner.elements_processed])
             ) from error
+
+    def element_rows(self, positions: Sequence[int]) -> pa.Table:
+        """The rows of some elements, by their positions in the order in which the operator takes them."""
+        return self.elements.at(positions)
 
     @property
     def timeline_of_ticks(self) -> Timeline:
@@ -200,9 +225,8 @@ class RangeWork(ABC, Generic[Runner]):
             self._feed_between_watermarks(runner, spilling, self.replay.timeline)
             return
         from_ms = self.replay.scan.from_ms
-        times = self.rows.column(EVENT).to_pylist(), self.rows.column(ARRIVAL).to_pylist()
         process = runner.process_element
-        elements = zip(self.keys.values(self.rows), self.elements.values(), *times, strict=True)
+        elements = self._elements_with_times()
         while batch := list(islice(elements, BETWEEN_LOOKS)):
             for key, value, timestamp, arrival in batch:
                 process(key, value, timestamp, max(arrival, from_ms))
@@ -215,16 +239,10 @@ class RangeWork(ABC, Generic[Runner]):
         from_ms = self.replay.scan.from_ms
         rise = 0
         rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
-        elements = zip(
-            self.keys.values(self.rows),
-            self.elements.values(),
-            self.rows.column(EVENT).to_pylist(),
-            self.rows.column(ARRIVAL).to_pylist(),
-            timeline.rises_before(self.pipeline, self.rows).tolist(),
-            strict=True,
-        )
+        numbers_of_rises = timeline.rises_before(self.pipeline, self.rows).tolist()
+        elements = zip(self._elements_with_times(), numbers_of_rises, strict=True)
         while batch := list(islice(elements, BETWEEN_LOOKS)):
-            for key, value, timestamp, arrival, rises_before in batch:
+            for (key, value, timestamp, arrival), rises_before in batch:
                 while rise < rises_before:
                     runner.emit_watermark(*rises[rise])
                     rise += 1
@@ -232,3 +250,23 @@ class RangeWork(ABC, Generic[Runner]):
             spilling.look(runner)
         for watermark, moment in rises[rise:]:
             runner.emit_watermark(watermark, moment)
+
+    def _elements_with_times(self) -> Iterator[tuple[Any, Any, int, int]]:
+        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time."""
+        values = self.elements.values()
+        for start in range(0, self.rows.num_rows, _FED_AT_ONCE):
+            rows = self.rows.slice(start, _FED_AT_ONCE)
+            times, arrivals = rows.column(EVENT).to_pylist(), rows.column(ARRIVAL).to_pylist()
+            yield from zip(
+                self.keys.values(rows), islice(values, rows.num_rows), times, arrivals, strict=True
+            )
+
+
+def _with_collector_resting(tables: Iterator[dict[str, pa.Table]]) -> Iterator[dict[str, pa.Table]]:
+    """The same tables, each made while the garbage collector rests."""
+    while True:
+        with collector_resting():
+            state = next(tables, None)
+        if state is None:
+            return
+        yield state

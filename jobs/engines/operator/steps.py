@@ -11,7 +11,7 @@ the columns that it decides by, and the records of the steps:
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.shared_windows import Steps, steps_of
+
+MOST_TOGETHER: Final = 1 << 14  # elements of a step where they are objects, which take much memory
 
 
 class ElementStep(NamedTuple):
@@ -67,7 +69,14 @@ class StepSequence:
         times, watermarks = rows.column(EVENT).to_numpy(), replay.timeline.at_arrival(arrivals)
         key_numbers = KeyNumbers.of_batch(rows, keys)
         numbers = key_numbers.numbers
-        self.row_steps: Steps = steps_of(numbers, times, watermarks, windows, keeps_order=keeps_order)
+        self.row_steps: Steps = steps_of(
+            numbers,
+            times,
+            watermarks,
+            windows,
+            keeps_order=keeps_order,
+            most_together=MOST_TOGETHER if keeps_order else None,
+        )
         self._keeps_order = keeps_order
         order, starts, _ = self.row_steps
         self._keys = keys.values(key_numbers.distinct)

@@ -2,8 +2,12 @@
 what came too late.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import (
@@ -31,6 +35,9 @@ from slackwater.windowing.runtime.shared_windows import takes_together
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot import SnapshotCodec
 
+ROWS_OF_BLOCK: Final = 1 << 19  # steps of so many elements are worked out at a time
+_MANY_TOGETHER: Final = 1000
+
 
 def _may_step(pipeline: Pipeline) -> bool:
     """Whether elements may be taken together. Under on_error='quarantine' they may not: an element on which a
@@ -50,6 +57,11 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     """A range of windows."""
 
     @cached_property
+    def _orders_of_blocks(self) -> list[npt.NDArray[np.int32]]:
+        """For each block that was fed, the positions of its rows in the order in which they were taken."""
+        return []
+
+    @cached_property
     def accumulators(self) -> dict[str, Accumulator]:
         """Of the pipeline's `select`, by result. Those that are unknown in a parked window may be so."""
         types = {field.name: field.type for field in self.replay.schema}
@@ -60,8 +72,10 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @cached_property
     def step_sequence(self) -> StepSequence | None:
-        """The steps in which the elements are taken; None where they are taken one by one."""
-        if not _may_step(self.pipeline):
+        """The steps in which all elements are taken; None where they are taken one by one or, as objects that
+        only a user's function reads, block by block.
+        """
+        if not _may_step(self.pipeline) or not self.pipeline.select:
             return None
         return StepSequence(self.replay, self.keys, self.rows, _keeps_order(self.pipeline))
 
@@ -91,6 +105,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             config=self.config,
             element_class=self.element_class,
             added_results=self.replay.added_results,
+            keeps_lists_whole=self.replay.keeps_lists_whole,
         )
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
@@ -108,24 +123,48 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     def feed(self, runner: KeyGroupRunner, spilling: Spilling) -> None:
         """Elements that share windows are given together, where the results are those of one by one."""
-        sequence = self.step_sequence
-        if sequence is None:
+        if not _may_step(self.pipeline):
             super().feed(runner, spilling)
-            return
+        elif self.step_sequence is not None:
+            self._feed_steps(runner, spilling, self.step_sequence, self.elements)
+        else:
+            for start in range(0, self.rows.num_rows, ROWS_OF_BLOCK):
+                rows = self.rows.slice(start, ROWS_OF_BLOCK)
+                sequence = StepSequence(self.replay, self.keys, rows, keeps_order=True)
+                self._orders_of_blocks.append(sequence.row_steps.order.astype(np.int32))
+                elements = OperatorElements(self.pipeline, rows, self.element_class, steps=sequence.row_steps)
+                self._feed_steps(runner, spilling, sequence, elements)
+
+    def _feed_steps(
+        self, runner: KeyGroupRunner, spilling: Spilling, sequence: StepSequence, elements: OperatorElements
+    ) -> None:
         runner.add_key_groups(sequence.key_groups())
         process_element, process_elements = runner.process_element, runner.process_elements
         for first, steps in sequence.pieces(range_work.BETWEEN_LOOKS):
-            for step, value in zip(steps, self.elements.of_steps(first, steps), strict=True):
-                key, _, _, times, first_arrival, last_arrival, are_together = step
+            for step, value in zip(steps, elements.of_steps(first, steps), strict=True):
+                key, start, end, times, first_arrival, last_arrival, are_together = step
                 if are_together:
                     process_elements(key, value, times, first_arrival, last_arrival)
+                    if end - start >= _MANY_TOGETHER:
+                        spilling.look(runner)
                 else:
                     process_element(key, value, times[0], first_arrival)
             spilling.look(runner)
+
+    def element_rows(self, positions: Sequence[int]) -> pa.Table:
+        if not self._orders_of_blocks:
+            return super().element_rows(positions)
+        places = np.array(positions, np.int64)
+        blocks = places // ROWS_OF_BLOCK
+        for number, order in enumerate(self._orders_of_blocks):
+            in_block = blocks == number
+            places[in_block] = order[places[in_block] % ROWS_OF_BLOCK] + number * ROWS_OF_BLOCK
+        return self.rows.take(pa.array(places))
 
     def pane_table(self, runner: KeyGroupRunner) -> pa.Table:
         panes = pane_rows(runner.panes, self.owners, self.replay.shape, output_of(self.pipeline))
         return drop_replaced_refires(panes, self.pipeline)
 
     def late_table(self, runner: KeyGroupRunner) -> pa.Table:
-        return late_rows(runner.late_elements, self.elements, self.owners, self.schemas["late_events"])
+        rows = self.element_rows([item.position for item in runner.late_elements])
+        return late_rows(runner.late_elements, rows, self.owners, self.schemas["late_events"])

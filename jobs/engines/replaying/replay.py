@@ -40,6 +40,7 @@ class Replay:
             in parts.
         parked_windows: how many windows the parent's snapshot holds.
         added_results: results of which that snapshot knows nothing: they are unknown in its windows.
+        keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
     """
 
     pipeline: Pipeline
@@ -55,6 +56,7 @@ class Replay:
     state_memory_mb: int = 1024
     parked_windows: int = 0
     added_results: frozenset[str] = frozenset()
+    keeps_lists_whole: bool = False
 
     @property
     def schema(self) -> pa.Schema:

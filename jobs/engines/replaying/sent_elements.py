@@ -105,11 +105,19 @@ class ReceivedElements:
                 "rows_folded": folded_count,
             }
         )
-        self.rows = in_order(self._replay.pipeline, pa.concat_tables(elements))
+        rows = pa.concat_tables(elements)
+        elements.clear()  # so that they are not held twice while they are sorted
+        self.rows = in_order(self._replay.pipeline, rows)
+        del rows
         if self._replay.pipeline.distinct_by is not None:
             firsts = first_rows(self._replay, self._keys, self._number, self.rows)
             self.rows = firsts.rows
             yield from firsts.tables
+
+    def take_rows(self) -> pa.Table:
+        """The `rows`, which are let go here."""
+        rows, self.rows = self.rows, self.rows.slice(0, 0)
+        return rows
 
     def _folded_count(self, arrivals: pa.ChunkedArray) -> int:
         """How many of these arrivals lie before the slice."""

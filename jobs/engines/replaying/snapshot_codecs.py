@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -100,10 +101,11 @@ def codec_of_windows(
     config: WindowOperatorConfig,
     element_class: type | None,
     added_results: frozenset[str] = frozenset(),
+    keeps_lists_whole: bool = False,
 ) -> SnapshotCodec:
     """The codec of a pipeline's window operator. `element_class` is the class of named tuples that its
     elements are; None where they are row numbers, which never enter state. The rows to be read know nothing
-    of `added_results`.
+    of `added_results`. `keeps_lists_whole`: as of `Replay`.
     """
     contents = AccumulatorCodec(shape.parts, accumulators, added_results) if shape.parts else None
     layout = SnapshotLayout.of_windows(
@@ -112,15 +114,19 @@ def codec_of_windows(
         contents=contents,
         json=_json(pipeline, element_class),
         order_mode=OrderMode(pipeline.order_mode),
+        keeps_lists_whole=keeps_lists_whole,
     )
     return SnapshotCodec(layout)
 
 
-def codec_of_process(pipeline: Pipeline, keys: Keys, element_class: type | None) -> SnapshotCodec:
+def codec_of_process(
+    pipeline: Pipeline, keys: Keys, element_class: type | None, *, keeps_lists_whole: bool = False
+) -> SnapshotCodec:
     """The codec of a pipeline's process function. `element_class` is that of the named tuples that its
-    elements are.
+    elements are. `keeps_lists_whole`: as of `Replay`.
     """
-    return SnapshotCodec(_process_layout(pipeline, keys, _json(pipeline, element_class)))
+    layout = _process_layout(pipeline, keys, _json(pipeline, element_class))
+    return SnapshotCodec(replace(layout, keeps_lists_whole=keeps_lists_whole))
 
 
 def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:

@@ -2,7 +2,8 @@
 from them; each reads them in its own way.
 """
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,14 +31,7 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, key_groups: Key
         DamagedFile: a file is not what the parent has written, or is not there.
         CalendarChanged: a calendar window was parked with other bounds than the calendar now gives it.
     """
-    uri = replay.folders[table]
-    files, parts = filesystem(uri), []
-    for path in replay.state.get(table, ()):
-        try:
-            with open_verified(uri, files, path) as file:
-                parts.append(with_columns(_rows_of_groups(file, schema.names, key_groups), schema))
-        except FileNotFoundError as error:
-            raise damaged_file(uri, path, "it is not there any more") from error
+    parts = list(restored_parts(replay, table, schema, key_groups))
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     if table == "window_state":
         check_parked_periods(replay.pipeline, rows)
@@ -52,25 +46,62 @@ def unknown_results(replay: Replay, parked_rows: pa.Table) -> frozenset[str]:
     return replay.added_results.union(*(unknown_in(text) for text in texts if text != NO_CONTENTS))
 
 
+def restored_parts(
+    replay: Replay, table: str, schema: pa.Schema, key_groups: KeyGroupRange
+) -> Iterator[pa.Table]:
+    """The rows of `restored_rows`, file by file."""
+    uri = replay.folders[table]
+    files = filesystem(uri)
+    for path in replay.state.get(table, ()):
+        try:
+            with open_verified(uri, files, path) as file:
+                rows = with_columns(_rows_of_groups(file, schema.names, key_groups), schema)
+        except FileNotFoundError as error:
+            raise damaged_file(uri, path, "it is not there any more") from error
+        yield rows
+
+
+def restored_bytes(replay: Replay, table: str, key_groups: KeyGroupRange) -> int:
+    """About how much memory `restored_rows` takes: the sizes of its row groups before compression."""
+    uri = replay.folders[table]
+    files, total = filesystem(uri), 0
+    for path in replay.state.get(table, ()):
+        try:
+            with open_verified(uri, files, path) as file:
+                total += sum(
+                    file.metadata.row_group(number).total_byte_size
+                    for number in _row_groups_of(file, key_groups)
+                )
+        except FileNotFoundError as error:
+            raise damaged_file(uri, path, "it is not there any more") from error
+    return total
+
+
 def _rows_of_groups(file: pq.ParquetFile, names: list[str], key_groups: KeyGroupRange) -> pa.Table:
     """The rows of some key groups. Where a file holds no others, nothing is copied."""
-    place = file.schema.names.index(_KEY_GROUP)
-    groups_of_rows = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
-    bounds = {
-        number: row_group.column(place).statistics
-        for number, row_group in groups_of_rows.items()
-        if row_group.num_rows
-    }
-    read = [
-        number
-        for number, row_group in bounds.items()
-        if row_group is None or (row_group.min <= key_groups.last and row_group.max >= key_groups.first)
-    ]
-    rows = file.read_row_groups(read, names, use_threads=False)
+    bounds = _row_groups_of(file, key_groups)
+    rows = file.read_row_groups(list(bounds), names, use_threads=False)
     if all(
         row_group is not None and key_groups.first <= row_group.min and row_group.max <= key_groups.last
-        for row_group in (bounds[number] for number in read)
+        for row_group in bounds.values()
     ):
         return rows
     groups = rows.column(_KEY_GROUP).to_numpy()
     return rows.filter(pa.array((groups >= key_groups.first) & (groups <= key_groups.last)))
+
+
+def _row_groups_of(file: pq.ParquetFile, key_groups: KeyGroupRange) -> dict[int, Any]:
+    """Number → statistics of the column of key groups, of the row groups that may hold some of
+    `key_groups`."""
+    place = file.schema.names.index(_KEY_GROUP)
+    row_groups = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
+    bounds = {
+        number: row_group.column(place).statistics
+        for number, row_group in row_groups.items()
+        if row_group.num_rows
+    }
+    return {
+        number: statistics
+        for number, statistics in bounds.items()
+        if statistics is None or (statistics.min <= key_groups.last and statistics.max >= key_groups.first)
+    }

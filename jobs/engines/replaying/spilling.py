@@ -28,6 +28,8 @@ FIRST_LOOK: Final = 10_000
 _SHARE_OF_ROOM: Final = 8
 _PARTS: Final = 16
 _OTHER_FOLDER: Final = "SPARK_LOCAL_DIRS names the folder to make it in, else TMPDIR does."
+_LEAST_SHARE: Final = 4  # of the limit is left to state at least, whatever else is in memory
+ROCKSDB_MB: Final = 256
 _GROWTH: Final = 12  # times their columns is what restored rows take in memory
 
 
@@ -61,13 +63,18 @@ class Spilling:
         limit_mb: how much memory it may take.
         order_mode: timers in the order of one heap can't leave memory; their state then stays with them.
         parked_bytes: size of the columns that will be restored.
+        element_bytes: size of the columns of the elements, which stay in memory beside the state.
 
     Attributes:
         is_spilled: whether state is in RocksDB.
     """
 
-    def __init__(self, limit_mb: int, order_mode: OrderMode, parked_bytes: int) -> None:
-        self._limit = limit_mb * BYTES_PER_MB
+    def __init__(
+        self, limit_mb: int, order_mode: OrderMode, parked_bytes: int, element_bytes: int = 0
+    ) -> None:
+        limit = limit_mb * BYTES_PER_MB
+        # While state moves it is in both places.
+        self._limit = max(limit - element_bytes - ROCKSDB_MB * BYTES_PER_MB, limit // _LEAST_SHARE)
         self._can_spill = not order_mode.has_heap_timers
         self.is_spilled = self._can_spill and (parked_bytes * _GROWTH > self._limit or not limit_mb)
         self._storages = [_on_disk() if self.is_spilled else OperatorStorage()]
@@ -107,7 +114,9 @@ class Spilling:
 
 def _on_disk() -> OperatorStorage:
     # Pickles never leave the task's own directory, to which nobody else may write.
-    return OperatorStorage(state="rocksdb", timers="rocksdb", parent=_own_folder(), pickles=True)
+    return OperatorStorage(
+        state="rocksdb", timers="rocksdb", parent=_own_folder(), memory_mb=ROCKSDB_MB, pickles=True
+    )
 
 
 def _own_folder() -> Path:

@@ -5,7 +5,7 @@ process, in its thread or in several.
 import itertools
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
@@ -71,7 +71,9 @@ class InProcess:
         tables_by_range: dict[int, list[pa.Table]] = defaultdict(list)
         for number, table in self._run_map_tasks(scan, task):
             tables_by_range[number].append(table)
-        return self._each(lambda number: reduce(number, tables_by_range.pop(number, [])), range(ranges))
+        return self._each(
+            lambda number: reduce(number, _take_out(tables_by_range.pop(number, []))), range(ranges)
+        )
 
     def _run_map_tasks(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
         return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))
@@ -82,6 +84,13 @@ class InProcess:
             return [result for value in inputs for result in work(value)]
         with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as threads:
             return list(itertools.chain.from_iterable(threads.map(lambda value: list(work(value)), inputs)))
+
+
+def _take_out(tables: list[pa.Table]) -> Iterator[pa.Table]:
+    """The tables, each held no longer than whoever takes it holds it."""
+    tables.reverse()
+    while tables:
+        yield tables.pop()
 
 
 class InThreads(InProcess):

@@ -24,6 +24,8 @@ from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_ms
 
+FIRST_FORMAT_OF_PIECES = 3  # before, the snapshot had a long list as one value
+
 
 class CannotRepeat(UsageError):
     """The run can't be repeated: it ran nothing, was declared otherwise, or what it was pinned to is gone."""
@@ -80,6 +82,7 @@ def recorded_slice(
         pins=pins,
         creates_windows_again=row.format_version < FIRST_FORMAT,
         added_results=Declarations(pipeline, row.config_hash or "", stored_tables).added_results(owner),
+        keeps_lists_whole=row.format_version < FIRST_FORMAT_OF_PIECES,
     )
 
 

@@ -67,6 +67,7 @@ class SliceReplay:
         creates_windows_again: whether windows that an earlier run has collected are created again under a
             greater lateness, as runs of the first format did. See `collected_mark`.
         added_results: results of which the parent's snapshot knows nothing.
+        keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
     """
 
     pipeline: Pipeline
@@ -79,6 +80,7 @@ class SliceReplay:
     pins: Pins
     creates_windows_again: bool = False
     added_results: frozenset[str] = frozenset()
+    keeps_lists_whole: bool = False
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
@@ -197,6 +199,7 @@ class SliceReplay:
                 state_memory_mb=state_memory_mb(),
                 parked_windows=self._parked_windows,
                 added_results=self.added_results,
+                keeps_lists_whole=self.keeps_lists_whole,
             ),
             transport,
         )

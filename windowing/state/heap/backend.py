@@ -79,7 +79,12 @@ class HeapStateBackend:
             state = self._states.get(entry.state_name)
             if state is None:
                 state = self._states[entry.state_name] = RestoredState(entry.state_name, entry.kind)
-            state.put_raw(entry.key, entry.namespace, entry.value)
+            if entry.kind != "list":
+                state.put_raw(entry.key, entry.namespace, entry.value)
+            elif state.contains(entry.key, entry.namespace):
+                state.get_raw(entry.key, entry.namespace).extend(entry.value)
+            else:
+                state.put_raw(entry.key, entry.namespace, list(entry.value))
 
     def close(self) -> None:
         self._states.clear()

@@ -1,6 +1,6 @@
 """State in RocksDB: one column family for each state (Flink: RocksDBKeyedStateBackend).
 
-`states` and `collection_states` say what rows hold, `database` stores them.
+`states`, `list_state` and `map_state` say what rows hold, `database` stores them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from slackwater.windowing.state.descriptors import (
     ValueStateDescriptor,
 )
 from slackwater.windowing.state.journal import UndoJournal
-from slackwater.windowing.state.rocksdb.collection_states import RocksDBListState, RocksDBMapState
 from slackwater.windowing.state.rocksdb.database import RocksDBDatabase
+from slackwater.windowing.state.rocksdb.list_state import RocksDBListState
+from slackwater.windowing.state.rocksdb.map_state import RocksDBMapState
 from slackwater.windowing.state.rocksdb.rows import RowLayout, key_group_start
 from slackwater.windowing.state.rocksdb.serializers import PlainSerializer, value_serializer
 from slackwater.windowing.state.rocksdb.states import (
@@ -98,7 +99,7 @@ class RocksDBStateBackend:
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
         for entry in entries:
-            state = self._states.get(entry.state_name)
+            state: Any = self._states.get(entry.state_name)
             if state is None:
                 bare_descriptor = StateDescriptor(entry.state_name)
                 kind = {"list": RocksDBListState, "map": RocksDBMapState}.get(entry.kind, RocksDBState)
@@ -106,7 +107,10 @@ class RocksDBStateBackend:
                     bare_descriptor, entry.kind, self._storage(bare_descriptor), self._layout, self._journal
                 )
                 self._states[entry.state_name] = state
-            state.put_raw(entry.key, entry.namespace, entry.value)
+            if entry.kind == "list":
+                state.add_all(entry.key, entry.namespace, entry.value)
+            else:
+                state.put_raw(entry.key, entry.namespace, entry.value)
 
     def close(self) -> None:
         self._states.clear()

@@ -1,7 +1,7 @@
 """The kinds of state in RocksDB that are one row for each key and namespace: value, reducing and aggregating.
 
 Values are kept as bytes, so each read gives a fresh copy. With a journal each change notes how to undo it.
-Lists and maps are in `collection_states`; the keys of rows are laid out in `rows`.
+Lists are in `list_state`, maps in `map_state`; the keys of rows are laid out in `rows`.
 """
 
 from __future__ import annotations

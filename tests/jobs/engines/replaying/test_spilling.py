@@ -113,7 +113,7 @@ def test_state_stays_in_memory_below_the_bound(folder: Path, opened: list[int]) 
 
 
 def test_state_that_outgrows_the_bound_goes_on_in_rocksdb(folder: Path, opened: list[int]) -> None:
-    spilled = run(PIPELINE, 16)
+    spilled = run(PIPELINE, 64)
     assert len(opened) == 1 and 20 < opened[0] < 160
     assert list(folder.iterdir()) == []
     in_memory = run(PIPELINE, 1024)
@@ -127,7 +127,7 @@ def test_a_bound_of_zero_is_rocksdb_from_the_start(opened: list[int]) -> None:
 
 
 def test_parked_state_that_would_outgrow_the_bound_is_restored_into_rocksdb(opened: list[int]) -> None:
-    run(PIPELINE, 400, cuts=[START + 149])
+    run(PIPELINE, 700, cuts=[START + 149])
     assert opened == [], "there is enough memory for all"
     run(PIPELINE, 50, cuts=[START + 149])
     assert opened[-1] in (0, 149), "before the first element of the second slice"

@@ -1,112 +1,17 @@
-"""The kinds of state in RocksDB that may be several rows for each key and namespace: lists and maps.
-
-A change rewrites one row, or for a long list two, however large the collection is.
-"""
+"""Maps in RocksDB: a row for each entry, so that a change rewrites one row, however large the map is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from slackwater.windowing.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from slackwater.windowing.state.descriptors import MapStateDescriptor
 from slackwater.windowing.state.rocksdb.map_keys import identity
 from slackwater.windowing.state.rocksdb.rows import end_of
 from slackwater.windowing.state.rocksdb.states import RocksDBState, key_group_of_row
 
-_CHUNK_BYTES: Final = 4096
-_NUMBER_BYTES: Final = 4
-_FIRST_CHUNK: Final = bytes(_NUMBER_BYTES)
 _ORDINAL_BYTES: Final = 8
 _SAME_KEY: Final = b"\x00"
-
-
-class RocksDBListState(RocksDBState):
-    """Flink: RocksDBListState. A list is one row with its last elements, and a row for each full chunk
-    before.
-
-        row            → number of full chunks (4 bytes), last elements
-        row, 0         → elements of the first full chunk
-        row, 1         → elements of the second …
-
-    So an element is added by rewriting a few kilobytes at most, however long the list.
-    """
-
-    descriptor: ListStateDescriptor
-
-    def get_raw(self, key: Any, namespace: Any) -> list[Any] | None:
-        row = self._row(key, namespace)
-        tail = self.rows.get(row)
-        return None if tail is None else self.values.read_all(self._element_bytes(row, tail))
-
-    get = get_raw
-
-    def put_raw(self, key: Any, namespace: Any, value: list[Any]) -> None:
-        row = self._row(key, namespace)
-        self._delete_list(row)
-        self._append(row, None, b"".join(map(self.values.dumps, value)))
-
-    def clear(self, key: Any, namespace: Any) -> None:
-        self._delete_list(self._row(key, namespace))
-
-    def entries(self, start: bytes, end: bytes) -> Iterator[tuple[int, Any, Any, Any]]:
-        for row, value_bytes in self.rows.scan(start, end):
-            key, namespace, namespace_end = self._layout.read_state_row(row)
-            if namespace_end == len(row):
-                yield (
-                    key_group_of_row(row),
-                    key,
-                    namespace,
-                    self.values.read_all(self._element_bytes(row, value_bytes)),
-                )
-
-    def add(self, key: Any, namespace: Any, value: Any) -> bool:
-        row = self._row(key, namespace)
-        tail = self.rows.get(row)
-        self._append(row, tail, self.values.dumps(value))
-        return tail is None
-
-    def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        is_new = self.add(key, namespace, values[0])
-        for value in values[1:]:
-            self.add(key, namespace, value)
-        return is_new
-
-    def update(self, key: Any, namespace: Any, values: list[Any]) -> None:
-        if values:
-            self.put_raw(key, namespace, values)
-        else:
-            self.clear(key, namespace)
-
-    def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        merged_elements = b"".join([self._delete_list(self._row(key, source)) for source in sources])
-        if merged_elements:
-            row = self._row(key, target)
-            self._append(row, self.rows.get(row), merged_elements)
-
-    def _append(self, row: bytes, tail: bytes | None, elements: bytes) -> None:
-        if tail is None:
-            self._write(row, _FIRST_CHUNK + elements)
-        elif len(tail) + len(elements) <= _CHUNK_BYTES:
-            self._write(row, tail + elements)
-        else:
-            self._write(row + tail[:_NUMBER_BYTES], tail[_NUMBER_BYTES:])
-            self._write(row, _chunk_number(_chunk_count(tail) + 1) + elements)
-
-    def _element_bytes(self, row: bytes, tail: bytes) -> bytes:
-        """The bytes of all elements of the list whose row holds `tail`."""
-        chunks = [self.rows.get(row + _chunk_number(number)) or b"" for number in range(_chunk_count(tail))]
-        return b"".join([*chunks, tail[_NUMBER_BYTES:]])
-
-    def _delete_list(self, row: bytes) -> bytes:
-        """Remove all rows of a list, and return its elements' bytes."""
-        tail = self.rows.get(row)
-        if tail is None:
-            return b""
-        elements = self._element_bytes(row, tail)
-        for number in range(_chunk_count(tail)):
-            self._delete(row + _chunk_number(number))
-        self._delete(row)
-        return elements
 
 
 class RocksDBMapState(RocksDBState):
@@ -191,11 +96,3 @@ class RocksDBMapState(RocksDBState):
         if value_bytes[_ORDINAL_BYTES : _ORDINAL_BYTES + 1] == _SAME_KEY:
             return _ORDINAL_BYTES + 1
         return self._map_keys.read(value_bytes, _ORDINAL_BYTES)[1]
-
-
-def _chunk_count(tail: bytes) -> int:
-    return int.from_bytes(tail[:_NUMBER_BYTES], "big")
-
-
-def _chunk_number(number: int) -> bytes:
-    return number.to_bytes(_NUMBER_BYTES, "big")

@@ -1,0 +1,87 @@
+"""Long lists in `keyed_state`: a row for each piece of the list, so that nobody who writes or reads a
+snapshot needs a whole list in memory.
+
+    state_name       map_key   value
+    window-contents  0         the first elements
+    window-contents  1         the next ones …
+
+All pieces but the last have equally many elements: a multiple of 1024, as many as make about a megabyte of
+text, by the first 1024. So they follow from the list alone, and not from where it was kept. A list of one
+piece stands where a short list does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from slackwater.windowing.snapshot.errors import SnapshotFormatError
+from slackwater.windowing.snapshot.layout import SnapshotLayout
+from slackwater.windowing.snapshot.named_values import dump_value
+from slackwater.windowing.state.backend import StateEntry
+
+FEWEST_IN_PIECE: Final = 1024
+PIECE_CHARS: Final = 1 << 20
+TYPED_ELEMENTS: Final = 1 << 16  # in a piece of a list with a declared type
+
+PieceOwner = tuple[str, Any, Any]  # state name, key, namespace
+
+
+def piece_length(entry: StateEntry, layout: SnapshotLayout) -> int | None:
+    """How many elements each piece of a list has; None for a list of one piece, and for other state."""
+    if entry.kind != "list" or layout.keeps_lists_whole or len(entry.value) <= FEWEST_IN_PIECE:
+        return None
+    if entry.state_name in layout.value_columns():
+        length = TYPED_ELEMENTS
+    else:
+        first_elements = list(islice(entry.value, FEWEST_IN_PIECE))
+        text = dump_value(layout.json, first_elements, entry.state_name, entry.key, entry.namespace)
+        length = FEWEST_IN_PIECE * max(1, PIECE_CHARS // len(text))
+    return length if len(entry.value) > length else None
+
+
+def pieces_of(entry: StateEntry, length: int) -> Iterator[tuple[int, StateEntry]]:
+    """(number, entry of the elements) of each piece of a long list."""
+    elements = iter(entry.value)
+    number = 0
+    while piece := list(islice(elements, length)):
+        yield number, entry._replace(value=piece)
+        number += 1
+
+
+class PieceOrder:
+    """Puts the pieces of long lists into their order, where rows come in another one: a piece waits until
+    all before it have come.
+    """
+
+    def __init__(self) -> None:
+        self._next_numbers: dict[PieceOwner, int] = {}
+        self._waiting: dict[PieceOwner, dict[int, StateEntry]] = {}
+
+    def add(self, number: int, entry: StateEntry) -> Sequence[StateEntry]:
+        """The pieces of the same list that are complete with piece `number`, in order."""
+        owner = entry.state_name, entry.key, entry.namespace
+        next_number = self._next_numbers.get(owner, 0)
+        waiting = self._waiting.setdefault(owner, {})
+        waiting[number] = entry
+        ready = []
+        while next_number in waiting:
+            ready.append(waiting.pop(next_number))
+            next_number += 1
+        self._next_numbers[owner] = next_number
+        if not waiting:
+            del self._waiting[owner]
+        return ready
+
+    def require_complete(self) -> None:
+        """Called behind the last row.
+
+        Raises:
+            SnapshotFormatError: a piece of a list has not come.
+        """
+        for (name, key, namespace), waiting in self._waiting.items():
+            raise SnapshotFormatError(
+                f"State {name!r} of key {key!r} ({namespace!r}) lacks piece "
+                f"{self._next_numbers[name, key, namespace]} of its list, but has piece {min(waiting)}."
+            )

@@ -243,6 +243,11 @@ class PinnedSource:
         """Whether the log still has all commits since `before`."""
         return self._changes_since(before) is not None
 
+    def has_lost_files_since(self, before: "PinnedSource") -> bool:
+        """Whether commits since `before` have removed data, as far as the log still says."""
+        changes = self._changes_since(before)
+        return changes is not None and bool(changes.losses)
+
     def is_certain_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> bool:
         """Whether the log still tells for each file whether its rows are new since `before`, for runs that
         have read `newer_reads`.
@@ -287,11 +292,17 @@ class PinnedSource:
 
 
 def rewritten(
-    source: PinnedSource, before: PinnedSource, seen_by: str, least_ms: int | None = None
+    source: PinnedSource,
+    before: PinnedSource,
+    seen_by: str,
+    least_ms: int | None = None,
+    greatest_ms: int | None = None,
 ) -> SourceRewritten:
-    """The error for a source whose covered rows have changed between two versions; `least_ms` is the earliest
-    arrival among them, None where that is not known."""
+    """The error for a source whose covered rows have changed between two versions; `least_ms` and
+    `greatest_ms` are the earliest and the last arrival among them, None where that is not known."""
     earliest = "" if least_ms is None else f", arrivals from {to_datetime(least_ms):%Y-%m-%dT%H:%M:%S}Z on"
+    if least_ms is not None and greatest_ms is not None:
+        earliest = earliest.removesuffix(" on") + f" to {to_datetime(greatest_ms):%Y-%m-%dT%H:%M:%S}Z"
     return SourceRewritten(
         f"source {source.uri}: rows that runs have already read were changed or removed between version "
         f"{before.version}, which the run "
@@ -300,6 +311,7 @@ def rewritten(
         before=before.version,
         version=source.version,
         least_ms=least_ms,
+        greatest_ms=greatest_ms,
     )
 
 

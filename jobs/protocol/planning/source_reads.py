@@ -17,6 +17,7 @@ from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.source.row_changes import kept_row_by_row
 from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan import SlicePlan
@@ -119,11 +120,13 @@ def _files_of_source(
         newer_reads = newer_reads_since(inputs.tables.ledger, inputs.head, owner, declaration.table)
     try:
         if before is not None and slices:
-            source.check_kept(before, slices[0].from_ms, arrival, newer_reads)
+            source = kept_row_by_row(source, before, slices[0].from_ms, arrival, newer_reads)
     except SourceRewritten as error:
         least_ms = error.facts["least_ms"]
         from_ms = max(least_ms, inputs.start_ms) if isinstance(least_ms, int) else inputs.start_ms
-        refusals.append(f"it would be refused: {error.message} Restate them, from {iso(from_ms)} on")
+        greatest_ms = error.facts["greatest_ms"]
+        end = f"to {iso(greatest_ms + 1)}" if isinstance(greatest_ms, int) else "on"
+        refusals.append(f"it would be refused: {error.message} Restate them, from {iso(from_ms)} {end}")
     files = []
     for item in slices:
         files.append(source.files(item.from_ms, item.to_ms, arrival, before, newer_reads=newer_reads))

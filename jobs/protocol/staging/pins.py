@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.jobs.engines.source.coverage import ReadRange
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import EmptySource, pin, pin_both, place_of
+from slackwater.jobs.engines.source.row_changes import as_rewritten, kept_row_by_row
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import Source
@@ -19,7 +20,7 @@ from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by,
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
-from slackwater.windowing.times import to_datetime
+from slackwater.windowing.times import to_datetime, to_ms
 
 # The table of a source → the slices that live runs have read of it at newer versions than the parent's.
 NewerReads = Mapping[str, tuple[ReadRange, ...]]
@@ -105,7 +106,7 @@ class Pins:
             if before is not None:
                 reads = newer_reads.get(declaration.table, ())
                 newer = tuple(read for read in reads if read.version > before.version)
-                source.check_kept(before, from_ms, declaration.arrival_time, newer)
+                source = kept_row_by_row(source, before, from_ms, declaration.arrival_time, newer)
             pins.append(SourcePin(declaration, source, before, newer))
         count = count_to_honour(overrides, honoured_count, to_datetime(from_ms))
         return cls(tuple(pins), tuple(overrides[:count]))
@@ -145,8 +146,29 @@ class Pins:
                 before = pin(
                     declaration, place, owner_input.version, owner_input.table_id, may_be_empty=may_be_empty
                 )
-            pins.append(SourcePin(declaration, source, before, newer_reads.get(declaration.table, ())))
+            newer = newer_reads.get(declaration.table, ())
+            if before is not None and before is not source:
+                source = _as_the_run_read_it(source, before, row, declaration, newer)
+            pins.append(SourcePin(declaration, source, before, newer))
         return cls(tuple(pins), tuple(overrides[: count_honoured_by(row)]))
+
+
+def _as_the_run_read_it(
+    source: PinnedSource,
+    before: PinnedSource,
+    row: LedgerRow,
+    declaration: Source,
+    newer_reads: Sequence[ReadRange],
+) -> PinnedSource:
+    """The source of a run that went on from `before`. Where its files do not show that all rows were kept,
+    the run has seen it by the rows, which need not be there any more.
+    """
+    assert row.slice_start is not None
+    try:
+        source.check_kept(before, to_ms(row.slice_start), declaration.arrival_time, newer_reads)
+    except SourceRewritten:
+        return as_rewritten(source, before)
+    return source
 
 
 def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, ...]:

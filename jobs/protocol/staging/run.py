@@ -355,9 +355,11 @@ class StageOfSlice:
         except SourceRewritten as error:
             name, least, start = self.pipeline.name, error.facts["least_ms"], self.parent.start_ms or 0
             first = iso(start if least is None else max(cast(int, least), start))
+            greatest = cast("int | None", error.facts["greatest_ms"])
+            end = self.slice.from_ms if greatest is None else min(greatest + 1, self.slice.from_ms)
             raise SourceRewritten(
                 f"{name}: {error.message} What rests on them has to be restated: `slackwater backfill {name} "
-                f"--from {first} --to {iso(self.slice.from_ms)}`; or put the rows back (RESTORE version "
+                f"--from {first} --to {iso(end)}`; or put the rows back (RESTORE version "
                 f"{error.facts['before']}, append only); or, if a law has demanded it, `slackwater erase "
                 f"{name}` records it and takes them out of the tables, too.",
                 **error.facts,

@@ -19,6 +19,7 @@ from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.row_changes import row_changes_since
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging import validation
@@ -136,20 +137,36 @@ def find_stragglers(
         for place in range(len(live))
     ]
     oldest = min(read_at) if since is None else since
+    start_ms, end_ms = live[0].from_ms, live[-1].to_ms
+    starts, versions = np.array([item.from_ms for item in live], np.int64), np.array(read_at, np.int64)
+    counts = np.zeros(len(live), np.int64)
+
+    def count(times: Int64s, version: int, rows: Int64s | None = None) -> None:
+        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run has
+        read them.
+        """
+        places = np.searchsorted(starts, times, side="right") - 1
+        is_straggler = (times >= start_ms) & (times < end_ms) & (versions[places] < version)
+        weights = None if rows is None else rows[is_straggler]
+        counts[:] += np.bincount(places[is_straggler], weights, minlength=len(live)).astype(np.int64)
+
+    # Of commits that have rewritten files only the rows that differ are new.
+    before = replace(source, version=oldest)
+    changes = row_changes_since(source, before, arrival) if source.has_lost_files_since(before) else ()
+    if changes:
+        source = source.without(source.erasing | {item.version for item in changes})
+        for item in changes:
+            count(item.arrivals, item.version, item.added_counts)
     added_files = source.added_since(replace(source, version=oldest), read_at)
     if added_files is None or source.why_not_direct is not None:
         return [] if source.version == oldest else None
-    start_ms, end_ms = live[0].from_ms, live[-1].to_ms
-    starts, versions = np.array([item.from_ms for item in live], np.int64), np.array(read_at, np.int64)
-    counts: Counter[int] = Counter()
     for file in source.files(end_ms, end_ms, arrival, replace(source, version=oldest)):
         if not file.may_hold_unread:
             continue
-        times, _ = arrivals(source, file, arrival)
-        places = np.searchsorted(starts, times[(times >= start_ms) & (times < end_ms)], side="right") - 1
-        counts.update(places[versions[places] < added_files[file.path]].tolist())
+        count(arrivals(source, file, arrival)[0], added_files[file.path])
     return [
-        Stragglers(Slice(live[place].from_ms, live[place].to_ms), counts[place]) for place in sorted(counts)
+        Stragglers(Slice(live[place].from_ms, live[place].to_ms), int(counts[place]))
+        for place in np.flatnonzero(counts).tolist()
     ]
 
 

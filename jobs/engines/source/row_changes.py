@@ -49,14 +49,14 @@ class RowChanges(NamedTuple):
         version: of the commit.
         arrivals: int64[n], their different arrivals in milliseconds, ascending.
         added_counts, removed_counts: int64[n], how many rows of each arrival it has put in and taken out.
-        undated: how many of either have no arrival.
+        undated_count: how many of either have no arrival.
     """
 
     version: int
     arrivals: Int64s
     added_counts: Int64s
     removed_counts: Int64s
-    undated: int
+    undated_count: int
 
 
 def row_changes_since(
@@ -137,8 +137,9 @@ def _rows_lost(changes: RowChanges, from_ms: int, newer_reads: Sequence[ReadRang
     for item in newer_reads:
         if item.version >= changes.version:
             is_lost &= (changes.arrivals < item.from_ms) | (changes.arrivals >= item.to_ms)
-    rows = int(np.maximum(changes.added_counts, changes.removed_counts)[is_lost].sum()) + changes.undated
-    if changes.undated or not rows:
+    counts = np.maximum(changes.added_counts, changes.removed_counts)
+    rows = int(counts[is_lost].sum()) + changes.undated_count
+    if changes.undated_count or not rows:
         return _LostRows(rows, None)
     return _LostRows(rows, (int(changes.arrivals[is_lost][0]), int(changes.arrivals[is_lost][-1])))
 
@@ -180,11 +181,17 @@ def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
     with tempfile.TemporaryDirectory(prefix="slackwater-comparison-") as folder:
         settings: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY_LIMIT, "temp_directory": folder}
         with duckdb.connect(config=settings) as connection:
-            connection.register("added_rows", _reader(source, added_files))
-            connection.register("removed_rows", _reader(source, removed_files))
+            errors: list[Exception] = []
+            connection.register("added_rows", _reader(source, added_files, errors))
+            connection.register("removed_rows", _reader(source, removed_files, errors))
             columns = ", ".join(map(_quoted, source.schema.names))
             query = _COMPARISON.format(arrival=_quoted(arrival), columns=columns)
-            changed_rows = connection.sql(query).to_arrow_table()
+            try:
+                changed_rows = connection.sql(query).to_arrow_table()
+            except duckdb.Error:
+                if errors:  # that of storage, which DuckDB has made its own
+                    raise errors[0] from None
+                raise
     is_dated = changed_rows.column("__arrival").is_valid()
     undated_rows, dated_rows = changed_rows.filter(pc.invert(is_dated)), changed_rows.filter(is_dated)
     arrivals, added_counts, removed_counts = (
@@ -195,7 +202,7 @@ def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
         arrivals=arrivals // 1000,
         added_counts=added_counts,
         removed_counts=removed_counts,
-        undated=sum(
+        undated_count=sum(
             max(row["added"], row["removed"]) for row in undated_rows.select(["added", "removed"]).to_pylist()
         ),
     )
@@ -212,17 +219,25 @@ def _files_at(
     return [file for file, _ in files_with_bounds(actions, arrival) if file.path in paths]
 
 
-def _reader(source: PinnedSource, files: Sequence[InputFile]) -> pa.RecordBatchReader:
-    """The rows of `files`, a few at a time, under the columns of the source."""
+def _reader(
+    source: PinnedSource, files: Sequence[InputFile], errors: list[Exception]
+) -> pa.RecordBatchReader:
+    """The rows of `files`, a few at a time, under the columns of the source. An error is added to `errors`,
+    too.
+    """
     schema = pa.schema([pa.field(field.name, field.type) for field in source.schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for file in files:
-            pieces = SourceFile(source.uri, file, source.schema).batches(
-                schema.names, None, rows_at_once=_ROWS_AT_ONCE
-            )
-            for piece in pieces:
-                yield from piece.rows.cast(schema).to_batches()
+        try:
+            for file in files:
+                pieces = SourceFile(source.uri, file, source.schema).batches(
+                    schema.names, None, rows_at_once=_ROWS_AT_ONCE
+                )
+                for piece in pieces:
+                    yield from piece.rows.cast(schema).to_batches()
+        except Exception as error:
+            errors.append(error)
+            raise
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 

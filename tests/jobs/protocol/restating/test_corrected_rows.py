@@ -145,7 +145,7 @@ def test_a_comparison_of_files_is_the_difference_of_multisets(tmp_path: Path, se
     assert changes.arrivals.tolist() == [ms(hour) for hour in hours]
     assert changes.added_counts.tolist() == [added[hour] for hour in hours]
     assert changes.removed_counts.tolist() == [removed[hour] for hour in hours]
-    assert changes.undated == max(added[None], removed[None])
+    assert changes.undated_count == max(added[None], removed[None])
 
 
 def test_three_hundred_rows_of_a_large_file_are_told_in_bounded_memory(

@@ -298,3 +298,19 @@ def test_a_plan_starts_no_spark(replayed: StoredTables) -> None:
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
     )
     assert process.returncode == 0, process.stderr
+
+
+def test_corrected_rows_of_a_large_file_are_counted_in_their_slices(
+    replayed: StoredTables, tmp_path: Path, plan_of: Callable[..., dict[str, Any]]
+) -> None:
+    warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
+    table = DeltaTable(str(warehouse / "sources" / "departures"))
+    where = "arrival_time >= '2013-01-02T10:00:00Z' AND arrival_time < '2013-01-02T12:00:00Z'"
+    rows_corrected = count(f"SELECT count(*) FROM s WHERE {where}", s=source(warehouse))
+    table.update(updates={"dep_delay": "dep_delay + 1"}, predicate=f"{where} AND dep_delay IS NOT NULL")
+    plan = plan_of("plan", "departures", "--warehouse", warehouse)
+    [told] = plan["stragglers"]
+    assert (told["from"], 0 < told["rows"] <= rows_corrected) == ("2013-01-02T00:00:00Z", True)
+    [refusal] = [text for text in plan["said"] if text.startswith("it would be refused: ")]
+    assert f"({told['rows']:,} rows, arrivals from 2013-01-02T1" in refusal
+    assert "Restate them, from 2013-01-02T1" in refusal and " to 2013-01-02T1" in refusal

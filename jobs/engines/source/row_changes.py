@@ -107,7 +107,11 @@ def kept_row_by_row(
             else (None, None)
         )
         raise rewritten(source, before, f"{count:,} row{'s' * (count > 1)}", least, greatest)
-    return as_rewritten(source, before, changes)
+    kept_source = as_rewritten(source, before, changes)
+    if not kept_source.is_certain_since(before, newer_reads):
+        # A file holds rows that runs have read beside others that none has, and no log tells them apart.
+        source.check_kept(before, from_ms, arrival, newer_reads)
+    return kept_source
 
 
 def as_rewritten(

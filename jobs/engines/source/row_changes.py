@@ -65,7 +65,7 @@ def row_changes_since(
     """The changed rows of each commit since `before` that has removed data; `arrival` is the column of
     arrival times. None where they can't be told: the log or a file is gone, or a deletion vector hides rows.
     """
-    if source.why_not_direct is not None or before.why_not_direct is not None:
+    if not _has_commits(source) or source.why_not_direct is not None or before.why_not_direct is not None:
         return None
     try:
         return _row_changes(_Key(source, before.version, arrival))
@@ -120,11 +120,18 @@ def as_rewritten(
     """The source of which the commits of `changes`, or else all since `before` that have removed data, count
     as mere rewrites: what they have added, runs have read, or read in its own slice.
     """
+    if not _has_commits(source):
+        return source
     if changes is None:
         versions = [item.version for item in _removing_commits(source, before.version) or ()]
     else:
         versions = [item.version for item in changes]
     return source.without(source.erasing | set(versions))
+
+
+def _has_commits(source: PinnedSource) -> bool:
+    """Whether it is a Delta table: a folder of files keeps no files that it has lost."""
+    return type(source) is PinnedSource
 
 
 class _LostRows(NamedTuple):

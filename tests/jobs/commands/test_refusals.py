@@ -12,8 +12,7 @@ from tests.jobs.commands.own_source import SCHEMA, OwnPipeline, every_hour
 
 # What each change of the declarations, or of the source, is told by.
 CHANGES = {
-    'select={"n": agg.count()}': "total",
-    'select={"n": agg.count(), "total": agg.sum("x"), "more": agg.sum("x")}': "more",
+    'select={"n": agg.count(), "total": agg.max("x")}': "select.total.kind: sum → max",
     "window=TumblingEventTimeWindows.of(HOUR)": "window.size_ms: 7200000 → 3600000",
     'source=DeltaSource("sources/own", event_time="e", arrival_time="a", '
     'order_by="x")': "source.order_by: none → x",

@@ -58,7 +58,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
             "window.size_ms: 3600000 → 7200000",
         ),
         ("'order_mode': 'heap'", "order_mode: rocksdb → heap"),
-        ("'where': 'dep_delay > 0'", "where: none → dep_delay > 0"),
+        ("'max_parallelism': 64", "max_parallelism: 128 → 64"),
     ],
 )
 def test_what_parked_state_cannot_follow_is_refused_and_changes_nothing(

@@ -116,12 +116,16 @@ class Registry(Mapping[str, Pipeline]):
         )
 
     def _definition(self, name: str) -> Definition | None:
-        """Where a pipeline of the user's is defined; None for an example, whose file counts as a whole."""
+        """Where a pipeline of the user's is defined; None for an example, whose file counts as a whole, and
+        where the file is none of those that are looked at.
+        """
         pipeline, module = self[name], self._modules[name]
         if module.__name__ in EXAMPLES:
             return None
         path = Path(str(module.__file__))
-        file = next((file for file, other in self._files(name).items() if other == path), path.name)
+        file = next((file for file, other in self._files(name).items() if other == path), None)
+        if file is None:
+            return None
         return Definition(file, [name for name, value in vars(module).items() if value is pipeline])
 
     def _files(self, name: str) -> dict[str, Path]:

@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine, Replay
-from slackwater.jobs.engines.rows.progress import timeline_of
+from slackwater.jobs.engines.rows.carried_timeline import timeline_of_slice
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage.moves import Moves
@@ -300,13 +300,13 @@ def test_a_run_that_creates_a_collected_window_again_is_rejected(
     tmp_path: Path, engine: Engine, file_rows: int
 ) -> None:
     def forgetful(*arguments: Any) -> Any:
-        timeline, after = timeline_of(*arguments)
+        timeline, after = timeline_of_slice(*arguments)
         return replace(timeline, collected_mark=INITIAL_WATERMARK), after
 
     world = world_of(tmp_path, engine)
     world.declare(allowed_lateness=120 * HOUR)
     with (
-        patch("slackwater.jobs.protocol.staging.slice_replay.timeline_of", forgetful),
+        patch("slackwater.jobs.protocol.staging.slice_replay.timeline_of_slice", forgetful),
         patch("slackwater.jobs.protocol.staging.slice_replay.Replay", partial(Replay, file_rows=file_rows)),
         pytest.raises(SliceRejected, match="collected windows stay collected"),
     ):

@@ -281,7 +281,7 @@ class TestANewerFormat:
         ):
             with pytest.raises(
                 NewerFormat,
-                match=r"run 1 was written in format 3 by slackwater 9\.9; this one reads up to 2\. Install",
+                match=r"run 1 was written in format 4 by slackwater 9\.9; this one reads up to 3\. Install",
             ):
                 read()
 

@@ -108,8 +108,9 @@ def test_stragglers_of_one_source_are_folded_in_and_its_rewrite_is_refused_by_it
     assert own("run", "own", "--to", "2013-01-04") == 2
     refusal = capsys.readouterr().err
     assert "sources/shop: rows that runs have already read were changed or removed" in refusal
-    assert "slackwater backfill own --from 2013-01-01T22:15:00Z --to 2013-01-03T00:00:00Z" in refusal
-    assert own("backfill", "own", "--from", "2013-01-01T22:15:00Z", "--to", "2013-01-03") == 0
+    assert "2 rows, arrivals from 2013-01-01T22:15:00Z to 2013-01-01T22:15:00Z" in refusal
+    assert "slackwater backfill own --from 2013-01-01T22:15:00Z --to 2013-01-01T22:15:00.001Z" in refusal
+    assert own("backfill", "own", "--from", "2013-01-01T22:15:00Z", "--to", "2013-01-01T22:15:00.001Z") == 0
     assert published(own)["a", 22] == (4, 22 + 23 + 200)
     assert own("run", "own", "--to", "2013-01-04") == 0
 

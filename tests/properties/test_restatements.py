@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable, write_deltalake
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -162,12 +161,11 @@ class History:
             self.changed.add(slice_)
 
     def write_again(self, source: int) -> None:
-        """All rows of a source are put into one file, as a change of the data: later on a slice's rows share
-        their file with all others.
+        """All rows of a Delta source are put into one file, as a change of the data: later on a slice's rows
+        share their file with all others. Files of a folder stay as they are.
         """
         self.restate_changed()
-        place = self.world.place(source % self.sources)
-        write_deltalake(place, DeltaTable(place).to_pyarrow_table(), mode="overwrite")
+        self.world.write_again(source % self.sources)
 
     def restate(self, first: int, count: int, hours: int | None, new_code: bool) -> None:
         """A range is restated, with the changes outside of it, without which it would be refused."""

@@ -148,6 +148,12 @@ class World:
         predicate = f"{arrival} >= {low} AND {arrival} < {high}"
         write_deltalake(self.place(source), self.rows(events, source), mode="overwrite", predicate=predicate)
 
+    def write_again(self, source: int = 0) -> None:
+        """Put all rows of a Delta source into one file, as a change of the data."""
+        if not self.is_folder(source):
+            rows = DeltaTable(self.place(source)).to_pyarrow_table()
+            write_deltalake(self.place(source), rows, mode="overwrite")
+
     def is_folder(self, source: int) -> bool:
         return isinstance(self.pipeline.sources[source], ParquetSource)
 

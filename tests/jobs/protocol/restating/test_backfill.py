@@ -182,7 +182,7 @@ def test_a_rewritten_source_is_refused_with_the_way_out_and_a_restatement_is_the
     world.append(every_hour(END, END + 24))
     with pytest.raises(
         SourceRewritten,
-        match="slackwater backfill daily --from 2013-01-02T00:30:00Z --to 2013-01-02T23:30:00.001Z",
+        match=r"slackwater backfill daily --from 2013-01-02T00:30:00Z --to 2013-01-02T23:30:00\.001Z",
     ):
         world.run(END + 24)
     with pytest.raises(SourceRewritten, match="--from 2013-01-02T00:30:00Z"):

@@ -105,7 +105,7 @@ def by_the_model(world: World, purging: bool) -> list[PaneRow]:
 def pane_of(row: dict) -> PaneRow:
     # Windows of a class of the user have columns of their own; windows of all rows have no key.
     own = ("tier", "number", "size", "level")
-    window = tuple(row.get(name) for name in ("k", "window_start", "window_end", *own))
+    window = tuple(row.get(name) for name in ("k", *own, "window_start", "window_end"))
     return PaneRow(
         row["key_group"], window, row["firing"], row["ordinal"], row["kind"], (row["n"], row["total"])
     )

@@ -127,7 +127,8 @@ def history_of(
 
 
 def _slot(pane: PaneRow, purging: bool) -> int | None:
-    return pane.firing if purging or pane.start is None else None
+    is_global = pane.window[-2:] == (None, None)  # a window of a user's class may lack the start alone
+    return pane.firing if purging or is_global else None
 
 
 def comparable(results: Results) -> tuple[Any, ...]:

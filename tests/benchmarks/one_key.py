@@ -55,9 +55,9 @@ def measure_apart(elements: int, limit_mb: int) -> dict[str, Any]:
             [*command, "--limit-mb", str(limit_mb)], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
         ).stdout
     result: dict[str, Any] = json.loads(output)
-    wanted = [elements, sum(range(97)) * (elements // 97) + sum(range(elements % 97))]
-    if wanted not in result["rows"]:
-        raise WrongResult(f"the function gave {result['rows']}, not {wanted}")
+    expected_row = [elements, sum(range(97)) * (elements // 97) + sum(range(elements % 97))]
+    if expected_row not in result["rows"]:
+        raise WrongResult(f"the function gave {result['rows']}, not {expected_row}")
     return result
 
 

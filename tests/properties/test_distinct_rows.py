@@ -55,8 +55,8 @@ def check(replay, data) -> None:
     assert everything(replay_pipeline(pipeline, events, rules, [], [1], engines=(COLUMNAR,))) == everything(
         once
     )
-    again = replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)
-    assert everything(again) == everything(once)
+    in_slices = replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)
+    assert everything(in_slices) == everything(once)
 
 
 @given(replays(), st.data())

@@ -152,9 +152,9 @@ def parked(window: Row, knowledge: Knowledge, number: int) -> Row:
         return window
     selected = knowledge.selects[number]
     unknown = [name for name in sorted(selected) if not knowledge.is_known(name, window, number)]
-    known = selected - set(unknown)
+    known_results = selected - set(unknown)
     return {
-        name: None if "__" in name and name.rpartition("__")[0] not in known else value
+        name: None if "__" in name and name.rpartition("__")[0] not in known_results else value
         for name, value in {
             **window,
             "contents": json.dumps({"unknown": unknown}) if unknown else None,

@@ -100,8 +100,8 @@ def test_neither_cuts_nor_parallelism_nor_where_state_lives_shows(
     with short_pieces():
         once = everything(replay_pipeline(pipeline, events, rules, [], [1]))
         with spilling_soon():
-            again = replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)
-            assert everything(again) == once
+            in_slices = replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)
+            assert everything(in_slices) == once
 
 
 @given(replays())

@@ -109,5 +109,5 @@ def test_cuts_parallelism_and_engines_do_not_show(replay, together, data):
         st.sampled_from([(COLUMNAR,), (OPERATOR,), (OPERATOR, COLUMNAR), (COLUMNAR, OPERATOR)]),
         label="engines",
     )
-    again = replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)
-    assert everything(again) == once
+    in_slices = replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)
+    assert everything(in_slices) == once

@@ -60,12 +60,12 @@ def test_cuts_parallelism_and_where_state_lives_do_not_show(
     with short_pieces():
         once = outcome_of(lambda: everything(replay_pipeline(pipeline, events, rules, [], [1])))
         with spilling_soon():
-            again = outcome_of(
+            in_slices = outcome_of(
                 lambda: everything(
                     replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, state_memory=memory)
                 )
             )
-    assert again == once
+    assert in_slices == once
 
 
 @contextmanager

@@ -9,6 +9,7 @@ Arrays of integer milliseconds, slice numbers and window numbers; no key and no 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class RowWindows(NamedTuple):
     windows: Longs
 
 
-class NumberedWindows:
+class NumberedWindows(ABC):
     """Windows that each are collected `lateness_ms` after their last instant; those whose last instant is at
     or before `collected_mark` were collected before (see `Timeline.collected_mark`).
     """
@@ -38,50 +39,50 @@ class NumberedWindows:
     collected_mark: int
 
     @property
+    @abstractmethod
     def overlap(self) -> bool:
         """Whether a time may be in several windows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def have_gaps(self) -> bool:
         """Whether there are times that no window holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def slices(self, times_ms: Longs) -> Longs:
         """int64[n]: the slice of each time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def newest_windows(self, slices: Longs) -> Longs:
         """int64[n]: the window that starts last among those of each slice."""
-        raise NotImplementedError
 
+    @abstractmethod
     def windows_per_slice(self, slices: Longs) -> Longs:
         """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the
         slide.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def assignments(self, slices: Longs) -> int:
         """How many (element, window) assignments elements of these slices have."""
-        raise NotImplementedError
 
+    @abstractmethod
     def starts(self, windows: Longs) -> Longs:
         """int64[n]: the first millisecond of each window."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ends(self, windows: Longs) -> Longs:
         """int64[n]: the first millisecond after each window."""
-        raise NotImplementedError
 
+    @abstractmethod
     def numbers(self, starts_ms: Longs) -> Longs:
         """The inverse of `starts`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def newest_passed(self, moment_ms: int) -> int:
         """The number of the newest window whose last instant is at or before a moment; so are those of all
         older windows.
         """
-        raise NotImplementedError
 
     def earliest_last_instants(self, slices: Longs) -> Longs:
         """int64[n]: the last instant of the window that ends first among those of each slice; of none, the

@@ -96,20 +96,17 @@ def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
     Raises:
         SourceColumnError: one of them is a float, a decimal, a timestamp or a nested value.
     """
-    fits = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
-    for name in pipeline.keys:
+    hashable_types = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
+    roles = [(name, f"key column {name!r} is", "keys") for name in pipeline.keys]
+    roles += [
+        (name, f"distinct_by names the column {name!r}, which is", "its columns")
+        for name in pipeline.distinct_columns
+    ]
+    for name, subject, columns in roles:
         kind = schema.field(name).type
-        if not any(is_kind(kind) for is_kind in fits):
+        if not any(is_kind(kind) for is_kind in hashable_types):
             raise SourceColumnError(
-                f"key column {name!r} is {kind}; keys are integers, strings, booleans and dates. Cast it in "
-                "the source.",
-                column=name,
-            )
-    for name in pipeline.distinct_columns:
-        kind = schema.field(name).type
-        if not any(is_kind(kind) for is_kind in fits):
-            raise SourceColumnError(
-                f"distinct_by names the column {name!r}, which is {kind}; its columns are integers, strings, "
-                "booleans and dates. Cast it in the source.",
+                f"{subject} {kind}; {columns} are integers, strings, booleans and dates. Cast it in the "
+                "source.",
                 column=name,
             )

@@ -36,8 +36,8 @@ BY_ENGINE = pytest.mark.parametrize(
 def delivered_twice(first: float, last: float, after: float = 0.25) -> list[Event]:
     """A row each hour, and each once more `after` hours later."""
     rows = every_hour(first, last)
-    again = [replace(row, arrival=row.event + 0.5 + after) for row in rows]
-    return sorted([*rows, *again], key=lambda row: row.arrival or 0.0)
+    repeats = [replace(row, arrival=row.event + 0.5 + after) for row in rows]
+    return sorted([*rows, *repeats], key=lambda row: row.arrival or 0.0)
 
 
 def counts(world: World) -> dict[float, int]:

@@ -226,12 +226,12 @@ def test_a_row_too_far_behind_its_own_arrival_is_quarantined_with_the_bound(
     judged_batch = judge.judge_batch(batch)
     assert judge.takes_all(batch) == (reason is None)
     assert judged_batch.elements.column("row").to_pylist() == ([1, 2] if reason else [0, 1, 2])
-    told = [
+    reasons = [
         (row["reason_code"], row["reason"], row["column_name"])
         for row in judged_batch.quarantine_rows.to_pylist()
     ]
     text = "the event time is more than 1:00:00 before the arrival"
-    assert told == ([("behind_arrival", text, "e")] if reason else [])
+    assert reasons == ([("behind_arrival", text, "e")] if reason else [])
 
 
 class TestACondition:

@@ -51,9 +51,9 @@ def newest(world: World) -> PinnedSource:
 def named(world: World, folds: bool = True) -> list[tuple[float, int]]:
     """The slices that a plan names, by the hour of their start, with their rows."""
     reads = read_ranges_of(world.ledger.live_runs(world.main), "events")
-    found = find_stragglers(newest(world), reads, "a", folds=folds)
-    assert found is not None
-    return [((item.slice.from_ms - ms(0)) / 3_600_000, item.rows) for item in found]
+    stragglers = find_stragglers(newest(world), reads, "a", folds=folds)
+    assert stragglers is not None
+    return [((item.slice.from_ms - ms(0)) / 3_600_000, item.rows) for item in stragglers]
 
 
 def test_corrected_rows_name_their_slices_and_restating_these_is_enough(

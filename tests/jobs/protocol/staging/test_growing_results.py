@@ -57,11 +57,11 @@ COUNT, SUM, MOST = {"n": agg.count()}, {"total": agg.sum("x")}, {"most": agg.max
 
 @pytest.fixture(params=[OperatorEngine, ColumnarEngine])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    made = World(
+    world = World(
         tmp_path / "world", replace(DAILY, slice=4 * HOUR, allowed_lateness=9 * HOUR), engine=request.param()
     )
-    made.append(EVENTS)
-    return made
+    world.append(EVENTS)
+    return world
 
 
 def declare(world: World, **settings: Any) -> None:

@@ -94,7 +94,11 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "sessions" else ()) for kind in SETTINGS]
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind in ("columnar", "operator") else pytest.mark.slow)
+        for kind in SETTINGS
+    ],
 )
 def test_tables_after_an_erasure_are_those_of_a_source_that_never_had_the_rows(
     tmp_path: Path, kind: str

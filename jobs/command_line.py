@@ -122,7 +122,7 @@ def run(work: Callable[[], Any]) -> int:
         click.echo("interrupted; nothing that was not committed counts", err=True)
         return 1
     except DamagedFile as error:
-        from slackwater.jobs.tables.inspection.damaged_tables import explain_damage
+        from slackwater.jobs.tables.damaged_tables import explain_damage
 
         click.echo(f"slackwater: {explain_damage(error)}", err=True)
         return error.exit_code
@@ -155,6 +155,7 @@ _EXTRAS = {
     **dict.fromkeys(("pyspark", "py4j", "delta", "great_expectations", "pandas", "rocksdict"), "spark"),
     "sqlalchemy": "sql",
     "redis": "redis",
+    **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "plotly"), "pages"),
 }
 
 

@@ -16,9 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from slackwater.jobs import command_line
 from slackwater.jobs.commands.options import Time, show
 from slackwater.jobs.examples import find_example
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing.times import to_datetime
 

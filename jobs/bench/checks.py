@@ -19,8 +19,8 @@ from slackwater.jobs.bench.contenders.duckdb_group_by import query
 from slackwater.jobs.bench.contenders.transform_with_state import ROWS
 from slackwater.jobs.bench.workloads import BOUND_MS, TICK_MS, Workload
 from slackwater.jobs.errors import PermanentError
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.tables.errors import NoRuns
-from slackwater.jobs.tables.inspection.inspection import Inspection
 
 # Flink emits watermarks by the pace of its own source, so it judges some rows otherwise than a replay does:
 # few of all panes, and up to half of those that late rows make fire again.

@@ -34,7 +34,7 @@ def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, o
     """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
     its runs.
     """
-    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = [_facts(branch, runs, is_live=is_live) for branch, runs, is_live in inspection.branch_runs()]

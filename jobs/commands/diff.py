@@ -19,7 +19,7 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
     For example a pipeline and the same one with its source in order of events: what differs is what delays
     have changed.
     """
-    from slackwater.jobs.tables.inspection.comparison import PublishedComparison
+    from slackwater.jobs.inspection.comparison import PublishedComparison
 
     comparison = PublishedComparison.of(left, right, warehouse)
     rows = comparison.differences()

@@ -43,7 +43,7 @@ def list_late(
     output: str,
 ) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
-    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
@@ -88,9 +88,9 @@ def report(
     Their windows are collected: declaring that lateness takes them in only when the range shown beside it is
     restated.
     """
+    from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.lateness import report as report_lateness
     from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
-    from slackwater.jobs.tables.inspection.inspection import Inspection
-    from slackwater.jobs.tables.inspection.lateness import report as report_lateness
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
@@ -144,9 +144,9 @@ def redrive(
     The rows are taken in when the range from there is restated, by the command that this prints, and by every
     later restatement of it.
     """
+    from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.staging.slices import iso
-    from slackwater.jobs.tables.inspection.inspection import Inspection
     from slackwater.windowing.times import to_ms
 
     options.log_to_stderr(log_format)

@@ -47,7 +47,7 @@ def command(
     The column "live" names for a run the branch in which it counts now (none: it was replaced), and for any
     other row the runs that it made live.
     """
-    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.inspection import Inspection
 
     tables = Inspection.of(pipeline, warehouse)
     if seq is not None:

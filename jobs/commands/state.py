@@ -106,7 +106,7 @@ def diff(pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str
     """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
     branch, or main.
     """
-    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = inspection.differences(a, b)
@@ -139,7 +139,7 @@ def watermarks(
     """The pipeline's watermark and clock, and how far each source partition has come. The first row is the
     pipeline's.
     """
-    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.inspection import Inspection
 
     rows = Inspection.of(pipeline, warehouse).snapshot("source_progress", seq).to_pylist()
     rows.sort(key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
@@ -166,7 +166,7 @@ def _snapshot_rows(
     """The rows of a snapshot table as of run `seq` (None: main's head), of one key or of all, in order of
     time; and the names of the columns of keys and of windows.
     """
-    from slackwater.jobs.tables.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.tables.named_keys import is_key
 
     inspection = Inspection.of(pipeline, warehouse)

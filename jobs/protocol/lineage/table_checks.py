@@ -20,9 +20,9 @@ from slackwater.jobs.protocol.publishing.portions import portions
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled_forward_to
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.slices import end_of
+from slackwater.jobs.tables.damaged_tables import explain_damage
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.errors import DamagedFile
-from slackwater.jobs.tables.inspection.damaged_tables import explain_damage
 from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.hashed_rows import as_hashed

@@ -32,10 +32,10 @@ from slackwater.jobs.bench.worker import ContenderFailed
 from slackwater.jobs.bench.workloads import WORKLOADS, Workload
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.errors import UsageError
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from tests.integration.command import slackwater
 from tests.integration.conftest import great_expectations as great_expectations
 

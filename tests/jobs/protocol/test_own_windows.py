@@ -15,6 +15,7 @@ import pytest
 
 from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines import Pipeline, agg, expect
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.errors import PipelineError
@@ -25,7 +26,6 @@ from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged, differences
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.tables.errors import ShapeChanged
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.schemas import table_columns
 from slackwater.windowing import (
     CountTrigger,

@@ -16,9 +16,9 @@ from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive, RedriveResult
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
 from tests.jobs.protocol.world import HOUR, Event, World, every_hour, moment, multiset
 

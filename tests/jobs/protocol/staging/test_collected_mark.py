@@ -16,6 +16,7 @@ from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine, Replay
 from slackwater.jobs.engines.rows.carried_timeline import timeline_of_slice
 from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.lineage.verify import Verifier
@@ -24,7 +25,6 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import collected_mark
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows

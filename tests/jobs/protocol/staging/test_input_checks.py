@@ -11,10 +11,10 @@ import pytest
 from deltalake import write_deltalake
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines import Pipeline, expect
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.windowing import TumblingProcessingTimeWindows
 from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, every_hour, moment
 

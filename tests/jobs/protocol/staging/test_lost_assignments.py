@@ -13,8 +13,8 @@ from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.columnar.families import Part, RangeInput
 from slackwater.jobs.engines.columnar.fixed import FixedFamily
 from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.windowing.columnar.window_columns import rows_of
 from slackwater.windowing.runtime.window_log import WindowLog
 from tests.jobs.protocol.world import DAILY, World, every_hour

@@ -30,6 +30,7 @@ from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import InProcess, MapTask, RangeTask
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
 from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.publishing.publish import Publisher
@@ -40,7 +41,6 @@ from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.run import Runner, StageOfSlice
 from slackwater.jobs.protocol.staging.tick_cache import FILE, TickCache
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.ledger.overrides import count_honoured_by
 from slackwater.jobs.tables.warehouse import Tables

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.errors import UsageError
+from slackwater.jobs.inspection import snapshot_diff
 from slackwater.jobs.tables.delta.stored_files import Within
-from slackwater.jobs.tables.inspection import snapshot_diff
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
@@ -160,7 +160,7 @@ class Inspection:
 
     def differences(self, left_name: str, right_name: str) -> list[dict[str, Any]]:
         """Where the snapshots as of two ledger rows (see `at`) differ; rows of
-        `slackwater.jobs.tables.inspection.snapshot_diff.differences`.
+        `slackwater.jobs.inspection.snapshot_diff.differences`.
         """
         sides = [
             {table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES}

@@ -11,8 +11,8 @@ import pytest
 from deltalake import Transaction
 
 from slackwater.jobs.errors import UsageError
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.tables.errors import NoRuns
-from slackwater.jobs.tables.inspection.inspection import Inspection
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter

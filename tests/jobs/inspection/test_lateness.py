@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from slackwater.jobs.tables.inspection.lateness import SavedRows
-from slackwater.jobs.tables.inspection.lateness import report as report_of
+from slackwater.jobs.inspection.lateness import SavedRows
+from slackwater.jobs.inspection.lateness import report as report_of
 from slackwater.jobs.tables.schemas import TIME, WINDOW
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)

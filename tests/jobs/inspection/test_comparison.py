@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.jobs.tables.inspection.comparison import PublishedComparison
+from slackwater.jobs.inspection.comparison import PublishedComparison
 from slackwater.jobs.tables.schemas import Shape, table_schemas
 
 SCHEMA = table_schemas(

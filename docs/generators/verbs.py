@@ -9,7 +9,7 @@ from slackwater.jobs import errors
 from slackwater.jobs.command_line import VERBS, slackwater
 
 # Options that most verbs take; the page explains them once.
-SHARED_OPTIONS = ("--warehouse", "--pipelines", "--output", "--log-format")
+SHARED_OPTIONS = ("--warehouse", "--pipelines", "--output", "--wide", "--limit", "--log-format")
 _SYNOPSIS_WIDTH = 90
 
 

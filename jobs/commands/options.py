@@ -6,13 +6,14 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from slackwater.jobs.errors import without_credentials
+from slackwater.jobs.commands import printing
+from slackwater.jobs.commands.table_layout import value_text
 from slackwater.windowing.times import to_ms
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -178,66 +179,11 @@ def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
 def show(
     rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None
 ) -> None:
-    """Print `rows`: as JSON with all their columns, or as a table of `columns`. As a table, no rows print the
-    sentence `empty`.
-    """
-    if kind == "json":
-        click.echo(without_credentials(json.dumps(list(rows), default=_json_value, indent=1)))
-        return
-    if not rows:
-        click.echo(empty)
-        return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for column in columns:
-        is_numeric = all(isinstance(row[column], int | float) or row[column] is None for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if is_numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(row[column]) for column in columns))
-    Console(width=None if sys.stdout.isatty() else 240, highlight=False).print(table)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return _iso_utc(value)
-    return (
-        value.isoformat()
-        if isinstance(value, date)
-        else value.hex()
-        if isinstance(value, bytes)
-        else str(value)
-    )
-
-
-def _iso_utc(value: datetime) -> str:
-    value = value.astimezone(UTC)
-    return (
-        value.strftime("%Y-%m-%dT%H:%M:%S")
-        + (f".{value.microsecond // 1000:03d}" if value.microsecond else "")
-        + "Z"
-    )
-
-
-def _table_time(value: datetime) -> str:
-    """A time in a table for people: UTC, without seconds and milliseconds where they are zero."""
-    value = value.astimezone(UTC)
-    if value.microsecond:
-        return value.strftime("%Y-%m-%d %H:%M:%S") + f".{value.microsecond // 1000:03d}"
-    return value.strftime("%Y-%m-%d %H:%M:%S" if value.second else "%Y-%m-%d %H:%M")
+    """Print `rows` as `printing.show` does, for verbs that have neither --wide nor --limit."""
+    output = printing.Output("json" if kind == "json" else "table", row_limit=None)
+    printing.show(rows, columns, output, empty=empty, title=title)
 
 
 def cell(value: Any) -> str:
     """A value in a table for people."""
-    if value is None:
-        return "–"
-    if isinstance(value, datetime):
-        return _table_time(value)
-    if isinstance(value, float):
-        return f"{value:.2f}"
-    return (
-        f"{value:,}"
-        if isinstance(value, int) and not isinstance(value, bool)
-        else without_credentials(str(value))
-    )
+    return value_text(value)

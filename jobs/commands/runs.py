@@ -1,26 +1,60 @@
 """`slackwater runs`: prints the ledger as a log, or one run in detail. Starts no JVM."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
+from slackwater.jobs.inspection.readable import count_text, duration_text, size_text
+
+if TYPE_CHECKING:
+    from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 KINDS_WITH_COUNTS = ("run", "close")
-COUNTS = ["rows_read", "fired", "refired", "late", "quarantined"]
-COLUMNS = [
-    "seq",
-    "kind",
-    "branch",
-    "live",
-    "slice",
-    *COUNTS,
-    "open",
-    "watermark_out",
-    "verdict",
-    "seconds",
-    "run_id",
+COUNTS = ["rows_read", "fired", "refired", "late", "quarantined", "open", "emitted", "side"]
+_ROW_COUNTS = {
+    "rows_read": "read",
+    "rows_filtered": "filtered",
+    "rows_duplicate": "duplicate",
+    "rows_accepted": "accepted",
+    "rows_late": "late",
+    "rows_unassigned": "unassigned",
+    "rows_quarantined": "quarantined",
+    "rows_folded": "folded",
+    "rows_emitted": "emitted",
+    "side_rows": "to side outputs",
+    "assignments_missed": "assignments missed",
+    "elements_never_fired": "never in a firing",
+}
+_WINDOW_COUNTS = {
+    "windows_opened": "opened",
+    "windows_fired": "fired",
+    "windows_refired": "refired",
+    "windows_merged": "merged",
+    "windows_cleaned": "cleaned up",
+    "windows_open": "open",
+    "timers_pending": "timers pending",
+}
+_CHECKS = [
+    Column("expectation", "text"),
+    Column("passed"),
+    Column("observed", "text"),
+    Column("unexpected"),
+    Column("checked"),
+    Column("sample_json", "text", heading="sample", is_optional=True),
+    Column("severity", is_wide=True),
+]
+_ATTEMPTS = [
+    Column("slice", "range"),
+    Column("outcome"),
+    Column("verdict"),
+    Column("step"),
+    Column("at"),
+    Column("run_id", is_wide=True),
 ]
 
 
@@ -32,7 +66,7 @@ COLUMNS = [
 )
 @options.warehouse
 @options.pipelines
-@options.output
+@printing.output
 def command(
     pipeline: str,
     *,
@@ -40,87 +74,152 @@ def command(
     since: int,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
-    """The ledger, oldest row first; with SEQ one run in detail: its counts, hashes, phases and checks.
+    """The ledger, newest rows last; with SEQ one run in detail: its counts, hashes, phases and checks.
 
     The column "live" names for a run the branch in which it counts now (none: it was replaced), and for any
     other row the runs that it made live.
     """
     from slackwater.jobs.inspection.inspection import Inspection
 
-    tables = Inspection.of(pipeline, warehouse)
+    inspection = Inspection.of(pipeline, warehouse)
     if seq is not None:
-        _show_run(tables.run(seq), tables.checks(seq), output)
+        _show_run(inspection.run(seq), inspection.checks(seq), output)
         return
-    tables.say_if_unfinished()
-    runs = tables.runs(since)
-    rows = [_summary(asdict(row), touched_windows) for row, touched_windows in runs]
-    if output == "table":
-        live = tables.lineage_of([row for row, _ in runs])
-        rows = [
-            {
-                **row,
-                "live": live[row["seq"]],
-                **({} if row["kind"] in KINDS_WITH_COUNTS else dict.fromkeys(COUNTS)),
-            }
-            for row in rows
-        ]
-    options.show(rows, _columns(rows), output, empty=f"{pipeline}: the ledger has no rows after {since}.")
-    if output == "table":
-        _show_attempts(tables.open_attempts())
+    inspection.say_if_unfinished()
+    ledger_rows = inspection.runs(since)
+    total = len(ledger_rows)
+    if output.row_limit is not None:
+        ledger_rows = ledger_rows[-output.row_limit :]
+    if output.is_json:
+        touched_dates = inspection.touched_dates(ledger_rows)
+        rows = [{**_summary(row), "touched": touched_dates[row.seq]} for row in ledger_rows]
+    else:
+        lineages = inspection.lineage_of(ledger_rows)
+        rows = [_table_row(row, lineages[row.seq]) for row in ledger_rows]
+    printing.show(
+        rows,
+        _columns(ledger_rows),
+        output,
+        empty=f"{pipeline}: the ledger has no rows after {since}.",
+        total=total,
+        others="earlier",
+    )
+    if not output.is_json:
+        _show_attempts(inspection.open_attempts(), output)
 
 
-def _columns(rows: list[dict[str, Any]]) -> list[str]:
-    """COLUMNS, with the counts of emitted rows where there are any."""
-    at = COLUMNS.index("late")
-    emitted_counts = [name for name in ("rows_emitted", "side_rows") if any(row.get(name) for row in rows)]
-    return [*COLUMNS[:at], *emitted_counts, *COLUMNS[at:]]
+def _columns(rows: "Sequence[LedgerRow]") -> list[Column]:
+    """The columns of the log; which branch a row belongs to is said where there is more than main."""
+    return [
+        Column("seq"),
+        Column("kind"),
+        Column("branch", is_wide=all(row.branch == "main" for row in rows)),
+        Column("slice", "range"),
+        Column("verdict"),
+        Column("live"),
+        Column("rows_read", heading="rows"),
+        Column("late"),
+        Column("fired"),
+        Column("refired"),
+        Column("open"),
+        Column("took", "duration"),
+        Column("quarantined"),
+        Column("watermark_out", heading="watermark"),
+        Column("emitted", is_optional=True),
+        Column("side", is_optional=True),
+        Column("committed_at", heading="committed", is_wide=True),
+        Column("run_id", is_wide=True),
+    ]
 
 
-def _summary(row: dict[str, Any], touched_windows: list[str]) -> dict[str, Any]:
-    start, end = row["slice_start"], row["slice_end"]
+def _summary(row: "LedgerRow") -> dict[str, Any]:
+    """A ledger row with the names of the log, for JSON."""
+    start, end = row.slice_start, row.slice_end
     return {
-        **row,
+        **asdict(row),
         "slice": "–" if start is None else f"[{start:%Y-%m-%dT%H:%M}, {end:%Y-%m-%dT%H:%M})",
-        "fired": row["windows_fired"],
-        "refired": row["windows_refired"],
-        "late": row["rows_late"],
-        "quarantined": row["rows_quarantined"],
-        "open": row["windows_open"],
-        "seconds": sum(seconds for phase, seconds in row["phase_seconds"].items() if phase != "session"),
-        "touched": touched_windows,
+        "fired": row.windows_fired,
+        "refired": row.windows_refired,
+        "late": row.rows_late,
+        "quarantined": row.rows_quarantined,
+        "open": row.windows_open,
+        "seconds": _seconds(row),
     }
 
 
-def _show_run(row: Any, checks: list[dict[str, Any]], output: str) -> None:
-    facts = {**asdict(row), "checks": checks}
-    if output == "json":
-        options.show([facts], [], output, empty="")
+def _seconds(row: "LedgerRow") -> float:
+    return sum(seconds for phase, seconds in row.phase_seconds.items() if phase != "session")
+
+
+def _table_row(row: "LedgerRow", lineage: str | None) -> dict[str, Any]:
+    """A ledger row for people: a row that is no run has no counts and took no time."""
+    facts = {
+        **_summary(row),
+        "live": lineage,
+        "emitted": row.rows_emitted,
+        "side": row.side_rows,
+        "took": _seconds(row) * 1000,
+    }
+    return facts if row.kind in KINDS_WITH_COUNTS else {**facts, **dict.fromkeys((*COUNTS, "took"))}
+
+
+def _show_run(row: "LedgerRow", checks: list[dict[str, Any]], output: Output) -> None:
+    if output.is_json:
+        printing.show([{**asdict(row), "checks": checks}], [], output, empty="")
         return
-    lines = [
-        {"what": name, "value": value}
-        for name, value in facts.items()
-        if name not in ("checks", "files", "live", "inputs", "phase_seconds", "erased")
-    ]
-    lines += [
-        {"what": f"input {item['table']}", "value": f"version {item['version']}, {item['rows']} rows"}
-        for item in facts["inputs"]
-    ]
-    lines += [
-        {"what": f"seconds of {name}", "value": value} for name, value in facts["phase_seconds"].items()
-    ]
-    options.show(
-        [{**line, "value": options.cell(line["value"])} for line in lines],
-        ["what", "value"],
-        output,
-        empty="",
+    printing.show_facts(list(_facts(row, is_wide=output.is_wide)), output)
+    printing.show(checks, _CHECKS, output, empty="no checks were recorded", title="\nchecks")
+
+
+def _facts(row: "LedgerRow", *, is_wide: bool) -> Iterator[printing.Fact]:
+    """What the ledger says of a run, its counts in the order in which rows and windows pass."""
+    yield ("seq", row.seq)
+    yield ("kind", row.kind)
+    yield ("branch", row.branch)
+    yield ("after", row.parent_seq)
+    yield ("slice", (row.slice_start, row.slice_end), "range")
+    yield ("verdict", row.verdict)
+    yield ("engine", row.engine)
+    yield ("attempt", row.attempt)
+    yield ("watermark before", row.watermark_in)
+    yield ("watermark after", row.watermark_out)
+    yield ("committed", row.committed_at)
+    for item in row.inputs:
+        yield (
+            f"input {item.table}",
+            f"version {item.version}: {count_text(item.rows, 'row')}, {count_text(item.files, 'file')}, "
+            f"{size_text(item.bytes)}",
+        )
+    yield ("rows", _counts(row, _ROW_COUNTS))
+    yield ("windows", _counts(row, _WINDOW_COUNTS))
+    yield ("took", ", ".join(f"{phase} {duration_text(s * 1000)}" for phase, s in row.phase_seconds.items()))
+    if is_wide:
+        names = (
+            "run_id",
+            "config_hash",
+            "code_hash",
+            "state_hash",
+            "output_hash",
+            "version",
+            "format_version",
+        )
+        for name in names:
+            yield (name.replace("_", " "), getattr(row, name), "id")
+        yield ("table versions", row.table_versions)
+
+
+def _counts(row: "LedgerRow", names: dict[str, str]) -> str:
+    """Counts with their names; a zero is said only of the first."""
+    counts = [(getattr(row, column), name) for column, name in names.items()]
+    return ", ".join(
+        f"{count:,} {name}"
+        for place, (count, name) in enumerate(counts)
+        if count or (place == 0 and count == 0)
     )
-    columns = ["expectation", "severity", "passed", "observed", "unexpected", "checked", "sample_json"]
-    options.show(checks, columns, output, empty="no checks were recorded", title="\nchecks")
 
 
-def _show_attempts(attempts: list[dict[str, Any]]) -> None:
+def _show_attempts(attempts: list[dict[str, Any]], output: Output) -> None:
     if attempts:
-        columns = ["run_id", "slice_start", "slice_end", "outcome", "verdict", "step", "at"]
-        options.show(attempts, columns, "table", empty="", title="\nattempts that are not committed")
+        printing.show(attempts, _ATTEMPTS, output, empty="", title="\nattempts that are not committed")

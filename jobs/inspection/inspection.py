@@ -69,26 +69,35 @@ class Inspection:
                 file=sys.stderr,
             )
 
-    def runs(self, since: int) -> list[tuple[LedgerRow, list[str]]]:
-        """Ledger rows after the seq `since`, each with the window dates that it changed in `published`: none
-        for a row that is not rolled forward yet. The date of a published row without a start is that of its
-        window's last instant, without a window that of its timestamp, "" without one.
+    def runs(self, since: int) -> list[LedgerRow]:
+        """Ledger rows after the seq `since`, in the order of their seqs."""
+        return self.tables.ledger.rows(since)
+
+    def touched_dates(self, rows: Sequence[LedgerRow]) -> dict[int, list[str]]:
+        """By seq: the window dates that each of `rows` changed in `published`, none for a row that is not
+        rolled forward yet. The date of a published row without a start is that of its window's last instant,
+        without a window that of its timestamp, "" without one.
+
+        Reads the corrections of these rows, which are many where the rows are.
         """
-        rows = self.tables.ledger.rows(since)
         dates_by_seq: dict[int, set[str]] = {row.seq: set() for row in rows}
-        is_rolled_forward = (pc.field("seq") > since) & (pc.field("seq") <= self._published_seq())
+        if not rows:
+            return {}
+        first_seq, last_seq = min(dates_by_seq), min(max(dates_by_seq), self._published_seq())
         changes = self.tables["corrections"].read(
             ["seq", "window_start", "window_end", "timestamp"],
-            is_rolled_forward,
-            Within("seq", since + 1, None),
+            (pc.field("seq") >= first_seq) & (pc.field("seq") <= last_seq),
+            Within("seq", first_seq, last_seq),
         )
         last_instants = pc.subtract(changes.column("window_end"), pa.scalar(1000, pa.duration("us")))
-        days = pc.coalesce(
-            changes.column("window_start"), last_instants, changes.column("timestamp")
-        ).to_pylist()
-        for seq, day in zip(changes.column("seq").to_pylist(), days, strict=True):
-            dates_by_seq.setdefault(seq, set()).add("" if day is None else day.strftime("%Y-%m-%d"))
-        return [(row, sorted(dates_by_seq[row.seq])) for row in rows]
+        days = pc.strftime(
+            pc.coalesce(changes.column("window_start"), last_instants, changes.column("timestamp")),
+            format="%Y-%m-%d",
+        )
+        days_of_seqs = pa.table({"seq": changes.column("seq"), "day": days}).group_by(["seq", "day"])
+        for change in days_of_seqs.aggregate([]).to_pylist():
+            dates_by_seq.setdefault(change["seq"], set()).add(change["day"] or "")
+        return {seq: sorted(dates) for seq, dates in dates_by_seq.items()}
 
     def _published_seq(self) -> int:
         """The seq of the newest ledger row that `published` shows; 0 for none."""

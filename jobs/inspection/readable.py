@@ -192,21 +192,24 @@ def range_text(
     start: datetime | float | None, end: datetime | float | None, precision: Precision | None = None
 ) -> str:
     """A half-open range of times: `2013-01-02` where it is a whole day, `2013-01-02 06:00–09:00` within a day
-    (24:00 is its end), else both times.
+    (24:00 is its end), else its start and its length, `2013-01-02 18:00 + 12 hours`.
     """
     if start is None or end is None:
         return NOTHING
     first, last = _utc(start), _utc(end)
     midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    next_midnight = midnight + timedelta(days=1)
     if precision is None:
         precision = precision_of([first, last], finest=Precision.MILLISECOND)
-    if first == midnight and last == first + timedelta(days=1):
-        return time_text(first, Precision.DAY)
-    if last == midnight + timedelta(days=1):
-        return f"{time_text(first, precision)}–24:00"
-    if first.date() == last.date():
-        return f"{time_text(first, precision)}–{time_text(last, precision)[11:]}"
-    return f"{time_text(first, precision)} – {time_text(last, precision)}"
+    if last > next_midnight:
+        day = first == midnight and (last - first) % timedelta(days=1) == timedelta(0)
+        moment = time_text(first, Precision.DAY if day else precision)
+        return f"{moment} + {exact_duration_text(last - first)}"
+    if last == next_midnight:
+        return (
+            time_text(first, Precision.DAY) if first == midnight else f"{time_text(first, precision)}–24:00"
+        )
+    return f"{time_text(first, precision)}–{time_text(last, precision)[11:]}"
 
 
 def plain_text(text: str) -> str:

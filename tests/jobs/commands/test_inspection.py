@@ -193,6 +193,9 @@ def test_the_ledger_since_a_run(replayed: StoredTables, capsys: pytest.CaptureFi
 def test_tables_to_read_show_the_same_rows(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     assert here("runs", "departures", "--warehouse", replayed.warehouse) == 0
     text = new_output()
+    assert not any(row["run_id"] in text for row in replayed.ledger())
+    assert here("runs", "departures", "--wide", "--warehouse", replayed.warehouse) == 0
+    text = new_output()
     assert all(row["run_id"] in text for row in replayed.ledger())
     assert here("state", "windows", "departures", "--key", "JFK", "--warehouse", replayed.warehouse) == 0
     text = new_output()

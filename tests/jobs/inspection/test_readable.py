@@ -154,7 +154,9 @@ def test_a_range_of_times_repeats_no_day() -> None:
     assert range_text(day, day + timedelta(days=1)) == "2013-01-02"
     assert range_text(day.replace(hour=6), day.replace(hour=9)) == "2013-01-02 06:00–09:00"
     assert range_text(day.replace(hour=18), day + timedelta(days=1)) == "2013-01-02 18:00–24:00"
-    assert range_text(day, day + timedelta(days=2)) == "2013-01-02 00:00 – 2013-01-04 00:00"
+    assert range_text(day, day + timedelta(days=2)) == "2013-01-02 + 2 days"
+    assert range_text(day.replace(hour=18), day + timedelta(hours=30)) == "2013-01-02 18:00 + 12 hours"
+    assert range_text(day, day + timedelta(hours=30)) == "2013-01-02 00:00 + 1 d 6 h"
     assert range_text(None, day) == "–"
 
 

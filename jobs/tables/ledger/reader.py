@@ -120,9 +120,15 @@ class LedgerReader:
             or_,
             ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live),
         )
+        files = self.folder.files()
         if since is not None:
             where = where & (pc.field("slice_end") > since)
-        rows = {row.seq: row for row in self._as_adopted(head, self._rows(self.folder.read(where=where)))}
+            files = files.within(Within("slice_end", since, None))
+        spans = (files.within(Within("seq", span.first_seq, span.last_seq)) for span in head.live)
+        live_rows = files.among(path for span in spans for path in span.paths).read(
+            self.folder.schema.names, where
+        )
+        rows = {row.seq: row for row in self._as_adopted(head, self._rows(live_rows))}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
 
     def last_runs(self, head: LedgerRow, count: int, until: datetime) -> list[LedgerRow]:

@@ -154,7 +154,7 @@ class StoredFiles:
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
         """`columns` of the rows that `where` selects."""
         with self._naming_damaged_file():
-            return self._dataset().to_table(
+            return self.dataset().to_table(
                 columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES
             )
 
@@ -164,7 +164,7 @@ class StoredFiles:
         """
         batches: list[pa.RecordBatch] = []
         with self._naming_damaged_file():
-            for batch in self._dataset().to_batches(
+            for batch in self.dataset().to_batches(
                 columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)
             ):
                 if batch.num_rows:
@@ -211,7 +211,8 @@ class StoredFiles:
     def _partitions(self) -> list[str]:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
 
-    def _dataset(self) -> pads.FileSystemDataset:
+    def dataset(self) -> pads.FileSystemDataset:
+        """The files as a dataset, for a reader that pushes down its own columns and conditions."""
         kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= _FEW_BYTES
         fragments = []
         for action in (

@@ -36,6 +36,7 @@ VERBS = {
     "erase": "take somebody's rows out of every table, and record it",
     "examples": "list the examples, load their data",
     "bench": "generated workloads against Spark's own windows, DuckDB and Flink",
+    "serve": "pages about every pipeline, in a browser",
     "doctor": "is everything there that a run needs?",
     "conformance": "play recorded traces of Flink",
 }
@@ -43,7 +44,7 @@ VERBS = {
 
 # Verbs that change nothing: they start no JVM and answer in well under a second.
 INSPECTION = frozenset(
-    {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor", "sinks"}
+    {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor", "sinks", "serve"}
 )
 # Their subcommands and options that do work after all.
 WORK = (

@@ -91,7 +91,7 @@ def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str,
         ("sinks", "deliver"),
         ("sinks", "reset"),
     }
-    changes = words in {("run",), ("publish",), ("examples", "load"), ("conformance",), *moves}
+    changes = words in {("run",), ("publish",), ("examples", "load"), ("conformance",), ("serve",), *moves}
     assert ("--output" in options) != changes
     if words[0] in ("run", "backfill", "publish") or words in moves:
         assert "--log-format" in options

@@ -1,0 +1,45 @@
+"""Puts the pages together as one ASGI application, which `slackwater serve` serves and Airflow mounts.
+
+Every page is a file with a router; all of them look, none changes anything.
+"""
+
+from fastapi import Depends, FastAPI
+
+from slackwater.jobs.pages import pipeline_page, run_page, static_files, warehouse_page
+from slackwater.jobs.pages.failures import handle_failures
+from slackwater.jobs.pages.security_headers import SecurityHeaders
+from slackwater.jobs.pages.site import AirflowLinks, Authorize, Site, check_sender
+
+# Fixed paths come before `/{pipeline}`.
+ROUTERS = (static_files.router, warehouse_page.router, run_page.router, pipeline_page.router)
+
+
+def create_app(
+    warehouse: str | None,
+    pipelines: str | None,
+    authorize: Authorize | None = None,
+    airflow: AirflowLinks | None = None,
+) -> FastAPI:
+    """The pages of a warehouse, to be served or mounted under any prefix.
+
+    Args:
+        warehouse: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
+        pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
+        authorize: called with each request and the pipeline that it asks for, or None for a page about no
+            single one; raises HTTPException where its sender may not see that.
+        airflow: links into the Airflow that shows these pages.
+    """
+    app = FastAPI(
+        title="Slackwater",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(check_sender)],
+    )
+    app.state.site = Site(warehouse_uri=warehouse, pipelines=pipelines, authorize=authorize, airflow=airflow)
+    for router in ROUTERS:
+        app.include_router(router)
+    handle_failures(app)
+
+    app.add_middleware(SecurityHeaders)
+    return app

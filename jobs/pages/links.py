@@ -1,0 +1,38 @@
+"""URLs of the pages, wherever they are mounted. Paths only, never with a host, so that links also hold
+behind a proxy.
+
+Each route has a name; a link is that name with the values of its path and its query.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request
+
+
+def link(request: Request, name: str, query: Mapping[str, object] | None = None, /, **path: object) -> str:
+    """The URL of a route by its name.
+
+    Args:
+        query: values of the query; those that are None or empty are left out.
+        path: values of the path's parameters.
+    """
+    route_path = request.app.url_path_for(name, **path)
+    url = quote(request.scope.get("root_path", "").rstrip("/") + str(route_path))
+    values = {key: value for key, value in (query or {}).items() if value not in (None, "")}
+    return f"{url}?{urlencode(values)}" if values else url
+
+
+def same_page(request: Request, **changes: object) -> str:
+    """The URL of the page that is asked for, with other values in its query; None removes one."""
+    query: dict[str, Any] = {**request.query_params, **changes}
+    values = {key: value for key, value in query.items() if value not in (None, "")}
+    path = quote(request.scope.get("root_path", "").rstrip("/") + _route_path(request))
+    return f"{path}?{urlencode(values)}" if values else path
+
+
+def _route_path(request: Request) -> str:
+    """The path of a request inside of what is mounted."""
+    path, root = str(request.scope["path"]), str(request.scope.get("root_path", ""))
+    return path.removeprefix(root) if root and path.startswith(root) else path

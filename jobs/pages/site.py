@@ -1,0 +1,186 @@
+"""What every page is made from: the warehouse, the pipelines, and who may see them. A page gets at tables
+only through here, so that none can forget to ask.
+
+Knows no page, and no Airflow: whoever mounts the pages says who may see what.
+"""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, cast
+
+from fastapi import Depends, HTTPException, Request
+
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.inspection.inspection import Inspection
+from slackwater.jobs.pipelines import Pipeline, registry
+from slackwater.jobs.pipelines.registry import Registry
+from slackwater.jobs.tables.warehouse import Warehouse
+
+# Raises HTTPException where the sender of a request may not see a pipeline; None stands for the list of those
+# that it may see, and for what belongs to no pipeline.
+Authorize = Callable[[Request, str | None], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirflowLinks:
+    """Where the Airflow that shows these pages has its own. Each function gives a URL, or None where there is
+    none.
+
+    Attributes:
+        dag: of a pipeline's DAG.
+        restate_form: of a pipeline's restate DAG, with the range [from, to) of arrivals filled in.
+    """
+
+    dag: Callable[[str], str | None]
+    restate_form: Callable[[str, datetime, datetime], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One warehouse as pages.
+
+    Attributes:
+        warehouse_uri: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
+        pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
+        authorize: see `Authorize`; None: everyone who reaches the pages may see all.
+        airflow: links into the Airflow that shows these pages.
+    """
+
+    warehouse_uri: str | None
+    pipelines: str | None
+    authorize: Authorize | None = None
+    airflow: AirflowLinks | None = None
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        return Warehouse.at(self.warehouse_uri)
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The registered pipelines, loaded once.
+
+        Raises:
+            PipelinesFileError: the user's file can't be loaded.
+        """
+        return registry.load(self.pipelines)
+
+    @property
+    def registry_fault(self) -> str | None:
+        """Why the user's pipelines can't be loaded; None where they can."""
+        try:
+            _ = self.registry
+        except SlackwaterError as error:
+            return error.message
+        return None
+
+    def declaration(self, name: str) -> Pipeline | None:
+        """The declaration of a pipeline; None where none of that name is registered here: its tables can be
+        looked at all the same.
+        """
+        return None if self.registry_fault else self.registry.get(name)
+
+    def names(self) -> list[str]:
+        """The pipelines that are registered, and those that have tables in the warehouse, by name."""
+        registered = [] if self.registry_fault else list(self.registry)
+        return sorted({*registered, *self._names_of_tables()})
+
+    def _names_of_tables(self) -> list[str]:
+        """The pipelines with a ledger in a local warehouse. Of an object store only registered ones are
+        known.
+        """
+        root = Path(self.warehouse.root)
+        return [folder.parent.parent.name for folder in root.glob("*/runs/_delta_log")]
+
+    def has_tables(self, name: str) -> bool:
+        """Whether a local warehouse has a ledger of the pipeline; True where only a read could tell."""
+        return "://" in self.warehouse.root or name in self._names_of_tables()
+
+    def may_see(self, request: Request, name: str | None) -> bool:
+        """Whether the sender of a request may see a pipeline."""
+        try:
+            self.check(request, name)
+        except HTTPException:
+            return False
+        return True
+
+    def check(self, request: Request, name: str | None) -> None:
+        """Raise the HTTPException of `authorize` where the sender may not see the pipeline."""
+        if self.authorize is not None:
+            self.authorize(request, name)
+
+    def visible_names(self, request: Request) -> list[str]:
+        """The pipelines of `names` that the sender may see."""
+        return [name for name in self.names() if self.may_see(request, name)]
+
+    def pipeline(self, request: Request, name: str) -> "ViewedPipeline":
+        """A pipeline for the sender of a request. Its tables are opened on first use.
+
+        Raises:
+            HTTPException: the sender may not see it; 404: there is none of that name.
+        """
+        self.check(request, name)
+        if name not in self.names() and not self.has_tables(name):
+            raise HTTPException(404, f"No pipeline is called {name!r} here.")
+        return ViewedPipeline(self, name)
+
+    def command(self, *words: object) -> str:
+        """A command line of ours to copy, with the warehouse and the pipelines file of these pages."""
+        arguments = ["slackwater", *map(str, words)]
+        if self.warehouse_uri is not None:
+            arguments += ["--warehouse", self.warehouse_uri]
+        if self.pipelines is not None and _takes_pipelines(arguments[1]):
+            arguments += ["--pipelines", self.pipelines]
+        return shlex.join(arguments)
+
+
+def _takes_pipelines(verb: str) -> bool:
+    return verb not in ("examples", "doctor")
+
+
+@dataclass(frozen=True)
+class ViewedPipeline:
+    """One pipeline that the sender of a request may see."""
+
+    site: Site
+    name: str
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """Its stored tables, as of this request.
+
+        Raises:
+            NoRuns: it has never run in this warehouse.
+        """
+        return Inspection(self.name, self.site.warehouse.stored_tables(self.name))
+
+    @cached_property
+    def declaration(self) -> Pipeline | None:
+        return self.site.declaration(self.name)
+
+    def command(self, verb: str, *words: object) -> str:
+        """A command line about this pipeline to copy: `verb`, which may be two words, its name, and the
+        other words.
+        """
+        return self.site.command(*verb.split(), self.name, *words)
+
+
+def site_of(request: Request) -> Site:
+    """The site of which a request asks for a page."""
+    return cast(Site, request.app.state.site)
+
+
+def check_sender(request: Request) -> None:
+    """Dependency of every route: the sender may see the pipeline in the path, or the list of pipelines."""
+    site_of(request).check(request, request.path_params.get("pipeline"))
+
+
+def _viewed_pipeline(request: Request, pipeline: str) -> ViewedPipeline:
+    return site_of(request).pipeline(request, pipeline)
+
+
+# The pipeline in a route's path: `def page(request: Request, viewed: PipelineInPath) -> Response`.
+PipelineInPath = Annotated[ViewedPipeline, Depends(_viewed_pipeline)]

@@ -44,14 +44,14 @@ def command(*, port: int, host: str, warehouse: str | None, pipelines: str | Non
     listening = _listening_socket(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
     if is_loopback(host):
-        guarded: LoopbackGuard | TokenGuard = LoopbackGuard(app)
+        entrance: LoopbackGuard | TokenGuard = LoopbackGuard(app)
     else:
         token = _token()
-        guarded = TokenGuard(app, token)
+        entrance = TokenGuard(app, token)
         url += "?token=" + (token if TOKEN_VARIABLE not in os.environ else f"${TOKEN_VARIABLE}")
     click.echo(f"slackwater: {app.state.site.warehouse.root} is at {url} (stop with Ctrl-C)")
     config = uvicorn.Config(
-        guarded, log_level="warning", access_log=False, lifespan="off", server_header=False
+        entrance, log_level="warning", access_log=False, lifespan="off", server_header=False
     )
     try:
         uvicorn.Server(config).run(sockets=[listening])

@@ -46,7 +46,7 @@ def handle_failures(app: FastAPI) -> None:
     """Let `app` answer errors with pages."""
 
     @app.exception_handler(StarletteHTTPException)
-    def refused(request: Request, error: StarletteHTTPException) -> Response:
+    def answer_refusal(request: Request, error: StarletteHTTPException) -> Response:
         if 300 <= error.status_code < 400:  # whoever shows these pages sends the reader to its login
             return Response(status_code=error.status_code, headers=error.headers)
         detail = error.detail if error.status_code != 404 or error.detail != "Not Found" else "No such page."
@@ -55,27 +55,27 @@ def handle_failures(app: FastAPI) -> None:
         return page
 
     @app.exception_handler(RequestValidationError)
-    def malformed(request: Request, error: RequestValidationError) -> Response:
+    def answer_malformed_query(request: Request, error: RequestValidationError) -> Response:
         faults = [f"{'.'.join(map(str, fault['loc'][1:]))}: {fault['msg']}" for fault in error.errors()]
         return _failure_page(request, 400, "; ".join(faults))
 
     @app.exception_handler(SlackwaterError)
-    def failed(request: Request, error: SlackwaterError) -> Response:
+    def answer_error(request: Request, error: SlackwaterError) -> Response:
         message = explain_damage(error) if isinstance(error, DamagedFile) else error.message
         return _failure_page(request, _status(error), message)
 
     @app.exception_handler(WindowingError)
-    def failed_in_windows(request: Request, error: WindowingError) -> Response:
+    def answer_windowing_error(request: Request, error: WindowingError) -> Response:
         return _failure_page(request, 503 if error.retryable else 500, without_credentials(str(error)))
 
     @app.exception_handler(OSError)
     @app.exception_handler(DeltaError)
-    def failed_storage(request: Request, error: Exception) -> Response:
+    def answer_storage_error(request: Request, error: Exception) -> Response:
         failure = unforeseen(error)
         return _failure_page(request, _status(failure), failure.message)
 
     @app.exception_handler(Exception)
-    def faulty(request: Request, error: Exception) -> Response:
+    def answer_fault(request: Request, error: Exception) -> Response:
         return _failure_page(
             request,
             500,
@@ -115,6 +115,6 @@ def _nearby(request: Request, status: int, name: str | None) -> Sequence[Nearby]
     names = site_of(request).visible_names(request)
     if name in names:
         return (Nearby(f"the runs of {name}", link(request, "pipeline", pipeline=name)),)
-    wanted = name or request.url.path.strip("/").split("/")[0]
-    near = difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)
-    return [Nearby(known, link(request, "pipeline", pipeline=known)) for known in near]
+    asked_name = name or request.url.path.strip("/").split("/")[0]
+    near = difflib.get_close_matches(asked_name, names, n=3, cutoff=0.5)
+    return [Nearby(name, link(request, "pipeline", pipeline=name)) for name in near]

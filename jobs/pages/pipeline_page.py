@@ -8,22 +8,22 @@ from slackwater.jobs.pages.links import link
 from slackwater.jobs.pages.plots import ACCENT, SECOND, Plot, plot_times
 from slackwater.jobs.pages.rendering import render
 from slackwater.jobs.pages.site import PipelineInPath
-from slackwater.jobs.pages.table_view import Cell, Column, TableView
+from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
 
 router = APIRouter()
 
 
 @router.get("/{pipeline}", name="pipeline")
-def pipeline_page(request: Request, viewed: PipelineInPath) -> Response:
-    tables = viewed.inspection.tables
+def pipeline_page(request: Request, view: PipelineInPath) -> Response:
+    tables = view.inspection.tables
     runs = run_series(tables, tables.ledger.head())
     return render(
         request,
         "pipeline.html",
-        pipeline=viewed.name,
-        viewed=viewed,
+        pipeline=view.name,
+        view=view,
         plots=[_rows_plot(runs)],
-        runs=_runs_table(request, viewed.name, runs),
+        runs=_runs_table(request, view.name, runs),
     )
 
 
@@ -52,7 +52,11 @@ def _rows_plot(runs: tuple[RunFigures, ...]) -> Plot:
         layout={"xaxis": {"type": "date"}, "barmode": "overlay"},
         numbers=TableView(
             caption="Rows read by each run",
-            columns=[Column("slice start", "time"), Column("read", "number"), Column("too late", "number")],
+            columns=[
+                PageColumn("slice start", "time"),
+                PageColumn("read", "number"),
+                PageColumn("too late", "number"),
+            ],
             rows=[(run.slice_start, run.rows_read, run.rows_late) for run in runs],
         ),
     )
@@ -62,9 +66,9 @@ def _runs_table(request: Request, name: str, runs: tuple[RunFigures, ...]) -> Ta
     return TableView(
         caption="Live runs, newest first",
         columns=[
-            *(Column("run", "number"), Column("slice", "range"), Column("verdict")),
-            *(Column("rows", "number"), Column("too late", "number"), Column("fired", "number")),
-            *(Column("refired", "number"), Column("open", "number"), Column("took", "duration")),
+            *(PageColumn("run", "number"), PageColumn("slice", "range"), PageColumn("verdict")),
+            *(PageColumn("rows", "number"), PageColumn("too late", "number"), PageColumn("fired", "number")),
+            *(PageColumn("refired", "number"), PageColumn("open", "number"), PageColumn("took", "duration")),
         ],
         rows=[
             (

@@ -14,8 +14,8 @@ from slackwater.windowing.times import to_ms
 
 # In the order in which series take them; told apart by the colour-blind, and on light and dark.
 ACCENT, SECOND, THIRD, FOURTH = "var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"
-MUTED, LINE, BAD, GOOD = "var(--muted)", "var(--line)", "var(--bad)", "var(--good)"
-SERIES = (ACCENT, SECOND, THIRD, FOURTH, MUTED)
+GREY, LINE, BAD, GOOD = "var(--muted)", "var(--line)", "var(--bad)", "var(--good)"
+SERIES = (ACCENT, SECOND, THIRD, FOURTH, GREY)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,6 @@ Seq = Annotated[int, Path(ge=1, le=2**63 - 1)]
 
 
 @router.get("/{pipeline}/runs/{seq}", name="run")
-def run_page(request: Request, viewed: PipelineInPath, seq: Seq) -> Response:
-    run = viewed.inspection.run(seq)
-    return render(request, "run.html", pipeline=viewed.name, viewed=viewed, run=run)
+def run_page(request: Request, view: PipelineInPath, seq: Seq) -> Response:
+    run = view.inspection.run(seq)
+    return render(request, "run.html", pipeline=view.name, view=view, run=run)

@@ -85,8 +85,8 @@ class Site:
 
     def names(self) -> list[str]:
         """The pipelines that are registered, and those that have tables in the warehouse, by name."""
-        registered = [] if self.registry_fault else list(self.registry)
-        return sorted({*registered, *self._names_of_tables()})
+        registered_names = [] if self.registry_fault else list(self.registry)
+        return sorted({*registered_names, *self._names_of_tables()})
 
     def _names_of_tables(self) -> list[str]:
         """The pipelines with a ledger in a local warehouse. Of an object store only registered ones are
@@ -116,7 +116,7 @@ class Site:
         """The pipelines of `names` that the sender may see."""
         return [name for name in self.names() if self.may_see(request, name)]
 
-    def pipeline(self, request: Request, name: str) -> "ViewedPipeline":
+    def pipeline(self, request: Request, name: str) -> "PipelineView":
         """A pipeline for the sender of a request. Its tables are opened on first use.
 
         Raises:
@@ -125,7 +125,7 @@ class Site:
         self.check(request, name)
         if name not in self.names() and not self.has_tables(name):
             raise HTTPException(404, f"No pipeline is called {name!r} here.")
-        return ViewedPipeline(self, name)
+        return PipelineView(self, name)
 
     def command(self, *words: object) -> str:
         """A command line of ours to copy, with the warehouse and the pipelines file of these pages."""
@@ -142,7 +142,7 @@ def _takes_pipelines(verb: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ViewedPipeline:
+class PipelineView:
     """One pipeline that the sender of a request may see."""
 
     site: Site
@@ -178,9 +178,9 @@ def check_sender(request: Request) -> None:
     site_of(request).check(request, request.path_params.get("pipeline"))
 
 
-def _viewed_pipeline(request: Request, pipeline: str) -> ViewedPipeline:
+def _pipeline_view(request: Request, pipeline: str) -> PipelineView:
     return site_of(request).pipeline(request, pipeline)
 
 
-# The pipeline in a route's path: `def page(request: Request, viewed: PipelineInPath) -> Response`.
-PipelineInPath = Annotated[ViewedPipeline, Depends(_viewed_pipeline)]
+# The pipeline in a route's path: `def page(request: Request, view: PipelineInPath) -> Response`.
+PipelineInPath = Annotated[PipelineView, Depends(_pipeline_view)]

@@ -33,7 +33,7 @@ class StaticFile(NamedTuple):
     """The contents of a file, as they are and compressed, and the beginning of their hash."""
 
     contents: bytes
-    compressed: bytes
+    gzip_bytes: bytes
     tag: str
 
 
@@ -68,6 +68,6 @@ def static_file(request: Request, name: str) -> Response:
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(
-            file.compressed, media_type=_TYPES[name], headers={**headers, "Content-Encoding": "gzip"}
+            file.gzip_bytes, media_type=_TYPES[name], headers={**headers, "Content-Encoding": "gzip"}
         )
     return Response(file.contents, media_type=_TYPES[name], headers=headers)

@@ -29,7 +29,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 _RIGHT = frozenset({"number", "share", "duration", "size"})
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -71,7 +71,7 @@ class TableView:
     """
 
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[PageColumn]
     rows: Sequence[Sequence[Any]]
     empty: str = "Nothing to show."
     shows_caption: bool = False
@@ -125,20 +125,20 @@ def _value(value: Any) -> Any:
     return value.value if isinstance(value, Cell) else value
 
 
-def _writer(column: Column, values: Sequence[Any]) -> Callable[[Any], str]:
+def _writer(column: PageColumn, values: Sequence[Any]) -> Callable[[Any], str]:
     if column.kind == "time":
         precision = readable.precision_of(values, finest=Precision.MILLISECOND)
         return lambda value: readable.time_text(value, precision)
     return _TEXTS.get(column.kind, value_text)
 
 
-def _class_of(column: Column) -> str:
+def _class_of(column: PageColumn) -> str:
     if column.kind in _RIGHT:
         return "num"
     return "code" if column.kind == "code" else ""
 
 
-def _heading(column: Column) -> str:
+def _heading(column: PageColumn) -> str:
     kind = ' class="num"' if column.kind in _RIGHT else ""
     title = f' title="{escape(column.help)}"' if column.help else ""
     return f'<th scope="col"{kind}{title}>{escape(column.heading)}</th>'

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.run_series import RunFigures, run_series
 from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import ViewedPipeline, site_of
+from slackwater.jobs.pages.site import PipelineView, site_of
 from slackwater.jobs.pages.small_bars import small_bars
 from slackwater.jobs.tables.errors import NoRuns
 
@@ -38,7 +38,7 @@ class ListedPipeline:
 def warehouse_page(request: Request) -> Response:
     site = site_of(request)
     names = site.visible_names(request)
-    pipelines = [_listed_pipeline(ViewedPipeline(site, name)) for name in names]
+    pipelines = [_listed_pipeline(PipelineView(site, name)) for name in names]
     return render(
         request,
         "warehouse.html",
@@ -48,11 +48,11 @@ def warehouse_page(request: Request) -> Response:
     )
 
 
-def _listed_pipeline(viewed: ViewedPipeline) -> ListedPipeline:
+def _listed_pipeline(view: PipelineView) -> ListedPipeline:
     try:
-        tables = viewed.inspection.tables
-        return ListedPipeline(viewed.name, run_series(tables, tables.ledger.head(), last=_BARS))
+        tables = view.inspection.tables
+        return ListedPipeline(view.name, run_series(tables, tables.ledger.head(), last=_BARS))
     except NoRuns:
-        return ListedPipeline(viewed.name)
+        return ListedPipeline(view.name)
     except SlackwaterError as error:
-        return ListedPipeline(viewed.name, fault=error.message)
+        return ListedPipeline(view.name, fault=error.message)

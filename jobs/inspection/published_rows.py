@@ -15,7 +15,7 @@ another firing finds none of its own that stands.
 
 from collections.abc import Sequence
 
-from slackwater.jobs.inspection.file_relations import quoted
+from slackwater.jobs.tables.file_relations import quoted
 
 
 def published_at(

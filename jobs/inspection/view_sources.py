@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +17,9 @@ from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.delta.written_files import filesystem
-from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
-from slackwater.jobs.tables.run_files.snapshots import absent_files
+from slackwater.jobs.tables.run_files.snapshots import stored_snapshot
 from slackwater.jobs.tables.schemas import SIDE
 
 # What a view is of, without the ending that says as of when → table.
@@ -149,37 +147,7 @@ class ViewSources:
 
     def _snapshot(self, table: str, row: LedgerRow) -> ViewSource:
         folder, owner = self.folders[table], self.inspection.tables.ledger.snapshot_owner(row)
-        recorded_paths = () if owner is None else owner.files.get(table, ())
-        if owner is None or not recorded_paths:
-            files = _of_paths(folder, {})
-        else:
-            files = folder.files(Within.only(_RUN_ID, owner.run_id))
-            if not files.actions.num_rows:
-                files = _of_dropped_files(folder, owner, recorded_paths)
-        return ViewSource(files, _without_run_id(folder.schema))
-
-
-def _of_dropped_files(folder: Folder, owner: LedgerRow, paths: tuple[str, ...]) -> StoredFiles:
-    """Files that the log does not have any more, and that may still lie in the folder."""
-    if absent_files(folder.uri, paths):
-        raise SnapshotGone(
-            f"the snapshot of run {owner.seq} is gone: `slackwater maintain` drops snapshots that are "
-            "neither among the newest nor the last of a period. Ask for a newer run, or for the newest.",
-            path=paths[0],
-        )
-    infos = filesystem(folder.uri).get_file_info(list(paths))
-    return _of_paths(folder, {path: info.size for path, info in zip(paths, infos, strict=True)})
-
-
-def _of_paths(folder: Folder, sizes: Mapping[str, int]) -> StoredFiles:
-    actions = pa.table(
-        {
-            "path": pa.array(map(quote, sizes), pa.string()),
-            "size_bytes": pa.array(sizes.values(), pa.int64()),
-            "num_records": pa.nulls(len(sizes), pa.int64()),
-        }
-    )
-    return StoredFiles(actions, folder.uri, filesystem(folder.uri), folder.schema)
+        return ViewSource(stored_snapshot(folder, owner), _without_run_id(folder.schema))
 
 
 def _without_run_id(schema: pa.Schema) -> pa.Schema:

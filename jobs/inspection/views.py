@@ -34,12 +34,12 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
-from slackwater.jobs.inspection.file_relations import is_local, pattern_of, quoted, relation, text
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.published_rows import published_at
 from slackwater.jobs.inspection.select_statements import NotAStatement, SelectStatement, TableFunction
 from slackwater.jobs.inspection.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
 from slackwater.jobs.tables.delta.parquet import naming_damaged_file
+from slackwater.jobs.tables.file_relations import is_local, pattern_of, quoted, relation, text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.named_keys import values_of_key
 from slackwater.jobs.tables.run_files.staging import declaration_of

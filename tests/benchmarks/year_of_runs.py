@@ -1,5 +1,5 @@
-"""Writes a warehouse as a year of daily runs leaves it, in minutes instead of hours: millions of open windows,
-millions of late rows.
+"""Writes a warehouse as a year of daily runs leaves it, in a minute instead of an hour: millions of open
+windows, millions of late rows.
 
 The first days are real runs. Every day is like the one before it, so what the last of them has left is the
 template of all others: its rows, moved on by days, go through the writers that runs use. There is a file a
@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,10 @@ class YearOfRuns:
         return CatchUp(CatchUpRequest(NAME, to_ms), lambda: runner, lambda line: None).run()[-1]
 
 
+def _same(moment: datetime) -> datetime:
+    return moment
+
+
 def _shop(number: int) -> str:
     return f"shop{number:05}"
 
@@ -224,8 +228,9 @@ class _CopiedDays:
                 files_of_day |= dict(self._other_files(day, pack(row, parent, declaration)))
                 for table, written in files_of_day.items():
                     files.setdefault(table, []).extend(written)
+                committed_at = row.slice_end + timedelta(minutes=21)
                 [row] = self.tables.ledger_writer.commit(
-                    "main", parent.seq, [row], lambda: START + (day + 1) * DAY + timedelta(minutes=21)
+                    "main", parent.seq, [row], partial(_same, committed_at)
                 )
             for table, written in files.items():
                 is_rolled_forward = table == "corrections"
@@ -372,9 +377,7 @@ class _CopiedDays:
                 windows.column("window_start"), pa.scalar(newest - age_in_template * DAY, TIME)
             )
             parts.append(
-                self._moved_on(
-                    windows.filter(is_of_age), day - age, from_day=REAL_DAYS - 1 - age_in_template
-                )
+                self._moved_on(windows.filter(is_of_age), day - age, from_day=REAL_DAYS - 1 - age_in_template)
             )
         return pa.concat_tables(parts)
 
@@ -402,7 +405,9 @@ class _CopiedDays:
             constants: dict[str, Any] = {"run_id": run_id, "seq": seq}
             if table == "attempts":
                 constants = {"run_id": run_id, "parent_seq": seq - 1}
-                texts = [None if text is None else ledger_row for text in rows.column("ledger_row").to_pylist()]
+                texts = [
+                    None if text is None else ledger_row for text in rows.column("ledger_row").to_pylist()
+                ]
                 place = rows.schema.get_field_index("ledger_row")
                 rows = rows.set_column(place, rows.schema.field(place), pa.array(texts, pa.string()))
             columns = [
@@ -421,7 +426,9 @@ class _CopiedDays:
         """
         folder = self.tables["published"]
         with_late, fresh = (
-            folder.read(where=pc.field("window_date") == day.date(), within=Within.only("window_date", day.date()))
+            folder.read(
+                where=pc.field("window_date") == day.date(), within=Within.only("window_date", day.date())
+            )
             for day in (START + (REAL_DAYS - 3) * DAY, START + (REAL_DAYS - 2) * DAY)
         )
         last = self.year.days - 1

@@ -9,13 +9,14 @@ folder, can be read, and can be committed again.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
+import pyarrow as pa
 from pyarrow.fs import FileType
 
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.parquet import is_sealed_by_name
-from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -47,6 +48,44 @@ def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[
     if owner is None or not recorded_paths:
         return ()
     return _paths_in_log(tables[name], owner.run_id, recorded_paths) or recorded_paths
+
+
+def stored_snapshot(folder: Folder, owner: LedgerRow | None) -> StoredFiles:
+    """The files of a snapshot table that hold the snapshot of the run `owner`, for readers of few of their
+    columns or rows. Their number of rows is known unless upkeep has dropped them.
+
+    Raises:
+        SnapshotGone: they were dropped, and are not in the folder any more.
+    """
+    recorded_paths = () if owner is None else owner.files.get(folder.name, ())
+    if owner is None or not recorded_paths:
+        return _stored_files(folder, {})
+    files = folder.files(Within.only("run_id", owner.run_id))
+    return files if files.actions.num_rows else _dropped_files(folder, owner, recorded_paths)
+
+
+def _dropped_files(folder: Folder, owner: LedgerRow, paths: tuple[str, ...]) -> StoredFiles:
+    """Files that the log does not have any more, and that may still lie in the folder."""
+    if absent_files(folder.uri, paths):
+        raise SnapshotGone(
+            f"the snapshot of run {owner.seq} is gone: `slackwater maintain` drops snapshots that are "
+            "neither among the newest nor the last of a period. Ask for a newer run, or for the newest.",
+            path=paths[0],
+        )
+    infos = filesystem(folder.uri).get_file_info(list(paths))
+    return _stored_files(folder, {path: info.size for path, info in zip(paths, infos, strict=True)})
+
+
+def _stored_files(folder: Folder, sizes: Mapping[str, int]) -> StoredFiles:
+    """Files of a table that are not in its log: path → size in bytes."""
+    actions = pa.table(
+        {
+            "path": pa.array(map(quote, sizes), pa.string()),
+            "size_bytes": pa.array(sizes.values(), pa.int64()),
+            "num_records": pa.nulls(len(sizes), pa.int64()),
+        }
+    )
+    return StoredFiles(actions, folder.uri, filesystem(folder.uri), folder.schema)
 
 
 def is_kept(tables: Tables, row: LedgerRow) -> bool:

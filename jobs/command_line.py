@@ -30,6 +30,7 @@ VERBS = {
     "verify": "repeat a recorded run and compare",
     "state": "windows, timers, state and watermarks as they stand; fork, restore, close",
     "diff": "windows that two pipelines have published differently",
+    "explain": "the life of one window, and what it waits for",
     "late": "rows that came too late",
     "sinks": "where results are delivered to besides, and how far they are",
     "maintain": "retention, compaction, vacuum",
@@ -44,7 +45,20 @@ VERBS = {
 
 # Verbs that change nothing: they start no JVM and answer in well under a second.
 INSPECTION = frozenset(
-    {"pipelines", "branches", "plan", "runs", "state", "diff", "late", "examples", "doctor", "sinks", "serve"}
+    {
+        "pipelines",
+        "branches",
+        "plan",
+        "runs",
+        "state",
+        "diff",
+        "explain",
+        "late",
+        "examples",
+        "doctor",
+        "sinks",
+        "serve",
+    }
 )
 # Their subcommands and options that do work after all.
 WORK = (

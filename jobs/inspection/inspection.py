@@ -60,7 +60,7 @@ class Inspection:
     def say_if_unfinished(self) -> None:
         """Say on stderr when `published` lags the ledger."""
         head = self.tables.ledger.head()
-        published_seq = self._published_seq()
+        published_seq = self.published_seq()
         if head is not None and head.seq > published_seq:
             print(
                 f"{self.pipeline}: `published` is as of run {published_seq}, the ledger at {head.seq}; the "
@@ -83,7 +83,7 @@ class Inspection:
         dates_by_seq: dict[int, set[str]] = {row.seq: set() for row in rows}
         if not rows:
             return {}
-        first_seq, last_seq = min(dates_by_seq), min(max(dates_by_seq), self._published_seq())
+        first_seq, last_seq = min(dates_by_seq), min(max(dates_by_seq), self.published_seq())
         changes = self.tables["corrections"].read(
             ["seq", "window_start", "window_end", "timestamp"],
             (pc.field("seq") >= first_seq) & (pc.field("seq") <= last_seq),
@@ -99,7 +99,7 @@ class Inspection:
             dates_by_seq.setdefault(change["seq"], set()).add(change["day"] or "")
         return {seq: sorted(dates) for seq, dates in dates_by_seq.items()}
 
-    def _published_seq(self) -> int:
+    def published_seq(self) -> int:
         """The seq of the newest ledger row that `published` shows; 0 for none."""
         table = self.tables["published"].find()
         return 0 if table is None else table.transaction_version(APPLICATION) or 0

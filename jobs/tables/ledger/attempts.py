@@ -81,6 +81,12 @@ class AttemptsReader:
         where = (pc.field("slice_start") == slice_start) & (pc.field("slice_end") == slice_end)
         return len(self._newest(where, Within.only("slice_start", slice_start)))
 
+    def of_slices_from(self, slice_start: datetime) -> list[Attempt]:
+        """The newest row of every attempt at a slice that begins then, in the order of their times."""
+        where, within = pc.field("slice_start") == slice_start, Within.only("slice_start", slice_start)
+        rows = self._newest(where, within).values()
+        return sorted((row for row in rows if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
+
     def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
         """The attempts that hold the lease at `now`: their claims have not expired, and are not of a dead
         process of this host. `table`: the handle to read; by default the table as of now.

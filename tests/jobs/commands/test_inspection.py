@@ -41,6 +41,7 @@ VERBS = [
     ("state", "diff", "departures", "1", "2"),
     ("branches", "list", "departures"),
     ("diff", "departures", "departures"),
+    ("explain", "departures", "--key", "JFK", "--window", "2013-01-02T15:00"),
     ("late", "list", "departures"),
     ("late", "report", "departures"),
     ("examples", "list"),

@@ -1,19 +1,13 @@
 """`slackwater backfill`: restates a range on a branch, and makes the branch live."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Length, Time
 from slackwater.jobs.commands.plan import print_plan
-
-if TYPE_CHECKING:
-    from slackwater.jobs.protocol.restating.backfill import Backfill
+from slackwater.jobs.commands.printing import Output
 
 
 @click.command("backfill")
@@ -51,7 +45,7 @@ if TYPE_CHECKING:
 @options.replaying
 @options.warehouse
 @options.pipelines
-@options.output
+@printing.output
 @options.log_format
 def command(
     pipeline: str,
@@ -69,7 +63,7 @@ def command(
     manifest: Path | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
     log_format: str,
 ) -> None:
     """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and
@@ -99,33 +93,12 @@ def command(
         engine=engine,
         ranges=partitions,
     )
-    work = opened_pipeline.backfill(request, click.echo)
-    with opened_pipeline.delivering(options.warn, delivers=not no_deliver), _progress_bar(work):
+    work = opened_pipeline.backfill(request, output.say_meanwhile)
+    with opened_pipeline.delivering(options.warn, delivers=not no_deliver):
         if manifest is None:
             work.run()
         else:
             report_to(manifest, work)
-
-
-@contextmanager
-def _progress_bar(work: "Backfill") -> Iterator[None]:
-    """Show a progress bar while `work` runs, if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("slices at most"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("restating", total=None)
-        work.progress = lambda slices_done, slices_at_most, next_slice: bar.update(
-            task, completed=slices_done, total=slices_at_most, description=next_slice
-        )
-        yield
+    if output.is_json:
+        rows = [*work.branch_rows, *([] if work.publication is None else [work.publication])]
+        printing.show_result([row.values() for row in rows], [], output)

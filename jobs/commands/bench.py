@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import printing
+from slackwater.jobs.commands.printing import Output
 
 COLUMNS = (
     *(
@@ -60,7 +61,7 @@ COLUMNS = (
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="draw the results into this PNG"
 )
 @click.option("--dry-run", is_flag=True, help="say what would be run, and its cost")
-@options.output
+@printing.output
 def command(
     *,
     only: str,
@@ -72,7 +73,7 @@ def command(
     keep: bool,
     plot: Path | None,
     dry_run: bool,
-    output: str,
+    output: Output,
 ) -> None:
     """Generate workloads, replay each some times with every contender in turn, check that they agree, and
     show the medians.
@@ -89,12 +90,12 @@ def command(
         work=work.absolute(),
         keeps=keep,
         contenders=None if contenders is None else _names(contenders),
-        lines=lambda line: click.echo(line, err=True),
+        lines=lambda line: printing.say(line, err=True),
         repetitions=repetitions,
     )
     disk_bytes, seconds = benchmark.cost()
     runs = sum(benchmark.missing().values())
-    click.echo(
+    printing.say(
         f"{runs} runs to do below {work}: about {disk_bytes / 1e9:.1f} GB of disk and {seconds / 60:.0f} "
         "minutes",
         err=True,
@@ -107,7 +108,7 @@ def command(
         from slackwater.jobs.bench.plots import plot as draw
 
         draw(summary, plot)
-    options.show(summary, COLUMNS, output, empty="nothing was measured")
+    printing.show(summary, COLUMNS, output, empty="nothing was measured")
 
 
 def _names(text: str) -> list[str]:

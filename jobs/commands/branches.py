@@ -4,19 +4,21 @@ from typing import Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
 
 COLUMNS = [
-    "branch",
-    "forked_from",
-    "runs",
-    "slice",
-    "rows_read",
-    "open",
-    "watermark",
-    "head",
-    "live_in_main",
-    "forked_at",
+    Column("branch", "key"),
+    Column("slice", "range"),
+    Column("runs"),
+    Column("live_in_main"),
+    Column("rows_read", heading="rows"),
+    Column("open"),
+    Column("watermark"),
+    Column("forked_from"),
+    Column("head"),
+    Column("forked_at", is_wide=True),
 ]
 
 
@@ -29,8 +31,8 @@ def command() -> None:
 @click.argument("pipeline")
 @options.warehouse
 @options.pipelines
-@options.output
-def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
+@printing.output
+def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: Output) -> None:
     """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
     its runs.
     """
@@ -38,7 +40,7 @@ def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, o
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = [_facts(branch, runs, is_live=is_live) for branch, runs, is_live in inspection.branch_runs()]
-    options.show(rows, COLUMNS, output, empty=f"{pipeline}: there is no branch beside main")
+    printing.show(rows, COLUMNS, output, empty=f"{pipeline}: there is no branch beside main")
 
 
 def _facts(branch: Any, runs: list[Any], *, is_live: bool) -> dict[str, Any]:
@@ -68,11 +70,21 @@ def _facts(branch: Any, runs: list[Any], *, is_live: bool) -> dict[str, Any]:
 @click.argument("branch")
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
-def drop(pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
+def drop(
+    pipeline: str,
+    branch: str,
+    *,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str,
+) -> None:
     """End BRANCH. Its runs stay in the ledger; those that main has taken stay live."""
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
     row = OpenedPipeline(pipeline, warehouse, pipelines).moves().drop(branch)
-    click.echo(f"{pipeline}: the branch {branch} was dropped, by row {row.seq}.")
+    sentence = f"{pipeline}: the branch {branch} was dropped, by row {row.seq}."
+    printing.show_result([row.values()], [sentence], output)

@@ -4,7 +4,9 @@ from typing import Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
 
 
 @click.command("diff")
@@ -12,8 +14,8 @@ from slackwater.jobs.commands import options
 @click.argument("right")
 @options.warehouse
 @options.pipelines
-@options.output
-def command(left: str, right: str, warehouse: str | None, pipelines: str | None, output: str) -> None:
+@printing.output
+def command(left: str, right: str, warehouse: str | None, pipelines: str | None, output: Output) -> None:
     """Windows that pipelines LEFT and RIGHT have published differently, or that only one of them has.
 
     For example a pipeline and the same one with its source in order of events: what differs is what delays
@@ -33,10 +35,17 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
         for row in rows
     ]
     window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
-    columns = [*comparison.keys, *comparison.windows, *window, "__there", *comparison.results]
+    columns: list[Column | str] = [
+        *printing.keys(comparison.keys),
+        *comparison.windows[:1],
+        *window,
+        Column("__there", heading="there"),
+        *comparison.results,
+        *comparison.windows[1:],
+    ]
     empty = f"{left} and {right} have published the same"
-    options.show(
-        rows if output == "json" else table_rows, columns, output, empty=empty, title=f"{left} | {right}"
+    printing.show(
+        rows if output.is_json else table_rows, columns, output, empty=empty, title=f"{left} | {right}"
     )
 
 

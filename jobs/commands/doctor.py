@@ -11,15 +11,17 @@ from typing import Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
 from slackwater.jobs.errors import SlackwaterError
 
 
 @click.command("doctor")
 @options.warehouse
 @options.pipelines
-@options.output
-def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
+@printing.output
+def command(warehouse: str | None, pipelines: str | None, output: Output) -> None:
     """Check Python, packages, Java, the Delta jars, the pipelines, the warehouse, and that each pipeline's
     tables there hold every row once. Exits 1 when something is missing or wrong."""
     checks = [
@@ -45,7 +47,7 @@ def command(warehouse: str | None, pipelines: str | None, output: str) -> None:
             for name in _pipelines_with_tables(warehouse, pipelines)
         ),
     ]
-    options.show(checks, ["check", "ok", "found"], output, empty="")
+    printing.show(checks, [Column("check"), Column("ok"), Column("found", "text")], output, empty="")
     if not all(check["ok"] for check in checks):
         raise click.exceptions.Exit(1)
 

@@ -2,7 +2,8 @@
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
 
 
 @click.command("erase")
@@ -26,7 +27,7 @@ from slackwater.jobs.commands import options
 @click.option("--dry-run", is_flag=True, help="say how many rows would go, and change nothing")
 @options.warehouse
 @options.pipelines
-@options.output
+@printing.output
 @options.log_format
 def command(
     pipeline: str,
@@ -37,7 +38,7 @@ def command(
     dry_run: bool,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
     log_format: str,
 ) -> None:
     """Take everything of the keys out of every table of PIPELINE, parked state and its older snapshots
@@ -66,14 +67,14 @@ def command(
     work = OpenedPipeline(pipeline, warehouse, pipelines).erasure()
     rows_by_table = [{"table": table, "rows": rows} for table, rows in work.plan(persons).items()]
     row = None if dry_run or reason is None else work.run(persons, reason)
-    options.show(
+    printing.show(
         rows_by_table, ["table", "rows"], output, empty=f"{pipeline}: none of its tables has such rows."
     )
     if dry_run and rows_by_table:
-        click.echo(
+        printing.say(
             f"{pipeline}: nothing was changed; these rows would go, those of attempts and validations lose a "
             "text.",
             err=True,
         )
     if row is not None:
-        click.echo(f"{pipeline}: {describe_erasure(row)}.", err=True)
+        printing.say(f"{pipeline}: {describe_erasure(row)}.", err=True)

@@ -1,11 +1,15 @@
 """`slackwater examples`: the examples that we ship, and their data."""
 
+from dataclasses import asdict
 from datetime import UTC
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Time
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
+from slackwater.jobs.inspection.readable import count_text
 
 
 @click.group("examples")
@@ -14,8 +18,8 @@ def command() -> None:
 
 
 @command.command("list")
-@options.output
-def list_examples(output: str) -> None:
+@printing.output
+def list_examples(output: Output) -> None:
     """Every example, and the pipeline that reads it."""
     from slackwater.jobs.examples import EXAMPLES
 
@@ -23,7 +27,8 @@ def list_examples(output: str) -> None:
         {"name": item.name, "pipeline": item.pipeline, "source": item.source, "description": item.description}
         for item in EXAMPLES.values()
     ]
-    options.show(rows, ["name", "pipeline", "description"], output, empty="there are no examples")
+    columns = [Column("name"), Column("description", "text"), Column("pipeline", is_wide=True)]
+    printing.show(rows, columns, output, empty="there are no examples")
 
 
 @command.command("load")
@@ -31,7 +36,8 @@ def list_examples(output: str) -> None:
 @click.option("--from", "from_ms", type=Time(), required=True, metavar="A", help="first arrival")
 @click.option("--to", "to_ms", type=Time(), required=True, metavar="B", help="end of arrivals (exclusive)")
 @options.warehouse
-def load(name: str, from_ms: int, to_ms: int, warehouse: str | None) -> None:
+@printing.json_or_text
+def load(name: str, from_ms: int, to_ms: int, warehouse: str | None, output: Output) -> None:
     """Write what arrived in [A, B) to the example's source. Rows that it has already are left alone."""
     from slackwater.jobs.examples import find_example
     from slackwater.jobs.tables.warehouse import Warehouse
@@ -41,7 +47,8 @@ def load(name: str, from_ms: int, to_ms: int, warehouse: str | None) -> None:
     load_report = find_example(name).load(
         root, to_datetime(from_ms).astimezone(UTC), to_datetime(to_ms).astimezone(UTC)
     )
-    click.echo(
-        f"{load_report.path}: {load_report.rows_written:,} rows written, {load_report.rows_present:,} were "
-        f"there (version {load_report.version})."
+    sentence = (
+        f"{load_report.path}: {count_text(load_report.rows_written, 'row')} written, "
+        f"{load_report.rows_present:,} were there (version {load_report.version})."
     )
+    printing.show_result([asdict(load_report)], [sentence], output)

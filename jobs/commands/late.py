@@ -4,12 +4,14 @@ saved them, and how to take them in after all.
 `list` and `report` start no JVM; `redrive` does only where a slice is large.
 """
 
-from datetime import datetime
 from typing import Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column, value_text
+from slackwater.jobs.inspection.readable import count_text, range_text, time_text
 
 
 @click.group("late")
@@ -32,7 +34,7 @@ def _late_rows_of(function: Any) -> Any:
 
 @command.command("list")
 @_late_rows_of
-@options.output
+@printing.output
 def list_late(
     pipeline: str,
     *,
@@ -40,7 +42,7 @@ def list_late(
     seq: int | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
     from slackwater.jobs.inspection.inspection import Inspection
@@ -52,27 +54,26 @@ def list_late(
         {**_with_source_seq(row), "seq": seq}
         for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)
     ]
-    table_rows = [
-        {**row, "late_by_minutes": row["late_by_ms"] / 60_000, "missed": _missed_windows(row["windows"])}
-        for row in rows
-    ]
-    columns = [
-        "seq",
-        *inspection.key_columns(),
+    columns: list[Column | str] = [
+        *printing.keys(inspection.key_columns()),
         "event_time",
-        "arrival_time",
-        "late_by_minutes",
+        Column("arrival_time", heading="arrival"),
+        Column("late_by_ms", "duration"),
+        Column("missed", "text", heading="missed window"),
+        Column("seq", heading="run"),
         "watermark",
-        "missed",
     ]
-    options.show(
-        rows if output == "json" else table_rows, columns, output, empty=f"{pipeline}: no row was too late"
+    printing.show(
+        rows if output.is_json else [{**row, "missed": _windows_text(row["windows"])} for row in rows],
+        columns,
+        output,
+        empty=f"{pipeline}: no row was too late",
     )
 
 
 @command.command("report")
 @_late_rows_of
-@options.output
+@printing.output
 def report(
     pipeline: str,
     *,
@@ -80,7 +81,7 @@ def report(
     seq: int | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """How many of the late rows another allowed lateness would have saved, from the windows that they missed
     and the watermarks when they arrived.
@@ -108,10 +109,16 @@ def report(
         }
         for saving in savings
     ]
-    columns = ["allowed_lateness", "rows_saved", "share", "restate_from", "restate_to"]
-    options.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
+    columns = [
+        Column("allowed_lateness_ms", "exact_duration"),
+        Column("rows_saved"),
+        Column("share", "share"),
+        Column("restate_from"),
+        Column("restate_to"),
+    ]
+    printing.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
     if rows:
-        click.echo(
+        printing.say(
             f"{pipeline}: a lateness that is declared now saves rows to come; the windows of these are "
             "collected. To take "
             f"them in, declare it and run `slackwater backfill {pipeline} --from RESTATE_FROM --to "
@@ -124,7 +131,7 @@ def report(
 @_late_rows_of
 @click.option("--reason", required=True, metavar="TEXT", help="why; it is recorded with each row")
 @click.option("--dry-run", is_flag=True, help="say what would be written, and write nothing")
-@options.output
+@printing.output
 @options.log_format
 def redrive(
     pipeline: str,
@@ -135,7 +142,7 @@ def redrive(
     dry_run: bool,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
     log_format: str,
 ) -> None:
     """Let late rows arrive when their windows were open: each gets as its arrival the start of the last tick
@@ -150,28 +157,47 @@ def redrive(
     from slackwater.windowing.times import to_ms
 
     options.log_to_stderr(log_format)
-    late = Inspection.of(pipeline, warehouse).late(key, seq).rows
+    inspection = Inspection.of(pipeline, warehouse)
+    late, keys = inspection.late(key, seq).rows, inspection.key_columns()
     redriven = OpenedPipeline(pipeline, warehouse, pipelines).redrive().run(late, reason, is_dry=dry_run)
-    rows = [vars(row) for row in redriven.overrides]
-    options.show(
-        rows,
-        ["true_arrival", "arrival_time", "row_hash"],
+    rows = [
+        {
+            **vars(override),
+            "key": {name: late_row[name] for name in keys},
+            "event_time": late_row["event_time"],
+            "windows": late_row["windows"],
+        }
+        for override, late_row in zip(redriven.overrides, redriven.late_rows, strict=True)
+    ]
+    columns: list[Column | str] = [
+        *printing.keys(keys),
+        "event_time",
+        Column("missed", "text", heading="missed window"),
+        Column("arrival_time", heading="new arrival"),
+        Column("true_arrival"),
+        *printing.wide("row_hash"),
+    ]
+    printing.show(
+        rows
+        if output.is_json
+        else [{**row, **row["key"], "missed": _windows_text(row["windows"])} for row in rows],
+        columns,
         output,
         empty=f"{pipeline}: no late row is to be moved.",
     )
     for note in redriven.notes:
-        click.echo(f"{pipeline}: {note}", err=True)
+        printing.say(f"{pipeline}: {note}", err=True)
     if redriven.unmoved_rows:
-        click.echo(
-            f"{pipeline}: {redriven.unmoved_rows} rows need no new arrival, by the allowed lateness declared "
-            "today.",
+        printing.say(
+            f"{pipeline}: {count_text(redriven.unmoved_rows, 'row needs', 'rows need')} no new arrival, by "
+            "the allowed lateness declared today.",
             err=True,
         )
     if redriven.to_restate is not None:
         first, last = (iso(to_ms(moment)) for moment in redriven.to_restate)
-        new_ones = f"{redriven.new} would be new" if dry_run else f"{redriven.new} are new"
-        click.echo(
-            f"{pipeline}: {len(rows)} rows move, {new_ones}. Take them in with "
+        new_ones = f"{redriven.new:,} would be new" if dry_run else f"{redriven.new:,} are new"
+        printing.say(
+            f"{pipeline}: {count_text(len(rows), 'row moves', 'rows move')}, {new_ones}. Take them in with "
             f"`slackwater backfill {pipeline} --from {first} --to {last}`.",
             err=True,
         )
@@ -182,24 +208,16 @@ def _with_source_seq(row: dict[str, Any]) -> dict[str, Any]:
     return {"source_seq" if name == "seq" else name: value for name, value in row.items()}
 
 
-def _missed_windows(windows: list[dict[str, Any]]) -> str:
-    return " ".join(" ".join([_span(window), *_own_values(window)]) for window in windows)
+def _windows_text(windows: list[dict[str, Any]]) -> str:
+    return "; ".join(" ".join([_bounds_text(window), *_own_values(window)]) for window in windows)
 
 
-def _span(window: dict[str, Any]) -> str:
+def _bounds_text(window: dict[str, Any]) -> str:
     """The bounds of a window; of one without a start, its end."""
     start, end = window["start"], window["end"]
-    if start is None:
-        return f"until {end:%Y-%m-%d}T{_time_of_day(end)}"
-    return f"[{start:%Y-%m-%d}T{_time_of_day(start)}, {_time_of_day(end)})"
+    return f"until {time_text(end)}" if start is None else range_text(start, end)
 
 
 def _own_values(window: dict[str, Any]) -> list[str]:
     """The values of the columns that the window's class declares."""
-    return [options.cell(value) for name, value in window.items() if name not in ("start", "end")]
-
-
-def _time_of_day(moment: datetime) -> str:
-    """Hours and minutes, and what is below them where it is not zero."""
-    finest = "milliseconds" if moment.microsecond else "seconds" if moment.second else "minutes"
-    return moment.time().isoformat(finest)
+    return [value_text(value) for name, value in window.items() if name not in ("start", "end")]

@@ -4,7 +4,9 @@ from dataclasses import asdict
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
 
 
 @click.command("maintain")
@@ -12,7 +14,7 @@ from slackwater.jobs.commands import options
 @click.option("--dry-run", is_flag=True, help="say what would be done, and do nothing")
 @options.warehouse
 @options.pipelines
-@options.output
+@printing.output
 @options.log_format
 def command(
     pipeline: str,
@@ -20,7 +22,7 @@ def command(
     dry_run: bool,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
     log_format: str,
 ) -> None:
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
@@ -31,7 +33,16 @@ def command(
     options.log_to_stderr(log_format)
     work = OpenedPipeline(pipeline, warehouse, pipelines).maintenance()
     rows = [asdict(upkeep) for upkeep in (work.plan() if dry_run else work.run())]
-    columns = ["table", "snapshots", "rows", "bytes", "kept", "compacted", "vacuumed", "note"]
-    options.show(
+    columns = [
+        Column("table"),
+        Column("snapshots", heading="snapshots dropped"),
+        Column("kept", heading="snapshots kept"),
+        Column("rows", heading="rows dropped"),
+        Column("bytes", "size", heading="size dropped"),
+        Column("compacted", heading="files compacted"),
+        Column("vacuumed", heading="files deleted"),
+        Column("note", "text", is_optional=True),
+    ]
+    printing.show(
         rows, columns, output, empty="", title="what would be done; nothing was" if dry_run else None
     )

@@ -4,7 +4,9 @@ the source. Only `close` runs windows, on Spark.
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.inspection.readable import count_text, time_text
 
 
 @click.command("fork")
@@ -15,6 +17,7 @@ from slackwater.jobs.commands import options
 )
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
 def fork(
     pipeline: str,
@@ -23,6 +26,7 @@ def fork(
     seq: int | None,
     warehouse: str | None,
     pipelines: str | None,
+    output: Output,
     log_format: str,
 ) -> None:
     """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
@@ -38,10 +42,11 @@ def fork(
         if seq is None or not row.live or row.live[-1].last_seq == seq
         else f", the nearest whose snapshot is kept before {seq}"
     )
-    click.echo(
+    sentence = (
         f"{pipeline}: the branch {branch} begins {fork_point}{requested_run_note}, at "
-        f"{options.cell(row.slice_end)}."
+        f"{time_text(row.slice_end)}."
     )
+    printing.show_result([row.values()], [sentence], output)
 
 
 @click.command("restore")
@@ -49,8 +54,11 @@ def fork(
 @click.argument("seq", type=options.SEQ)
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
-def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
+def restore(
+    pipeline: str, seq: int, *, warehouse: str | None, pipelines: str | None, output: Output, log_format: str
+) -> None:
     """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
     in the ledger, and can be restored in turn."""
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
@@ -59,13 +67,13 @@ def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | Non
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     with opened_pipeline.delivering(options.warn):
         row = opened_pipeline.moves().restore(seq)
-    if row is None:
-        click.echo(f"{pipeline}: nothing to do; what was live after {seq} is live now.")
-    else:
-        click.echo(
-            f"{pipeline}: main is what it was after {seq}, by row {row.seq}; it ends at "
-            f"{options.cell(row.slice_end)}."
-        )
+    sentence = (
+        f"{pipeline}: nothing to do; what was live after {seq} is live now."
+        if row is None
+        else f"{pipeline}: main is what it was after {seq}, by row {row.seq}; it ends at "
+        f"{time_text(row.slice_end)}."
+    )
+    printing.show_result([] if row is None else [row.values()], [sentence], output)
 
 
 @click.command("adopt")
@@ -77,9 +85,16 @@ def restore(pipeline: str, seq: int, warehouse: str | None, pipelines: str | Non
 )
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
 def adopt(
-    pipeline: str, accept: str | None, warehouse: str | None, pipelines: str | None, log_format: str
+    pipeline: str,
+    *,
+    accept: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str,
 ) -> None:
     """Declare the table that stands where the source was dropped and made again the same, so that runs go on
     with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
@@ -89,28 +104,33 @@ def adopt(
     options.log_to_stderr(log_format)
     result = OpenedPipeline(pipeline, warehouse, pipelines).adoption().run(accept)
     if result is None:
-        click.echo(
+        sentence = (
             f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger "
             "knows."
         )
+        printing.show_result([], [sentence], output)
         return
     comparison = (
         "the rows are the same"
         if result.by_values
         else "as many rows as were read; their values could not be compared"
     )
-    click.echo(
+    sentence = (
         f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: "
-        f"{result.rows:,} rows, {comparison}."
+        f"{count_text(result.rows, 'row')}, {comparison}."
     )
+    printing.show_result([result.row.values()], [sentence], output)
 
 
 @click.command("close")
 @click.argument("pipeline")
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
-def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_format: str) -> None:
+def close(
+    pipeline: str, warehouse: str | None, pipelines: str | None, output: Output, log_format: str
+) -> None:
     """End the lineage with the final watermark: every open window fires that waits for a watermark. Timers of
     processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes
     the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
@@ -121,12 +141,14 @@ def close(pipeline: str, warehouse: str | None, pipelines: str | None, log_forma
     options.log_to_stderr(log_format)
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     with opened_pipeline.delivering(options.warn):
-        row = opened_pipeline.close(click.echo)
+        row = opened_pipeline.close(output.say_meanwhile)
     if row is None:
-        click.echo(f"{pipeline}: nothing to do; the lineage is closed.")
+        printing.show_result([], [f"{pipeline}: nothing to do; the lineage is closed."], output)
         return
-    click.echo(
-        f"{pipeline}: closed at {options.cell(row.slice_end)} by row {row.seq}; {row.windows_open:,} windows "
-        f"stay open, {row.timers_pending:,} timers stay pending. `slackwater state restore {pipeline} "
-        f"{row.parent_seq}` reopens it."
+    sentence = (
+        f"{pipeline}: closed at {time_text(row.slice_end)} by row {row.seq}; "
+        f"{count_text(row.windows_open, 'window stays', 'windows stay')} open, "
+        f"{count_text(row.timers_pending, 'timer stays', 'timers stay')} pending. `slackwater state restore "
+        f"{pipeline} {row.parent_seq}` reopens it."
     )
+    printing.show_result([row.values()], [sentence], output)

@@ -2,15 +2,18 @@
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
 
 
 @click.command("pipelines")
 @options.pipelines
-@options.output
-def command(pipelines: str | None, output: str) -> None:
+@printing.output
+def command(pipelines: str | None, output: Output) -> None:
     """What is registered: source, window, lateness, engine."""
     from slackwater.jobs.engines.planner import choose
+    from slackwater.jobs.inspection.declared_windows import windows_text
     from slackwater.jobs.pipelines import registry
 
     pipelines_by_name = registry.load(pipelines)
@@ -30,9 +33,19 @@ def command(pipelines: str | None, output: str) -> None:
         }
         for name, pipeline in pipelines_by_name.items()
     ]
-    options.show(
-        rows,
-        ["name", "source", "key", "window", "lateness", "engine", "schedule"],
-        output,
-        empty="no pipeline is registered",
-    )
+    columns = [
+        Column("name", "key"),
+        Column("window", "text"),
+        Column("lateness", "exact_duration"),
+        Column("key", "text"),
+        Column("engine"),
+        Column("schedule"),
+        Column("source", "text"),
+        Column("start", is_wide=True),
+        Column("results", "text", is_wide=True),
+    ]
+    table_rows = [
+        {**row, "window": windows_text(pipeline), "lateness": pipeline.allowed_lateness}
+        for row, pipeline in zip(rows, pipelines_by_name.values(), strict=True)
+    ]
+    printing.show(rows if output.is_json else table_rows, columns, output, empty="no pipeline is registered")

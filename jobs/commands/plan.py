@@ -1,18 +1,30 @@
 """`slackwater plan`: what a run or a restatement would read, touch and take. Starts no JVM."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Time
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
+from slackwater.jobs.inspection.readable import count_text, duration_text, size_text
+from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
     from slackwater.jobs.protocol.planning.plan import Plan
 
-COLUMNS = ["from", "to", "files", "bytes", "rows_read", "rows_used", "seconds"]
+COLUMNS = [
+    Column("slice", "range"),
+    Column("files"),
+    Column("bytes", "size", heading="size"),
+    Column("rows_read"),
+    Column("rows_used"),
+    Column("takes", "duration"),
+]
 
 
 @click.command("plan")
@@ -34,7 +46,7 @@ COLUMNS = ["from", "to", "files", "bytes", "rows_read", "rows_used", "seconds"]
 )
 @options.warehouse
 @options.pipelines
-@options.output
+@printing.output
 def command(
     pipeline: str,
     *,
@@ -43,7 +55,7 @@ def command(
     calibrate: bool,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers,
     engine, seconds, memory.
@@ -52,29 +64,37 @@ def command(
 
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     planner = (
-        opened_pipeline.calibrating_planner(partial(click.echo, err=True))
+        opened_pipeline.calibrating_planner(partial(printing.say, err=True))
         if calibrate
         else opened_pipeline.planner()
     )
     print_plan(planner.plan(from_ms, to_ms), output)
 
 
-def print_plan(forecast: "Plan", output: str) -> None:
+def print_plan(forecast: "Plan", output: Output) -> None:
     """Print a plan; `backfill --dry-run` does too."""
     from slackwater.jobs.protocol.planning.plan import as_rows
 
     rows = as_rows(forecast)
-    if output == "json":
-        options.show([{**_facts(forecast), "slices": rows}], [], output, empty="")
+    if output.is_json:
+        printing.show([{**_facts(forecast), "slices": rows}], [], output, empty="")
         return
-    options.show(
-        rows,
+    slices = [
+        {
+            **row,
+            "slice_start": to_datetime(item.slice.from_ms),
+            "slice_end": to_datetime(item.slice.to_ms),
+            "takes": None if row["seconds"] is None else row["seconds"] * 1000,
+        }
+        for row, item in zip(rows, forecast.slices, strict=True)
+    ]
+    printing.show(
+        slices,
         COLUMNS,
         output,
         empty=f"{forecast.pipeline}: nothing to do; the lineage covers everything up to there.",
     )
-    for line in _sentences(forecast):
-        click.echo(line)
+    printing.show_facts(list(_sentences(forecast)), output, title="\nin all" if slices else None)
 
 
 def _facts(forecast: "Plan") -> dict[str, Any]:
@@ -112,35 +132,36 @@ def _straggler(item: Any) -> dict[str, Any]:
     return {"from": iso(item.slice.from_ms), "to": iso(item.slice.to_ms), "rows": item.rows}
 
 
-def _sentences(forecast: "Plan") -> list[str]:
+def _sentences(forecast: "Plan") -> Iterator[tuple[str, str]]:
+    """What the plan says beside its slices: each sentence with what it is about."""
     begins = (
         "begins the lineage"
         if forecast.continues is None
         else f"continues the snapshot of run {forecast.continues}"
     )
-    slices = len(forecast.slices)
-    count = f"{slices} slice{'' if slices == 1 else 's'}" + (
+    count = count_text(len(forecast.slices), "slice") + (
         f", at most {forecast.at_most}" if forecast.restates else ""
     )
-    lines = [
-        f"{'restates' if forecast.restates else 'runs'} {count}; {begins}",
-        f"engine: {forecast.engine}, {forecast.why}",
-        f"windows: {forecast.touched_parked_windows:,} of {forecast.parked_windows:,} parked and "
+    yield ("restates" if forecast.restates else "runs", f"{count}; {begins}")
+    yield ("engine", f"{forecast.engine}, {forecast.why}")
+    yield (
+        "windows",
+        f"{forecast.touched_parked_windows:,} of {forecast.parked_windows:,} parked and "
         f"{forecast.touched_published_windows:,} published ones are touched",
-        *([] if forecast.emitted_rows is None else [f"emitted: {_emitted_rows(forecast)}"]),
-        f"stragglers: {_stragglers_by_slice(forecast)}",
-    ]
+    )
+    if forecast.emitted_rows is not None:
+        yield ("emitted", _emitted_rows(forecast))
+    yield ("stragglers", _stragglers_by_slice(forecast))
     if forecast.prediction is None:
-        lines.append(
-            "seconds: not predicted, no run of this engine is recorded; --calibrate measures some rows"
-        )
+        yield ("time", "not predicted, no run of this engine is recorded; --calibrate measures some rows")
     elif forecast.seconds is None:
-        lines.append("seconds: not predicted, the rows are not known")
+        yield ("time", "not predicted, the rows are not known")
     else:
-        lines.append(f"seconds: {forecast.seconds:.1f}, from {forecast.prediction.basis}")
-    lines.append(f"memory: {forecast.memory_mb:,} MB in the largest task; {forecast.memory_basis}")
-    lines += [f"changed: {sentence}" for sentence in forecast.changes]
-    return [*lines, *(f"warning: {sentence}" for sentence in forecast.warnings)]
+        yield ("time", f"{duration_text(forecast.seconds * 1000)}, from {forecast.prediction.basis}")
+    memory = size_text(forecast.memory_mb * 1_000_000)
+    yield ("memory", f"{memory} in the largest task; {forecast.memory_basis}")
+    yield from (("changed", sentence) for sentence in forecast.changes)
+    yield from (("warning", sentence) for sentence in forecast.warnings)
 
 
 def _emitted_rows(forecast: "Plan") -> str:

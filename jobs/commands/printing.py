@@ -48,6 +48,10 @@ class Output:
     def is_json(self) -> bool:
         return self.kind == "json"
 
+    def say_meanwhile(self, sentence: str) -> None:
+        """Print a line about work that goes on: on stdout, or on stderr where stdout is for JSON alone."""
+        say(sentence, err=self.is_json)
+
 
 def output(function: Function) -> Function:
     """--output, --wide and --limit, which `function` takes as one `output: Output`."""
@@ -78,6 +82,23 @@ def output(function: Function) -> Function:
     ):
         with_output = option(with_output)
     return with_output  # type: ignore[return-value]
+
+
+def json_or_text(function: Function) -> Function:
+    """--output, for verbs that print sentences; `function` takes it as `output: Output`."""
+
+    @functools.wraps(function)
+    def with_output(*args: Any, kind: Literal["table", "json"], **kw: Any) -> Any:
+        return function(*args, output=Output(kind, row_limit=None), **kw)
+
+    option = click.option(
+        "--output",
+        "kind",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        help="sentences to read, or JSON",
+    )
+    return option(with_output)  # type: ignore[return-value]
 
 
 def keys(names: Sequence[str]) -> list[Column]:
@@ -126,6 +147,15 @@ def show(
         note(f"{count_text(total - len(rows), f'{others} row')}; --limit 0 shows all")
 
 
+def show_result(rows: Sequence[Row], sentences: Sequence[str], output: Output) -> None:
+    """Print what a verb has done: as JSON the rows that it has written, else `sentences`."""
+    if output.is_json:
+        click.echo(json_text([dict(row) for row in rows]))
+        return
+    for sentence in sentences:
+        say(sentence)
+
+
 def show_object(value: Row) -> None:
     """Print one object as JSON, for verbs whose answer is no list of rows."""
     click.echo(json_text(dict(value)))
@@ -148,9 +178,14 @@ def show_facts(facts: Sequence[Fact], output: Output, *, title: str | None = Non
 
 
 def say(sentence: str, *, err: bool = False) -> None:
-    """Print a sentence on stdout, or on stderr; it may have several lines."""
-    lines = without_credentials(sentence).split("\n")
-    click.echo("\n".join(plain_text(line) for line in lines), err=err)
+    """Print a sentence on stdout, or on stderr; it may have several lines. On a terminal it breaks between
+    words, and never within a command in backticks, which somebody will copy.
+    """
+    stream = sys.stderr if err else sys.stdout
+    width = max(_LEAST_WIDTH, shutil.get_terminal_size().columns) if stream.isatty() else None
+    for line in without_credentials(sentence).split("\n"):
+        for part in table_layout.wrap_sentence(plain_text(line), width):
+            click.echo(part, err=err)
 
 
 def note(sentence: str) -> None:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.inspection.readable import range_text
 
 if TYPE_CHECKING:
     from slackwater.jobs.protocol.publishing.rebuild import Rebuild
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 @options.no_deliver
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
 def command(
     pipeline: str,
@@ -36,6 +39,7 @@ def command(
     no_deliver: bool,
     warehouse: str | None,
     pipelines: str | None,
+    output: Output,
     log_format: str,
 ) -> None:
     """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit
@@ -59,46 +63,49 @@ def command(
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     with opened_pipeline.delivering(options.warn, delivers=not no_deliver):
         if rebuild:
-            _rebuild(pipeline, opened_pipeline.rebuild())
+            _rebuild(pipeline, opened_pipeline.rebuild(), output)
         elif run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
             if accept is not None:
                 raise click.UsageError(
                     "--accept is for staged runs; what failed its validation never becomes part of a branch"
                 )
-            _tell_of_branch(pipeline, run_id, opened_pipeline.publish_branch(run_id))
+            _tell_of_branch(pipeline, run_id, opened_pipeline.publish_branch(run_id), output)
         else:
-            _tell_of_runs(pipeline, opened_pipeline.publisher().publish(run_id, accept))
+            _tell_of_runs(pipeline, opened_pipeline.publisher().publish(run_id, accept), output)
 
 
-def _tell_of_branch(pipeline: str, branch: str, row: "LedgerRow | None") -> None:
+def _tell_of_branch(pipeline: str, branch: str, row: "LedgerRow | None", output: Output) -> None:
     outcome = (
         "nothing to publish; main has all its runs"
         if row is None
         else f"published by row {row.seq}, verdict {row.verdict}"
     )
-    click.echo(f"{pipeline}: branch {branch}: {outcome}.")
+    rows = [] if row is None else [row.values()]
+    printing.show_result(rows, [f"{pipeline}: branch {branch}: {outcome}."], output)
 
 
-def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]") -> None:
-    if not rows:
-        click.echo(f"{pipeline}: nothing to publish; no staged run continues what is live.")
-    for row in rows:
-        span = f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})"
-        click.echo(f"{pipeline}: published run {row.seq} {span}, verdict {row.verdict}.")
+def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]", output: Output) -> None:
+    sentences = [
+        f"{pipeline}: published run {row.seq} of {range_text(row.slice_start, row.slice_end)}, verdict "
+        f"{row.verdict}."
+        for row in rows
+    ] or [f"{pipeline}: nothing to publish; no staged run continues what is live."]
+    printing.show_result([row.values() for row in rows], sentences, output)
 
 
-def _rebuild(pipeline: str, work: "Rebuild") -> None:
+def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> None:
     repairs = work.run()
-    for table, count in repairs.removed_copies.items():
-        click.echo(f"{pipeline}: {count:,} rows of {table} stood there more than once, and stand there once.")
+    sentences = [
+        f"{count:,} rows of {table} stood there more than once, and stand there once."
+        for table, count in repairs.removed_copies.items()
+    ]
     if repairs.is_published_anew and "published" not in repairs.removed_copies:
-        click.echo(f"{pipeline}: `published` was not what its corrections make it, and is now.")
+        sentences.append("`published` was not what its corrections make it, and is now.")
     if repairs.row is not None:
-        click.echo(
-            f"{pipeline}: the panes of the live runs said otherwise than `published`; corrected by row "
-            f"{repairs.row.seq}."
+        sentences.append(
+            f"the panes of the live runs said otherwise than `published`; corrected by row {repairs.row.seq}."
         )
-    if not repairs.removed_copies and not repairs.is_published_anew and repairs.row is None:
-        click.echo(
-            f"{pipeline}: nothing to do; every row stands once and says what the panes of the live runs say."
-        )
+    if not sentences:
+        sentences.append("nothing to do; every row stands once and says what the panes of the live runs say.")
+    rows = [] if repairs.row is None else [repairs.row.values()]
+    printing.show_result(rows, [f"{pipeline}: {sentence}" for sentence in sentences], output)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Time
+from slackwater.jobs.commands.printing import Output
 
 
 @click.command("run")
@@ -40,6 +41,7 @@ from slackwater.jobs.commands.options import Time
 @options.replaying
 @options.warehouse
 @options.pipelines
+@printing.json_or_text
 @options.log_format
 def command(
     pipeline: str,
@@ -56,6 +58,7 @@ def command(
     manifest: Path | None,
     warehouse: str | None,
     pipelines: str | None,
+    output: Output,
     log_format: str,
 ) -> None:
     """Replay the arrivals of [A, B), or of everything from the head to B, and publish slice after slice.
@@ -79,11 +82,16 @@ def command(
         branch=branch,
     )
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-    work = opened_pipeline.catch_up(request, click.echo)
+    work = opened_pipeline.catch_up(request, output.say_meanwhile)
     with opened_pipeline.delivering(options.warn, delivers=request.publish and not no_deliver):
         if manifest is None:
             work.run()
-            return
-        from slackwater.jobs.protocol.outcome import report_to
+        else:
+            from slackwater.jobs.protocol.outcome import report_to
 
-        report_to(manifest, work)
+            report_to(manifest, work)
+    if output.is_json:
+        rows = [row.values() for row in work.committed_rows]
+        if no_publish:  # a staged run has no seq yet
+            rows = [{**item.row.values(), "seq": None} for item in work.staged_slices]
+        printing.show_result(rows, [], output)

@@ -6,9 +6,21 @@ from typing import Any
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
+from slackwater.jobs.inspection.readable import count_text
 
-COLUMNS = ["sink", "kind", "seq", "offset", "newest_seq", "backlog", "state", "to"]
+COLUMNS = [
+    Column("sink", "key"),
+    Column("state"),
+    Column("backlog"),
+    Column("seq"),
+    Column("offset"),
+    Column("kind"),
+    Column("to", "text"),
+    Column("newest_seq"),
+]
 
 
 @click.group("sinks")
@@ -29,9 +41,9 @@ def _chosen(function: Any) -> Any:
 
 @command.command("list")
 @_chosen
-@options.output
+@printing.output
 def list_sinks(
-    pipeline: str, name: str | None, *, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str, name: str | None, *, warehouse: str | None, pipelines: str | None, output: Output
 ) -> None:
     """How far each sink is, and how many corrections wait for it. A position (seq, offset) says that all
     corrections of earlier ledger rows and the first OFFSET ones of SEQ were delivered.
@@ -54,17 +66,24 @@ def list_sinks(
         }
         for state in states
     ]
-    options.show(rows, COLUMNS, output, empty=f"{pipeline}: it declares no sinks")
-    for state in states if output == "table" else ():
+    printing.show(rows, COLUMNS, output, empty=f"{pipeline}: it declares no sinks")
+    for state in states if not output.is_json else ():
         if state.problem:
             options.warn(state.problem)
 
 
 @command.command("deliver")
 @_chosen
+@printing.json_or_text
 @options.log_format
 def deliver(
-    pipeline: str, name: str | None, *, warehouse: str | None, pipelines: str | None, log_format: str
+    pipeline: str,
+    name: str | None,
+    *,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str,
 ) -> None:
     """Deliver what has been published to each sink, or to NAME. Runs do so by themselves.
 
@@ -78,7 +97,7 @@ def deliver(
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     opened_pipeline.roll_forward.finish()
     delivery = opened_pipeline.delivery()
-    failures = []
+    failures, deliveries, sentences = [], [], []
     for sink in delivery.sinks_named(name):
         try:
             result = delivery.deliver(sink)
@@ -86,11 +105,14 @@ def deliver(
             failures.append(error)
             continue
         seq, offset = result.position
-        click.echo(
-            f"{pipeline}: {sink.name}: {result.rows:,} corrections delivered; it is at seq {seq}, {offset}."
+        deliveries.append({"sink": sink.name, "corrections": result.rows, "seq": seq, "offset": offset})
+        sentences.append(
+            f"{pipeline}: {sink.name}: {count_text(result.rows, 'correction')} delivered; it is at seq "
+            f"{seq}, {offset}."
         )
+    printing.show_result(deliveries, sentences, output)
     for failure in failures[1:]:
-        click.echo(f"slackwater: {failure}", err=True)
+        printing.say(f"slackwater: {failure}", err=True)
     if failures:
         raise failures[0]
 
@@ -104,6 +126,7 @@ def deliver(
     metavar="SEQ",
     help="the corrections after this ledger row are delivered again; without it: all",
 )
+@printing.json_or_text
 @options.log_format
 def reset(
     pipeline: str,
@@ -112,6 +135,7 @@ def reset(
     to_seq: int | None,
     warehouse: str | None,
     pipelines: str | None,
+    output: Output,
     log_format: str,
 ) -> None:
     """Have corrections delivered again by the next delivery, to each sink or to NAME. What was delivered
@@ -121,9 +145,12 @@ def reset(
 
     options.log_to_stderr(log_format)
     delivery = OpenedPipeline(pipeline, warehouse, pipelines).delivery()
-    for sink in delivery.sinks_named(name):
-        seq, offset = delivery.reset(sink, to_seq)
-        click.echo(
-            f"{pipeline}: {sink.name}: it is at seq {seq}, {offset}; `slackwater sinks deliver` goes on "
-            "there."
-        )
+    positions = [(sink.name, *delivery.reset(sink, to_seq)) for sink in delivery.sinks_named(name)]
+    printing.show_result(
+        [{"sink": sink, "seq": seq, "offset": offset} for sink, seq, offset in positions],
+        [
+            f"{pipeline}: {sink}: it is at seq {seq}, {offset}; `slackwater sinks deliver` goes on there."
+            for sink, seq, offset in positions
+        ],
+        output,
+    )

@@ -2,11 +2,14 @@
 watermarks), and compares, forks, restores and closes it. Only `close` starts a JVM.
 """
 
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import click
 
-from slackwater.jobs.commands import moves, options
+from slackwater.jobs.commands import moves, options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column, value_text
 
 
 @click.group("state")
@@ -18,7 +21,7 @@ def command() -> None:
 def _as_of_a_run(function: Any) -> Any:
     """PIPELINE, --run and the shared options: of verbs that show a snapshot."""
     for option in (
-        options.output,
+        printing.output,
         options.pipelines,
         options.warehouse,
         click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="as of this run"),
@@ -38,21 +41,23 @@ def windows(
     key: str | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
     up.
     """
-    rows, keys, window = _snapshot_rows("window_state", pipeline, seq, key, warehouse)
-    columns = [
+    rows, keys, window = _snapshot_rows("window_state", pipeline, seq, key, warehouse, output)
+    columns: list[Column | str] = [
+        *printing.keys(keys),
         *window,
         "elements",
         "firings",
-        "next_firing",
-        "cleanup_time",
+        Column("next_firing", is_optional=True),
+        Column("cleanup_time", heading="cleanup"),
         "last_arrival",
+        *printing.wide("first_arrival", "last_fired_at", "key_group"),
     ]
-    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no window is open")
+    printing.show(rows.rows, columns, output, empty=f"{pipeline}: no window is open", total=rows.total)
 
 
 @command.command("timers")
@@ -65,12 +70,19 @@ def timers(
     key: str | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """Pending timers, the next ones first."""
-    rows, keys, window = _snapshot_rows("timers", pipeline, seq, key, warehouse)
-    columns = ["time", "domain", "purpose", *window, "service"]
-    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no timer is pending")
+    rows, keys, window = _snapshot_rows("timers", pipeline, seq, key, warehouse, output)
+    columns: list[Column | str] = [
+        "time",
+        *printing.keys(keys),
+        "purpose",
+        *window,
+        "domain",
+        *printing.wide("service", "key_group"),
+    ]
+    printing.show(rows.rows, columns, output, empty=f"{pipeline}: no timer is pending", total=rows.total)
 
 
 @command.command("keyed")
@@ -83,16 +95,24 @@ def keyed_state(
     key: str | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """State that user functions keep for each key, beside its windows, and rows that distinct_by
     remembers.
     """
-    rows, keys, window = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse)
-    namespace_columns = [f"namespace_{name}" for name in window[2:]]
-    columns = ["state_name", "namespace_start", "namespace_end", *namespace_columns, "map_key", "value"]
-    rows = [{**row, "value": _value(row)} for row in rows]
-    options.show(rows, [*keys, *columns], output, empty=f"{pipeline}: no key has state of its own")
+    rows, keys, window = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse, output)
+    columns: list[Column | str] = [
+        *printing.keys(keys),
+        Column("state_name", heading="state"),
+        Column("map_key", is_optional=True),
+        Column("value", "text"),
+        Column("namespace_start", heading="window start", is_optional=True),
+        Column("namespace_end", heading="window end", is_optional=True),
+        *(Column(f"namespace_{name}", heading=name, is_optional=True) for name in window[2:]),
+        *printing.wide("key_group"),
+    ]
+    values = [{**row, "value": _value(row)} for row in rows.rows]
+    printing.show(values, columns, output, empty=f"{pipeline}: no key has state of its own", total=rows.total)
 
 
 @command.command("diff")
@@ -101,8 +121,10 @@ def keyed_state(
 @click.argument("b")
 @options.warehouse
 @options.pipelines
-@options.output
-def diff(pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str | None, output: str) -> None:
+@printing.output
+def diff(
+    pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str | None, output: Output
+) -> None:
     """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
     branch, or main.
     """
@@ -110,15 +132,23 @@ def diff(pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str
 
     inspection = Inspection.of(pipeline, warehouse)
     rows = inspection.differences(a, b)
-    if output == "table":
+    if not output.is_json:
         rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
-    columns = ["what", *inspection.key_columns(), *inspection.window_columns(), "name", "differs"]
-    options.show(rows, columns, output, empty=f"{pipeline}: the states of {a} and {b} are the same")
+    start, *others = inspection.window_columns()
+    columns: list[Column | str] = [
+        "what",
+        *printing.keys(inspection.key_columns()),
+        Column(start, is_optional=True),
+        Column("differs", "text"),
+        Column("name", "text", is_optional=True),
+        *(Column(name, is_optional=True) for name in others),
+    ]
+    printing.show(rows, columns, output, empty=f"{pipeline}: the states of {a} and {b} are the same")
 
 
 def _text_of_name(name: dict[str, Any] | None) -> str | None:
     """What tells rows of one key and window apart, such as a timer's service and time, as one text."""
-    return None if name is None else " ".join(options.cell(value) for value in name.values())
+    return None if name is None else " ".join(value_text(value) for value in name.values())
 
 
 def _differs(row: dict[str, Any], a: str, b: str) -> str:
@@ -126,58 +156,74 @@ def _differs(row: dict[str, Any], a: str, b: str) -> str:
     if row["there"] != "both":
         return f"only in {a if row['there'] == 'left' else b}"
     return ", ".join(
-        f"{name} {options.cell(row['left'][name])} → {options.cell(row['right'][name])}"
-        for name in row["left"]
+        f"{name} {value_text(row['left'][name])} → {value_text(row['right'][name])}" for name in row["left"]
     )
 
 
 @command.command("watermarks")
 @_as_of_a_run
 def watermarks(
-    pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: str
+    pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: Output
 ) -> None:
-    """The pipeline's watermark and clock, and how far each source partition has come. The first row is the
-    pipeline's.
+    """The pipeline's watermark and clock, and how far each source partition has come. As JSON the first row
+    is the pipeline's.
     """
     from slackwater.jobs.inspection.inspection import Inspection
 
     rows = Inspection.of(pipeline, warehouse).snapshot("source_progress", seq).to_pylist()
     rows.sort(key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
-    columns = [
-        "source_partition",
-        "max_event_time",
+    if output.is_json or not rows:
+        printing.show(rows, [], output, empty=f"{pipeline}: there is no progress yet")
+        return
+    whole, *partitions = rows
+    names = ("watermark", "clock", "unfinished_tick_start", "collected", "carried_watermark")
+    printing.show_facts(
+        [
+            (name.replace("_", " "), whole[name])
+            for name in names
+            if whole[name] is not None or name in names[:2]
+        ],
+        output,
+    )
+    behind = [{**row, "behind": _behind(whole["clock"], row["max_event_time"])} for row in partitions]
+    columns: list[Column | str] = [
+        Column("source_partition", "key"),
+        Column("max_event_time", heading="newest event"),
+        Column("behind", "duration", heading="behind clock"),
         "last_arrival",
         "idle",
-        "watermark",
-        "clock",
-        "unfinished_tick_start",
-        "collected",
-        "carried_watermark",
     ]
-    options.show(rows, columns, output, empty=f"{pipeline}: there is no progress yet")
+    printing.show(behind, columns, output, empty="no row has come yet", title="\nsource partitions")
+
+
+def _behind(clock: datetime | None, newest: datetime | None) -> timedelta | None:
+    return None if clock is None or newest is None else clock - newest
 
 
 _SORTED_BY = {"window_state": "window_start", "timers": "time", "keyed_state": "namespace_start"}
 
 
+class _Rows(NamedTuple):
+    """The first rows of a table, and how many it has."""
+
+    rows: list[dict[str, Any]]
+    total: int
+
+
 def _snapshot_rows(
-    table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None
-) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+    table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None, output: Output
+) -> tuple[_Rows, list[str], list[str]]:
     """The rows of a snapshot table as of run `seq` (None: main's head), of one key or of all, in order of
-    time; and the names of the columns of keys and of windows.
+    time, as many as are wanted; and the names of the columns of keys and of windows.
     """
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.tables.named_keys import is_key
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
-    keys = inspection.key_columns()
-    snapshot = inspection.snapshot(table, seq)
-    rows = (snapshot if key is None else snapshot.filter(is_key(snapshot, keys, key))).to_pylist()
-    first, windows = _SORTED_BY[table], inspection.window_columns()
-    owner = [*keys, *(windows if table == "window_state" else ())]
-    rows.sort(key=lambda row: (row[first] is not None, row[first], [str(row[name]) for name in owner]))
-    return rows, keys, windows
+    keys, windows = inspection.key_columns(), inspection.window_columns()
+    order = [_SORTED_BY[table], *keys, *(windows if table == "window_state" else ())]
+    rows, total = inspection.first_rows(table, seq, key, order, output.row_limit)
+    return _Rows(rows, total), keys, windows
 
 
 def _value(row: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ Columns stand in the order of their importance. On a terminal those are left out
 wraps within its column, a long key is cut. Pure: rows and a width in, lines out. Knows no verb and no stream.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -34,6 +35,8 @@ Row = Mapping[str, Any]
 
 _GAP = "  "
 _RIGHT = frozenset({"duration", "exact_duration", "size", "share"})
+# A word, or words within backticks with what is written to them.
+_UNBROKEN = re.compile(r"(?:[^\s`]*`[^`]*`)+\S*|\S+")
 # What a key or a text keeps of its width before columns behind it are left out.
 _LEAST_WIDTH = {"key": 20, "value": 24, "text": 24}
 
@@ -83,8 +86,10 @@ def value_text(value: Any, kind: Kind = "value", precision: Precision | None = N
     """A value as a table shows it, on one line and without control characters.
 
     Args:
-        precision: of times; None shows all that they have.
+        precision: of times; None: minutes, and seconds where they are not zero.
     """
+    if precision is None:
+        precision = common_precision([(value, kind)], is_wide=False)
     match kind:
         case "duration":
             return duration_text(value)
@@ -104,7 +109,7 @@ def value_text(value: Any, kind: Kind = "value", precision: Precision | None = N
             return _text_of_type(value, precision)
 
 
-def _text_of_type(value: Any, precision: Precision | None) -> str:
+def _text_of_type(value: Any, precision: Precision) -> str:
     match value:
         case None:
             return NOTHING
@@ -174,9 +179,10 @@ def _is_right(rows: Sequence[Row], column: Column) -> bool:
     """Whether a column's texts stand on the right: those of numbers, of which digits stand below digits."""
     if column.kind in _RIGHT:
         return True
-    return column.kind == "value" and all(
-        (isinstance(value, int | float | Decimal) and not isinstance(value, bool)) or value is None
-        for value in (column.value(row) for row in rows)
+    values = [value for value in (column.value(row) for row in rows) if value is not None]
+    return bool(values) and all(
+        column.kind == "value" and isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+        for value in values
     )
 
 
@@ -322,3 +328,21 @@ def wrap(text: str, width: int | None) -> list[str]:
             word_end = word_end[len(head) :]
         line = word_end
     return [*lines, line] if line else lines
+
+
+def wrap_sentence(sentence: str, width: int | None) -> list[str]:
+    """A sentence in lines of at most `width` columns where it can be broken: between words, and not within
+    backticks. Spaces in front of it stay.
+    """
+    if width is None or cell_width(sentence) <= width:
+        return [sentence]
+    lines, line = [], sentence[: len(sentence) - len(sentence.lstrip())]
+    is_new = True
+    for word in _UNBROKEN.findall(sentence):
+        if is_new or cell_width(line) + 1 + cell_width(word) <= width:
+            line = line + word if is_new else f"{line} {word}"
+            is_new = False
+            continue
+        lines.append(line)
+        line = word
+    return [*lines, line]

@@ -5,13 +5,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.jobs.commands import options
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
 
 if TYPE_CHECKING:
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-_REPLAY_COLUMNS = ["what", "recorded", "replayed", "equal"]
-_TABLE_COLUMNS = ["table", "seq", "what", "recorded", "stored"]
+_REPLAY_COLUMNS = [
+    Column("what"),
+    Column("equal"),
+    Column("recorded", "text"),
+    Column("replayed", "text"),
+]
+_TABLE_COLUMNS = [
+    Column("table"),
+    Column("seq"),
+    Column("what"),
+    Column("recorded", "text"),
+    Column("stored", "text"),
+]
 
 
 @click.command("verify")
@@ -25,7 +38,7 @@ _TABLE_COLUMNS = ["table", "seq", "what", "recorded", "stored"]
 )
 @options.warehouse
 @options.pipelines
-@options.output
+@printing.output
 def command(
     pipeline: str,
     *,
@@ -33,7 +46,7 @@ def command(
     of_tables: bool,
     warehouse: str | None,
     pipelines: str | None,
-    output: str,
+    output: Output,
 ) -> None:
     """Replay run SEQ from the versions and the snapshot that it was pinned to, and compare hashes and counts.
     Changes nothing.
@@ -59,18 +72,18 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _verify_run(opened_pipeline: "OpenedPipeline", seq: int, output: str) -> bool:
+def _verify_run(opened_pipeline: "OpenedPipeline", seq: int, output: Output) -> bool:
     """Replay a recorded run and print how it compares; whether both are equal."""
     comparison = opened_pipeline.verifier().verify(seq)
     rows = [
         {"what": fact.what, "recorded": fact.recorded, "replayed": fact.replayed, "equal": fact.is_equal}
         for fact in comparison.facts
     ]
-    options.show(rows, _REPLAY_COLUMNS, output, empty="")
+    printing.show(rows, _REPLAY_COLUMNS, output, empty="")
     for note in comparison.notes:
-        click.echo(f"{opened_pipeline.name}: {note}.", err=True)
+        printing.say(f"{opened_pipeline.name}: {note}.", err=True)
     for table in comparison.tables:
-        click.echo(
+        printing.say(
             f"{table.table}: {table.only_recorded} rows only as recorded, {table.only_replayed} only as "
             "replayed, e.g. " + ", ".join(f"{name}={value}" for name, value in table.example.items()),
             err=True,
@@ -80,26 +93,29 @@ def _verify_run(opened_pipeline: "OpenedPipeline", seq: int, output: str) -> boo
         if comparison.is_equal
         else "does NOT repeat: what differs is above"
     )
-    click.echo(f"{opened_pipeline.name}: run {seq} {verdict}.", err=True)
+    printing.say(f"{opened_pipeline.name}: run {seq} {verdict}.", err=True)
     return comparison.is_equal
 
 
-def _verify_tables(opened_pipeline: "OpenedPipeline", output: str) -> bool:
+def _verify_tables(opened_pipeline: "OpenedPipeline", output: Output) -> bool:
     """Compare the tables with the ledger and print what differs; whether nothing does."""
     checks = opened_pipeline.table_checks()
     facts = list(checks.facts())
     rows = [{**vars(fact), "equal": fact.is_equal} for fact in facts]
     differing = [row for row in rows if not row["equal"]]
-    options.show(rows if output == "json" else differing, _TABLE_COLUMNS, output, empty="")
+    if output.is_json or differing:
+        printing.show(rows if output.is_json else differing, _TABLE_COLUMNS, output, empty="")
     for row in differing:
         run = "" if row["seq"] is None else f" of run {row['seq']}"
-        click.echo(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)
+        printing.say(f"{row['table']}{run}: {row['what']} differ. {row['step']}", err=True)
     for note in checks.notes():
-        click.echo(f"{opened_pipeline.name}: {note}.", err=True)
+        printing.say(f"{opened_pipeline.name}: {note}.", err=True)
     verdict = (
         f"{len(differing)} of them differ: what, and how to go on, is above"
         if differing
         else "all are as recorded"
     )
-    click.echo(f"{opened_pipeline.name}: {len(rows)} facts of the tables were compared, {verdict}.", err=True)
+    printing.say(
+        f"{opened_pipeline.name}: {len(rows)} facts of the tables were compared, {verdict}.", err=True
+    )
     return not differing

@@ -73,8 +73,10 @@ def exact_duration_text(duration: float | timedelta | None) -> str:
 
 def _seconds_text(ms: float) -> str:
     """A duration of less than a minute."""
+    if ms == 0:
+        return "0 s"
     if ms < 999.5:
-        return f"{ms:.0f} ms" if ms >= 1 or ms == 0 else f"{ms:.2g} ms"
+        return f"{ms:.0f} ms" if ms >= 1 else f"{ms:.2g} ms"
     tenths = f"{ms / 1000:.1f}"
     return f"{tenths.removesuffix('.0')} s"
 

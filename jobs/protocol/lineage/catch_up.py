@@ -59,12 +59,14 @@ class CatchUp:
         runner: makes a runner when there is work to do; Spark starts only then.
         lines: where a line for each slice goes.
         staged_slices: the slices staged so far.
+        committed_rows: the ledger rows of those that were published.
     """
 
     request: CatchUpRequest
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
     staged_slices: list[StagedSlice] = field(default_factory=list)
+    committed_rows: list[LedgerRow] = field(default_factory=list)
 
     def run(self) -> list[LedgerRow]:
         """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
@@ -95,7 +97,6 @@ class CatchUp:
             threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
-        committed_rows: list[LedgerRow] = []
         for slice_ in slices:
             staged_slice = prepared_runner.stage(parent, slice_)
             self.staged_slices.append(staged_slice)
@@ -112,11 +113,11 @@ class CatchUp:
                     None if parent.row is None else parent.row.seq,
                     self.request.branch,
                 )
-                committed_rows.append(row)
+                self.committed_rows.append(row)
             else:
                 row = staged_slice.row
             parent = Parent(row, row, lineage.start_ms, parent.newer_reads)
-        return committed_rows
+        return self.committed_rows
 
     def _parent(self, prepared_runner: PreparedRunner) -> Parent:
         """What the first slice continues."""

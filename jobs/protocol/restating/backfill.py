@@ -90,6 +90,7 @@ class Backfill:
         progress: is called before each slice, with how many this process has finished, how many there are at
             most, and the slice that comes next.
         staged_slices: the slices run by this process.
+        branch_rows: the ledger rows of these slices.
         publication: the row that made the branch live.
         message: the last line, without the pipeline's name.
     """
@@ -99,6 +100,7 @@ class Backfill:
     lines: Callable[[str], object] = print
     progress: Callable[[int, int, str], object] = lambda finished_slices, most_slices, next_slice: None
     staged_slices: list[StagedSlice] = field(default_factory=list)
+    branch_rows: list[LedgerRow] = field(default_factory=list)
     publication: LedgerRow | None = None
     message: str = ""
 
@@ -327,6 +329,7 @@ class _Restating:
         refuse_rejected(self.name, staged_slice)
         assert parent.row is not None
         [row] = self.publisher.commit([staged_slice.attempt], [staged_slice.row], parent.row.seq, name)
+        self.backfill.branch_rows.append(row)
         return row
 
     def _leave(self, name: str, parent: Parent, tip: _BranchTip) -> None:

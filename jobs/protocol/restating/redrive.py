@@ -38,6 +38,7 @@ class RedriveResult:
 
     Attributes:
         overrides: the new arrivals, one a row.
+        late_rows: the row of `late_events` that each of them is of, in the same order.
         new: how many of them were not recorded before.
         unmoved_rows: how many late rows today's allowed lateness takes at the arrival that they have: they
             need a restatement, and no new arrival.
@@ -47,6 +48,7 @@ class RedriveResult:
     """
 
     overrides: tuple[Override, ...]
+    late_rows: tuple[dict[str, Any], ...]
     new: int
     unmoved_rows: int
     to_restate: tuple[datetime, datetime] | None
@@ -90,13 +92,15 @@ class Redrive:
         ]
         live = self._live(tables) if rows else []
         arrivals, notes = self._arrivals(tables, live, [closing_watermarks[place] for place in moved_places])
-        overrides = self._overrides([rows[place] for place in moved_places], late.schema, arrivals, reason)
+        moves = self._overrides([rows[place] for place in moved_places], late.schema, arrivals, reason)
+        overrides = [override for override, _ in moves]
         writer = OverridesWriter(tables["overrides"])
         new_overrides = overrides if is_dry else writer.add(overrides, self.clock)
         log.info("redrive", extra={"pipeline": self.pipeline.name})
         new_arrivals = dict(zip(moved_places, arrivals, strict=True))
         return RedriveResult(
             overrides=tuple(overrides),
+            late_rows=tuple(row for _, row in moves),
             new=len(new_overrides),
             unmoved_rows=len(rows) - len(moved_places),
             to_restate=self._to_restate(tables, live, rows, new_arrivals) if rows else None,
@@ -131,7 +135,8 @@ class Redrive:
 
     def _overrides(
         self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str
-    ) -> list[Override]:
+    ) -> list[tuple[Override, dict[str, Any]]]:
+        """The override of each of `rows`, beside the row; equal rows have one between them."""
         true_arrivals = [to_ms(row["arrival_time"]) for row in rows]
         hashes = row_hashes(
             self.pipeline,
@@ -150,7 +155,8 @@ class Redrive:
             )
             for row_hash, old, new in zip(hashes, true_arrivals, arrivals, strict=True)
         ]
-        return list({row.row_hash: row for row in overrides}.values())
+        moves = zip(overrides, rows, strict=True)
+        return list({override.row_hash: (override, row) for override, row in moves}.values())
 
     def _arrivals(
         self, tables: Tables, live: Sequence[LedgerRow], closing_watermarks: Sequence[int]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slackwater.jobs.commands.table_layout import Column, facts, shorten, table, wrap
+from slackwater.jobs.commands.table_layout import Column, facts, shorten, table, wrap, wrap_sentence
 
 SIX = datetime(2013, 1, 10, 18, tzinfo=UTC)
 ROWS = [
@@ -138,3 +138,14 @@ def test_facts_wrap_beside_their_names() -> None:
 )
 def test_a_word_longer_than_a_line_is_broken(text: str, lines: list[str]) -> None:
     assert wrap(text, 3) == lines
+
+
+def test_a_sentence_breaks_between_words_and_never_within_a_command() -> None:
+    sentence = "p: take them in with `slackwater backfill p --from A --to B`. It takes long."
+    assert wrap_sentence(sentence, 40) == [
+        "p: take them in with",
+        "`slackwater backfill p --from A --to B`.",
+        "It takes long.",
+    ]
+    assert wrap_sentence(sentence, None) == [sentence]
+    assert wrap_sentence("  note: one two", 10) == ["  note:", "one two"]

@@ -26,7 +26,7 @@ SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 @pytest.mark.parametrize(
     ("ms", "text"),
     [
-        (0, "0 ms"),
+        (0, "0 s"),
         (1, "1 ms"),
         (0.25, "0.25 ms"),
         (250, "250 ms"),

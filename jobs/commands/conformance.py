@@ -1,12 +1,18 @@
 """`slackwater conformance`: plays traces recorded from the real Flink against our core."""
 
+import sys
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from slackwater.jobs.commands import printing
+from slackwater.jobs.commands.printing import Output
+
 if TYPE_CHECKING:
-    from slackwater.windowing.conformance import BackEnd
+    from slackwater.windowing.conformance import BackEnd, PlayReport
 
 
 @click.command("conformance")
@@ -33,26 +39,35 @@ if TYPE_CHECKING:
     help="what a snapshot is between its operators: Python objects (default), rows of our tables, or files "
     "of them",
 )
-def command(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None", snapshots: str) -> None:
+@printing.json_or_text
+def command(
+    files: tuple[Path, ...], *, engine: str, back_end: "BackEnd | None", snapshots: str, output: Output
+) -> None:
     """Play .jsonl and .jsonl.gz traces; the last line is `N passed, N failed, N unplayable`. Exits 1 when a
     case fails.
 
     The core plays every case, and one that it can't play has failed. The columnar engine plays what it is
     exact for, and says why not the others; --back-end and --snapshots are not for it.
     """
+    if engine == "columnar" and (back_end is not None or snapshots != "memory"):
+        raise click.UsageError(
+            "--back-end and --snapshots are for the windowing core; leave them out with --engine columnar"
+        )
+    with redirect_stdout(sys.stderr) if output.is_json else nullcontext():
+        report = _play(files, engine, back_end, snapshots)
+    if output.is_json:
+        printing.show_object(asdict(report))
+    # The columnar engine need not play every case.
+    if report.failed_cases if engine == "columnar" else report.failure_count:
+        raise click.exceptions.Exit(1)
+
+
+def _play(files: tuple[Path, ...], engine: str, back_end: "BackEnd | None", snapshots: str) -> "PlayReport":
     if engine == "columnar":
         from slackwater.jobs.commands.recorded_cases import play as play_rows
 
-        if back_end is not None or snapshots != "memory":
-            raise click.UsageError(
-                "--back-end and --snapshots are for the windowing core; leave them out with --engine columnar"
-            )
-        if play_rows(files, engine).failed_cases:
-            raise click.exceptions.Exit(1)
-        return
+        return play_rows(files, engine)
     from slackwater.windowing.conformance import play
     from slackwater.windowing.conformance.carrying import CARRIERS
 
-    failures = play(files, back_end=back_end, carry=CARRIERS[snapshots])
-    if failures:
-        raise click.exceptions.Exit(1)
+    return play(files, back_end=back_end, carry=CARRIERS[snapshots])

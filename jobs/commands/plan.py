@@ -11,7 +11,7 @@ from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Time
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
-from slackwater.jobs.inspection.readable import count_text, duration_text, size_text
+from slackwater.jobs.inspection.readable import count_text, duration_text, range_text, size_text
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ def _stragglers_by_slice(forecast: "Plan") -> str:
         return "not known; the source's log does not say which rows are new"
     if not forecast.stragglers:
         return "none"
-    where = ", ".join(f"{item.rows:,} in {item.slice}" for item in forecast.stragglers)
+    where = ", ".join(
+        f"{item.rows:,} in {range_text(item.slice.from_ms, item.slice.to_ms)}" for item in forecast.stragglers
+    )
     return (
         f"{sum(item.rows for item in forecast.stragglers):,} rows appeared after the slice of their arrival "
         f"was run: {where}"

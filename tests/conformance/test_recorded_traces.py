@@ -59,7 +59,7 @@ def test_every_trace_is_listed() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_every_recorded_case_passes(name: str) -> None:
     out = io.StringIO()
-    failure_count = play([trace(name)], out)
+    failure_count = play([trace(name)], out).failure_count
     assert out.getvalue() == f"{CASES[name]} passed, 0 failed, 0 unplayable\n"
     assert failure_count == 0
 
@@ -181,7 +181,7 @@ def test_a_case_that_cannot_be_played_says_why_and_does_not_pass(
     record |= {**change, "config": {**case.config, **change.get("config", {})}}
     (tmp_path / "cases.jsonl").write_text(json.dumps(record) + "\n")
     out = io.StringIO()
-    assert play([tmp_path / "cases.jsonl"], out) == 1
+    assert play([tmp_path / "cases.jsonl"], out).failure_count == 1
     assert "UNPLAYABLE window_edge_cases-0000" in out.getvalue()
     assert reason in out.getvalue()
     assert out.getvalue().endswith("0 passed, 0 failed, 1 unplayable\n")

@@ -24,5 +24,9 @@ if __name__ == "__main__":
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     sys.exit(
-        1 if play(arguments.files, back_end=arguments.back_end, carry=CARRIERS[arguments.snapshots]) else 0
+        1
+        if play(
+            arguments.files, back_end=arguments.back_end, carry=CARRIERS[arguments.snapshots]
+        ).failure_count
+        else 0
     )

@@ -78,6 +78,11 @@ class PlayReport:
     failed_cases: int = 0
     unplayable_cases: int = 0
 
+    @property
+    def failure_count(self) -> int:
+        """How many cases failed or could not be played: 0 means that all passed."""
+        return self.failed_cases + self.unplayable_cases
+
     def __str__(self) -> str:
         return f"{self.passed_cases} passed, {self.failed_cases} failed, {self.unplayable_cases} unplayable"
 
@@ -123,7 +128,7 @@ def play(
     out: TextIO | None = None,
     back_end: BackEnd | None = None,
     carry: CarrySnapshots = in_memory,
-) -> int:
+) -> PlayReport:
     """Play every case of the files, print what fails or cannot be played, and last the counts.
 
     Args:
@@ -132,7 +137,7 @@ def play(
         back_end, carry: as for `play_case`.
 
     Returns:
-        How many cases failed or could not be played: 0 means that all passed.
+        The counts.
     """
     report = PlayReport()
     for path in files:
@@ -149,7 +154,7 @@ def play(
                 report.failed_cases += 1
                 print(mismatch, file=out)
     print(report, file=out)
-    return report.failed_cases + report.unplayable_cases
+    return report
 
 
 # An exception of a user function in Java has no counterpart in Python, and Flink's back ends wrap it

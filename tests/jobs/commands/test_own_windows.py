@@ -38,9 +38,9 @@ def test_verbs_show_the_declared_columns(
 
 
 MISSED = {
-    "lanes": "[2013-01-01T20:00, 22:00) ж",
-    "turns": "until 2013-01-01T22:00 ж",
-    "sessions": "[2013-01-01T20:00, 22:00) ж",
+    "lanes": "2013-01-01 20:00–22:00 ж",
+    "turns": "until 2013-01-01 22:00 ж",
+    "sessions": "2013-01-01 20:00–22:00 ж",
 }
 
 

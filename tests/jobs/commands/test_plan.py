@@ -248,12 +248,12 @@ def test_stragglers_and_waste_are_told_where_they_are(
     ]
     assert [text for text in plan["said"] if text.startswith("it would read ")]
     assert here("plan", "departures", "--warehouse", warehouse) == 0
-    text = new_output()
+    text = " ".join(new_output().split())
     assert (
-        f"stragglers: {sum(by_day):,} rows appeared after the slice of their arrival was run: {by_day[0]:,} "
-        "in [2013-01-01" in text
+        f"stragglers {sum(by_day):,} rows appeared after the slice of their arrival was run: {by_day[0]:,} "
+        "in 2013-01-01" in text
     )
-    assert "warning: it would read " in text
+    assert "warning it would read " in text
 
 
 def test_a_source_that_was_rewritten_is_foretold_as_the_refusal_that_it_is(

@@ -46,13 +46,19 @@ def list_late(
 ) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
     from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.top_rows import top_rows
+    from slackwater.jobs.inspection.views import LineageViews
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
-    late = inspection.late(key, seq)
+    with LineageViews.over(inspection, inspection.run(None)) as views:
+        late = top_rows(
+            views, "late_live", ["run_seq", "arrival_time"], limit=output.row_limit, key=key, run_seq=seq
+        )
+    run_ids = {row.seq: row.run_id for row in inspection.runs(0)}
     rows = [
-        {**_with_source_seq(row), "seq": seq}
-        for row, seq in zip(late.rows.to_pylist(), late.seqs.to_pylist(), strict=True)
+        {"run_id": run_ids[row["run_seq"]], **_with_source_seq(row), "seq": row["run_seq"]}
+        for row in late.rows
     ]
     columns: list[Column | str] = [
         *printing.keys(inspection.key_columns()),
@@ -68,6 +74,7 @@ def list_late(
         columns,
         output,
         empty=f"{pipeline}: no row was too late",
+        total=late.total,
     )
 
 
@@ -205,7 +212,9 @@ def redrive(
 
 def _with_source_seq(row: dict[str, Any]) -> dict[str, Any]:
     """The row, its column `seq` of the source renamed to `source_seq`: `seq` is that of the run."""
-    return {"source_seq" if name == "seq" else name: value for name, value in row.items()}
+    return {
+        "source_seq" if name == "seq" else name: value for name, value in row.items() if name != "run_seq"
+    }
 
 
 def _windows_text(windows: list[dict[str, Any]]) -> str:

@@ -3,13 +3,16 @@ watermarks), and compares, forks, restores and closes it. Only `close` starts a 
 """
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slackwater.jobs.commands import moves, options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
+
+if TYPE_CHECKING:
+    from slackwater.jobs.inspection.top_rows import TopRows
 
 
 @click.group("state")
@@ -46,7 +49,9 @@ def windows(
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
     up.
     """
-    rows, keys, window = _snapshot_rows("window_state", pipeline, seq, key, warehouse, output)
+    rows, keys, window = _snapshot_rows(
+        "windows_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
+    )
     columns: list[Column | str] = [
         *printing.keys(keys),
         *window,
@@ -73,7 +78,9 @@ def timers(
     output: Output,
 ) -> None:
     """Pending timers, the next ones first."""
-    rows, keys, window = _snapshot_rows("timers", pipeline, seq, key, warehouse, output)
+    rows, keys, window = _snapshot_rows(
+        "timers_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
+    )
     columns: list[Column | str] = [
         "time",
         *printing.keys(keys),
@@ -100,7 +107,9 @@ def keyed_state(
     """State that user functions keep for each key, beside its windows, and rows that distinct_by
     remembers.
     """
-    rows, keys, window = _snapshot_rows("keyed_state", pipeline, seq, key, warehouse, output)
+    rows, keys, window = _snapshot_rows(
+        "keyed_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
+    )
     columns: list[Column | str] = [
         *printing.keys(keys),
         Column("state_name", heading="state"),
@@ -175,17 +184,19 @@ def watermarks(
     if output.is_json or not rows:
         printing.show(rows, [], output, empty=f"{pipeline}: there is no progress yet")
         return
-    whole, *partitions = rows
+    progress, *partitions = rows
     names = ("watermark", "clock", "unfinished_tick_start", "collected", "carried_watermark")
     printing.show_facts(
         [
-            (name.replace("_", " "), whole[name])
+            (name.replace("_", " "), progress[name])
             for name in names
-            if whole[name] is not None or name in names[:2]
+            if progress[name] is not None or name in names[:2]
         ],
         output,
     )
-    behind = [{**row, "behind": _behind(whole["clock"], row["max_event_time"])} for row in partitions]
+    partition_rows = [
+        {**row, "behind": _duration_between(row["max_event_time"], progress["clock"])} for row in partitions
+    ]
     columns: list[Column | str] = [
         Column("source_partition", "key"),
         Column("max_event_time", heading="newest event"),
@@ -193,37 +204,37 @@ def watermarks(
         "last_arrival",
         "idle",
     ]
-    printing.show(behind, columns, output, empty="no row has come yet", title="\nsource partitions")
+    printing.show(partition_rows, columns, output, empty="no row has come yet", title="\nsource partitions")
 
 
-def _behind(clock: datetime | None, newest: datetime | None) -> timedelta | None:
-    return None if clock is None or newest is None else clock - newest
+def _duration_between(start: datetime | None, end: datetime | None) -> timedelta | None:
+    return None if start is None or end is None else end - start
 
 
-_SORTED_BY = {"window_state": "window_start", "timers": "time", "keyed_state": "namespace_start"}
-
-
-class _Rows(NamedTuple):
-    """The first rows of a table, and how many it has."""
-
-    rows: list[dict[str, Any]]
-    total: int
+_SORTED_BY = {"windows_now": "window_start", "timers_now": "time", "keyed_now": "namespace_start"}
 
 
 def _snapshot_rows(
-    table: str, pipeline: str, seq: int | None, key: str | None, warehouse: str | None, output: Output
-) -> tuple[_Rows, list[str], list[str]]:
-    """The rows of a snapshot table as of run `seq` (None: main's head), of one key or of all, in order of
-    time, as many as are wanted; and the names of the columns of keys and of windows.
+    view: str, pipeline: str, warehouse: str | None, *, seq: int | None, key: str | None, limit: int | None
+) -> "tuple[TopRows, list[str], list[str]]":
+    """The first rows of a view of a snapshot as of run `seq` (None: main's head), of one key or of all, in
+    order of time; and the names of the columns of keys and of windows.
     """
     from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.top_rows import top_rows
+    from slackwater.jobs.inspection.views import LineageViews
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
     keys, windows = inspection.key_columns(), inspection.window_columns()
-    order = [_SORTED_BY[table], *keys, *(windows if table == "window_state" else ())]
-    rows, total = inspection.first_rows(table, seq, key, order, output.row_limit)
-    return _Rows(rows, total), keys, windows
+    ties = {
+        "windows_now": windows,
+        "timers_now": [*windows, "purpose"],
+        "keyed_now": ["state_name", "map_key"],
+    }
+    with LineageViews.over(inspection, inspection.run(seq)) as views:
+        rows = top_rows(views, view, [_SORTED_BY[view], *keys, *ties[view]], limit=limit, key=key)
+    return rows, keys, windows
 
 
 def _value(row: dict[str, Any]) -> Any:

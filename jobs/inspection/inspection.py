@@ -199,21 +199,6 @@ class Inspection:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""
         return self._snapshot_of(self.run(seq), table)
 
-    def first_rows(
-        self, table: str, seq: int | None, key: str | None, order: Sequence[str], limit: int | None
-    ) -> tuple[list[dict[str, Any]], int]:
-        """The first `limit` rows (None: all) of a snapshot table as of a run, of one key or of all, ordered
-        by the columns `order`, nulls first; and how many such rows there are.
-
-        Raises:
-            NotAKey: `key` names none.
-        """
-        rows = self.snapshot(table, seq)
-        if key is not None:
-            rows = rows.filter(is_key(rows, self.key_columns(), key))
-        places = pc.sort_indices(rows, [(name, "ascending", "at_start") for name in order])
-        return rows.take(places if limit is None else places[:limit]).to_pylist(), rows.num_rows
-
     def _snapshot_of(self, row: LedgerRow, table: str) -> pa.Table:
         owner = self.tables.ledger.snapshot_owner(row)
         return read_staged(self.tables, table, snapshot_files(self.tables, table, owner))

@@ -31,6 +31,22 @@ SNAPSHOT_VIEWS: Mapping[str, str] = {
 }
 LIVE_VIEWS: Mapping[str, str] = {"panes": "panes", "late": "late_events", "quarantine": "quarantine"}
 PUBLISHED = "published"
+# What the rows of each view are; other tables hold rows of every run as they are stored.
+MEANINGS: Mapping[str, str] = {
+    PUBLISHED: "the results: of each key and window the newest firing",
+    "panes_live": "every firing of every window, with the seq of its run",
+    "late_live": "rows that were too late, with the seq of the run",
+    "quarantine_live": "rows that can't be used, and why",
+    "windows_now": "open windows, with their accumulators",
+    "timers_now": "pending timers",
+    "keyed_now": "what functions keep for each key",
+    "progress_now": "progress of each source partition; without a name the watermark",
+    "runs": "the ledger",
+    "attempts": "every try at a slice and what it came to",
+    "validations": "every check of every run",
+    "corrections": "every change of published, with old and new values and the cause",
+    "overrides": "arrivals that were changed on purpose",
+}
 RUN_SEQ = "run_seq"
 _RUN_ID = "run_id"
 

@@ -24,38 +24,28 @@ into the statement. Times are UTC. Nothing is written, and nothing outside of th
 read, whatever a statement says.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
-import duckdb
 import pyarrow as pa
 
 from slackwater.jobs.inspection.inspection import Inspection
+from slackwater.jobs.inspection.locked_database import LockedDatabase, RowBatches
 from slackwater.jobs.inspection.published_rows import published_at
-from slackwater.jobs.inspection.select_statements import NotAStatement, SelectStatement, TableFunction
+from slackwater.jobs.inspection.select_statements import SelectStatement, TableFunction
+from slackwater.jobs.inspection.statement_errors import NotAStatement
 from slackwater.jobs.inspection.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
-from slackwater.jobs.tables.delta.parquet import naming_damaged_file
-from slackwater.jobs.tables.file_relations import is_local, pattern_of, quoted, relation, text
+from slackwater.jobs.tables.delta.parquet import damage, damaged_file
+from slackwater.jobs.tables.file_relations import is_local, quoted, relation, text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.named_keys import values_of_key
 from slackwater.jobs.tables.run_files.staging import declaration_of
 from slackwater.jobs.tables.warehouse import APPLICATION
 from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 
-# DuckDB counts the greater part of what it holds, so the process stays below 500 MB.
-_CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 2,
-    "memory_limit": "256MB",
-    "temp_directory": "",
-    "python_enable_replacements": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-}
 # The view of `published` as it is, where `published` itself is as of an earlier row.
 _STORED = "published as stored"
 
@@ -71,7 +61,7 @@ class LineageViews:
 
     inspection: Inspection
     row: LedgerRow
-    _connection: duckdb.DuckDBPyConnection = field(repr=False)
+    _database: LockedDatabase = field(repr=False)
     _sources: ViewSources = field(repr=False)
     # View → the files that it reads.
     _sources_of_views: dict[str, ViewSource] = field(default_factory=dict, repr=False)
@@ -92,15 +82,9 @@ class LineageViews:
     @classmethod
     def over(cls, inspection: Inspection, row: LedgerRow) -> "LineageViews":
         """The views over tables that are open, as of `row`."""
-        connection = duckdb.connect(config=_CONFIGURATION)
         root = inspection.tables["runs"].uri.removesuffix("runs")
-        if is_local(root):
-            folder = root.removeprefix("file://")
-            folders = ", ".join(map(text, (folder, pattern_of(folder))))
-            connection.execute(f"SET allowed_directories = [{folders}]")
-        for setting in ("TimeZone = 'UTC'", "enable_external_access = false", "lock_configuration = true"):
-            connection.execute(f"SET {setting}")
-        return cls(inspection, row, connection, ViewSources(inspection))
+        folder = root.removeprefix("file://") if is_local(root) else None
+        return cls(inspection, row, LockedDatabase.reading(folder), ViewSources(inspection))
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +94,7 @@ class LineageViews:
 
     def close(self) -> None:
         """Free what the database holds."""
-        self._connection.close()
+        self._database.close()
 
     @property
     def names(self) -> list[str]:
@@ -141,18 +125,28 @@ class LineageViews:
                 memory, or took too long.
             SnapshotGone, DamagedFile: the files of a view can't be read.
         """
-        with self._with_views_of(sql, seconds):
-            return self._connection.sql(sql, params=list(parameters) or None).to_arrow_table()
+        self._define_views(self.parse(sql))
+        with self._naming_damaged_file():
+            return self._database.rows(sql, parameters, seconds)
 
     @contextmanager
     def batches(
         self, sql: str, parameters: Sequence[Any] = (), *, seconds: float | None = None
-    ) -> Iterator[pa.RecordBatchReader]:
+    ) -> Iterator[RowBatches]:
         """The rows of a statement as a stream, of which one batch is in memory at a time; otherwise as
         `query`.
         """
-        with self._with_views_of(sql, seconds):
-            yield self._connection.sql(sql, params=list(parameters) or None).to_arrow_reader(1 << 14)
+        self._define_views(self.parse(sql))
+        with self._naming_damaged_file(), self._database.stream(sql, parameters, seconds) as batches:
+            yield batches
+
+    def parse(self, sql: str) -> SelectStatement:
+        """What a statement names; it is not run.
+
+        Raises:
+            NotAStatement: it is no single statement that reads.
+        """
+        return self._database.parse(sql)
 
     def condition_on_key(self, key: str) -> tuple[str, list[Any]]:
         """(SQL, its parameters) of the condition that rows have the key that a person has written, as --key
@@ -186,38 +180,19 @@ class LineageViews:
         return None if declaration is None else declaration.get("max_parallelism")
 
     @contextmanager
-    def _with_views_of(self, sql: str, seconds: float | None) -> Iterator[None]:
-        """Defines the views that a statement names, and gives errors of the block their words."""
-        try:
-            statement = SelectStatement.parse(sql, self._connection)
-            self._define_views(statement)
-            with self._stopped_after(seconds):
-                yield
-        except duckdb.InterruptException as error:
-            raise NotAStatement(
-                f"the statement was stopped after {seconds:g} s. Ask for less: a condition on the key or on "
-                "run_seq, or fewer columns."
-            ) from error
-        except duckdb.OutOfMemoryException as error:
-            raise NotAStatement(
-                "the statement needs more memory than it may have "
-                f"({_CONFIGURATION['memory_limit']}). Ask for less: a condition, a LIMIT, or fewer columns."
-            ) from error
-        except duckdb.Error as error:
-            self._raise_if_damaged(error)
-            raise NotAStatement(_message(error)) from error
-
-    @contextmanager
-    def _stopped_after(self, seconds: float | None) -> Iterator[None]:
-        if seconds is None:
-            yield
-            return
-        timer = threading.Timer(seconds, self._connection.interrupt)
-        timer.start()
+    def _naming_damaged_file(self) -> Iterator[None]:
+        """Replaces the error of a statement by a DamagedFile where a file of its views is damaged or gone."""
         try:
             yield
-        finally:
-            timer.cancel()
+        except NotAStatement as error:
+            if not error.facts.get("is_of_a_file"):
+                raise
+            for source in self._sources_of_views.values():
+                for path in source.files.paths:
+                    wrong = damage(source.files.folder, path)
+                    if wrong is not None:
+                        raise damaged_file(source.files.uri, path, wrong) from error
+            raise
 
     def _define_views(self, statement: SelectStatement) -> None:
         for function in statement.table_functions:
@@ -245,7 +220,7 @@ class LineageViews:
                 f"SELECT * FROM {quoted(view)} WHERE __as_of::VARCHAR = {text(one)}"
                 for one, view in views.items()
             )
-            self._connection.execute(
+            self._database.define(
                 f"CREATE OR REPLACE MACRO {quoted(function.name)}(__as_of) AS TABLE {branches}"
             )
 
@@ -256,7 +231,7 @@ class LineageViews:
         source = self._sources.source(view, row)
         is_earlier = view == PUBLISHED and name != _STORED and self._is_before_published(row)
         sql = self._published_at(row) if is_earlier else self._select(name, source)
-        self._connection.execute(f"CREATE VIEW {quoted(name)} AS {sql}")
+        self._database.define(f"CREATE VIEW {quoted(name)} AS {sql}")
         self._sources_of_views[name] = source
 
     def _is_before_published(self, row: LedgerRow) -> bool:
@@ -296,12 +271,10 @@ class LineageViews:
 
     def _select(self, name: str, source: ViewSource) -> str:
         """SQL for the rows of a view."""
-        columns = source.files.schema
-        types = self._connection.from_arrow(columns.empty_table()).types
         if is_local(source.files.uri):
-            rows = relation(source.files, dict(zip(columns.names, map(str, types), strict=True)))
+            rows = relation(source.files, self._database.types_of(source.files.schema))
         else:
-            self._connection.register(f"files of {name}", source.files.dataset())
+            self._database.register(f"files of {name}", source.files.dataset())
             rows = quoted(f"files of {name}")
         selection = [
             f"{quoted(column)} AS {quoted(source.name_in_view(column))}" for column in source.columns.names
@@ -312,25 +285,10 @@ class LineageViews:
             return f"SELECT NULL::BIGINT AS {RUN_SEQ}, {', '.join(selection)} FROM {rows} WHERE false"
         # To find a run_id among the values of an enumeration takes a tenth of the time of a join with runs.
         runs = f"runs of {name}"
-        self._connection.execute(f"CREATE TYPE {quoted(runs)} AS ENUM ({', '.join(map(text, source.seqs))})")
+        self._database.define(f"CREATE TYPE {quoted(runs)} AS ENUM ({', '.join(map(text, source.seqs))})")
         number = f"TRY_CAST(run_id AS {quoted(runs)})"
         seqs = f"{list(source.seqs.values())}::BIGINT[]"
         return (
             f"SELECT ({seqs})[enum_code({number})::BIGINT + 1] AS {RUN_SEQ}, {', '.join(selection)} "
             f"FROM {rows} WHERE {number} IS NOT NULL"
         )
-
-    def _raise_if_damaged(self, error: duckdb.Error) -> None:
-        """Raise a DamagedFile if what failed is that a file is not what was written, or gone."""
-        if not isinstance(error, duckdb.IOException | duckdb.InvalidInputException):
-            return
-        for source in self._sources_of_views.values():
-            files = source.files
-            with naming_damaged_file(files.uri, files.folder, files.paths):
-                raise OSError(str(error)) from error
-
-
-def _message(error: duckdb.Error) -> str:
-    """DuckDB's message without its class, with the line that shows the place."""
-    kind, _, message = str(error).partition(": ")
-    return message if kind.endswith("Error") else str(error)

@@ -30,7 +30,7 @@ from slackwater.jobs.inspection.readable import (
     time_text,
 )
 
-Kind = Literal["value", "key", "text", "duration", "exact_duration", "size", "share", "range", "id"]
+Kind = Literal["value", "exact", "key", "text", "duration", "exact_duration", "size", "share", "range", "id"]
 Row = Mapping[str, Any]
 
 _GAP = "  "
@@ -47,9 +47,10 @@ class Column:
 
     Attributes:
         name: of the column of the rows. A range is read from the columns `<name>_start` and `<name>_end`.
-        kind: what its values are. "value" goes by their Python type: times, numbers and strings. "duration"
-            and "exact_duration" are milliseconds or timedeltas, "size" bytes, "share" between 0 and 1; "key"
-            escapes and may be cut, "text" wraps, "id" is a number or name without separators.
+        kind: what its values are. "value" goes by their Python type: times, numbers and strings; "exact" too,
+            but numbers have all their digits and no separators. "duration" and "exact_duration" are
+            milliseconds or timedeltas, "size" bytes, "share" between 0 and 1; "key" escapes and may be cut,
+            "text" wraps, "id" is a number or name without separators.
         heading: what stands above it; by default its name with spaces, without `_ms`.
         is_wide: whether only --wide shows it: run ids, hashes, what few readers want.
         is_optional: whether it is left out where no row has a value other than 0.
@@ -103,6 +104,8 @@ def value_text(value: Any, kind: Kind = "value", precision: Precision | None = N
             return range_text(value[0], value[1], precision)
         case "key":
             return key_text(value)
+        case "exact" if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            return str(value)
         case "id":
             return NOTHING if value is None else plain_text(str(value))
         case _:
@@ -181,7 +184,9 @@ def _is_right(rows: Sequence[Row], column: Column) -> bool:
         return True
     values = [value for value in (column.value(row) for row in rows) if value is not None]
     return bool(values) and all(
-        column.kind == "value" and isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+        column.kind in ("value", "exact")
+        and isinstance(value, int | float | Decimal)
+        and not isinstance(value, bool)
         for value in values
     )
 
@@ -208,9 +213,9 @@ def common_precision(values_and_kinds: Iterable[tuple[Any, Kind]], *, is_wide: b
 
 
 def _moments(value: Any, kind: Kind) -> Iterator[datetime]:
-    if kind in ("value", "text") and isinstance(value, datetime):
+    if kind in ("value", "exact", "text") and isinstance(value, datetime):
         yield value
-    elif kind in ("range", "value") and isinstance(value, list | tuple):
+    elif kind in ("range", "value", "exact") and isinstance(value, list | tuple):
         yield from (item for item in value if isinstance(item, datetime))
 
 

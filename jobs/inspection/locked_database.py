@@ -5,10 +5,11 @@ Knows no view: who uses it defines them. Errors of statements come as `NotAState
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +17,8 @@ import pyarrow as pa
 from slackwater.jobs.inspection.select_statements import SelectStatement
 from slackwater.jobs.inspection.statement_errors import MEMORY_LIMIT, error_of_statement, has_place
 from slackwater.jobs.tables.file_relations import pattern_of, text
+
+Result = TypeVar("Result")
 
 # DuckDB counts the greater part of what it holds, so the process stays below 500 MB. Without a folder for
 # temporary files it spills nothing to disk.
@@ -56,6 +59,7 @@ class LockedDatabase:
     """A connection to the only user of a database. Of one thread at a time."""
 
     _connection: duckdb.DuckDBPyConnection = field(repr=False)
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sql"), repr=False)
 
     @classmethod
     def reading(cls, folder: str | None) -> "LockedDatabase":
@@ -70,6 +74,7 @@ class LockedDatabase:
 
     def close(self) -> None:
         """Free what the database holds."""
+        self._threads.shutdown()
         self._connection.close()
 
     def define(self, sql: str) -> None:
@@ -109,7 +114,7 @@ class LockedDatabase:
         with self._stopped_after(seconds):
             with self._errors_of(sql, parameters, seconds):
                 relation = self._connection.sql(sql, params=list(parameters) or None)
-                reader = relation.to_arrow_reader(_BATCH_ROWS)
+                reader = self._interruptibly(lambda: relation.to_arrow_reader(_BATCH_ROWS))
             try:
                 yield RowBatches(reader.schema, self._batches(reader, sql, seconds))
             finally:
@@ -118,8 +123,27 @@ class LockedDatabase:
     def _batches(
         self, reader: pa.RecordBatchReader, sql: str, seconds: float | None
     ) -> Iterator[pa.RecordBatch]:
-        with self._errors_of(sql, (), seconds):
-            yield from reader
+        while True:
+            with self._errors_of(sql, (), seconds):
+                try:
+                    batch = self._interruptibly(reader.read_next_batch)
+                except StopIteration:
+                    return
+            yield batch
+
+    def _interruptibly(self, work: Callable[[], Result]) -> Result:
+        """`work` of DuckDB that does not look for Ctrl-C itself. Ctrl-C reaches a main thread that waits for
+        another one, and no thread that is in DuckDB.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return work()
+        future = self._threads.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self._connection.interrupt()
+            wait([future])
+            raise
 
     @contextmanager
     def _errors_of(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> Iterator[None]:

@@ -3,7 +3,10 @@ the network. Each way out is tried twice: as people ask, where our own check ref
 where DuckDB itself has to.
 """
 
+import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,6 +209,22 @@ def test_a_failure_in_the_middle_of_a_stream_is_one_of_the_statement(views: Line
     sql = "SELECT CASE WHEN range = 90000 THEN error('the middle') ELSE 1 END FROM range(100000)"
     with pytest.raises(NotAStatement, match="the middle"), answer_in_batches(views, sql) as stream:
         list(stream.batches)
+
+
+ENDLESS = "SELECT max(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b"
+
+
+def test_ctrl_c_stops_a_statement(views: LineageViews) -> None:
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        answer(views, ENDLESS, 1)
+    assert answer(views, "SELECT 1", 1).rows.num_rows == 1
+
+
+def test_a_statement_that_takes_too_long_is_stopped(views: LineageViews) -> None:
+    with pytest.raises(NotAStatement, match=r"stopped after 0\.1 s"):
+        answer(views, ENDLESS, 1, seconds=0.1)
+    assert answer(views, "SELECT 1", 1).rows.num_rows == 1
 
 
 def test_every_view_is_listed_with_its_meaning(views: LineageViews) -> None:

@@ -75,7 +75,7 @@ def command(
         if statement is None and sys.stdin.isatty():
             from slackwater.jobs.commands.sql_prompt import prompt
 
-            prompt(views, lambda asked: print_answer(views, asked, form, row_limit, is_wide=wide))
+            prompt(views, lambda text: print_answer(views, text, form, row_limit, is_wide=wide))
             return
         text = sys.stdin.read() if statement is None else statement
         if not text.strip():

@@ -75,8 +75,8 @@ class SqlCompleter(Completer):
     def _columns(self, statement: str) -> list[str]:
         """The columns of the views that the statement names; of all of them where it names none yet."""
         words = {word.lower() for word in re.findall(r"\w+", statement)}
-        own = [view for view in self._columns_of_views if view in words]
-        chosen_views = own or list(self._columns_of_views)
+        named_views = [view for view in self._columns_of_views if view in words]
+        chosen_views = named_views or list(self._columns_of_views)
         return list(dict.fromkeys(name for view in chosen_views for name in self._columns_of_views[view]))
 
     @cached_property

@@ -43,18 +43,18 @@ def csv_pieces(stream: RowBatches) -> Iterator[bytes]:
         for batch in stream.batches:
             values = [column if _is_plain(column.type) else _texts(column) for column in batch.columns]
             writer.write(pa.RecordBatch.from_arrays(values, schema=columns))
-            yield _taken(sink)
-    yield _taken(sink)
+            yield _empty(sink)
+    yield _empty(sink)
 
 
 def parquet_pieces(stream: RowBatches) -> Iterator[bytes]:
     """A Parquet file."""
     sink = io.BytesIO()
-    with pq.ParquetWriter(pa.PythonFile(_Appended(sink), mode="w"), stream.schema) as writer:
+    with pq.ParquetWriter(pa.PythonFile(_AppendingFile(sink), mode="w"), stream.schema) as writer:
         for rows in _groups(stream.batches):
             writer.write_table(rows)
-            yield _taken(sink)
-    yield _taken(sink)
+            yield _empty(sink)
+    yield _empty(sink)
 
 
 def json_pieces(stream: RowBatches) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(parts)
 
 
-class _Appended:
+class _AppendingFile:
     """A file object for Arrow that appends to a buffer which is emptied meanwhile."""
 
     closed = False
@@ -197,8 +197,8 @@ class _Appended:
         """The buffer stays."""
 
 
-def _taken(sink: io.BytesIO) -> bytes:
-    """What is in the buffer, which is then empty."""
+def _empty(sink: io.BytesIO) -> bytes:
+    """Empty the buffer; returns what was in it."""
     content = sink.getvalue()
     sink.seek(0)
     sink.truncate()

@@ -83,12 +83,12 @@ def answer(views: LineageViews, sql: str, limit: int, *, seconds: float | None =
     Raises:
         NotAStatement: see `check_statement`, and `LineageViews.query`.
     """
-    started, statement = time.monotonic(), check_statement(views, sql)
+    start, statement = time.monotonic(), check_statement(views, sql)
     with _batches(views, statement, seconds) as stream:
         rows, count = _first_rows(stream, limit, counts_all=statement.is_description)
     if count <= limit or statement.is_description:
         return SqlAnswer(rows, max(0, count - limit))
-    seconds_left = None if seconds is None else max(0.1, seconds - (time.monotonic() - started))
+    seconds_left = None if seconds is None else max(0.1, seconds - (time.monotonic() - start))
     try:
         [count] = views.query(f"SELECT count(*) FROM (\n{sql.rstrip().rstrip(';')}\n)", seconds=seconds_left)
     except NotAStatement:
@@ -126,8 +126,8 @@ def list_of_views(views: LineageViews) -> pa.Table:
     for name in views.names:
         if name.startswith("side_") and name.endswith("_live"):
             meanings[name] = "a side output, with the seq of the run"
-    named = {**meanings, **functions}
-    return pa.table({"view": list(named), "rows": list(named.values())})
+    rows_by_view = {**meanings, **functions}
+    return pa.table({"view": list(rows_by_view), "rows": list(rows_by_view.values())})
 
 
 def _first_rows(stream: RowBatches, limit: int, *, counts_all: bool) -> tuple[pa.Table, int]:

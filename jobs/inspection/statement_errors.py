@@ -34,7 +34,7 @@ def error_of_statement(
         seconds: after which the statement was to be stopped.
         offset: how many characters DuckDB has read before `sql`.
     """
-    kind, _, rest = message.partition(": ")
+    kind, _, details_text = message.partition(": ")
     if kind == "INTERRUPT Error" and seconds is not None:
         return NotAStatement(
             f"the statement was stopped after {seconds:g} s. Ask for less: a condition on the key or on "
@@ -47,9 +47,9 @@ def error_of_statement(
         )
     is_of_a_file = kind in _KINDS_OF_FILES
     try:
-        details = json.loads(rest)
+        details = json.loads(details_text)
     except ValueError:
-        return NotAStatement(text_with_place(rest or message, sql, None), is_of_a_file=is_of_a_file)
+        return NotAStatement(text_with_place(details_text or message, sql, None), is_of_a_file=is_of_a_file)
     text = text_with_place(details["exception_message"], sql, details.get("location"), offset)
     return NotAStatement(text, is_of_a_file=is_of_a_file)
 

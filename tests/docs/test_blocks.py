@@ -86,7 +86,8 @@ def files_named(words: list[str]) -> list[str]:
     """`words`; those that name or match files of the repository as the shell gives them at its root."""
     named: list[str] = []
     for word in words:
-        named += sorted(glob.glob(str(ROOT / word))) if "*" in word or (ROOT / word).is_file() else [word]
+        is_of_files = ("*" in word and " " not in word) or (ROOT / word).is_file()
+        named += sorted(glob.glob(str(ROOT / word))) if is_of_files else [word]
     return named
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.late_advice import advise
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
 from slackwater.jobs.inspection.readable import count_text, range_text, time_text
@@ -17,6 +18,9 @@ from slackwater.jobs.inspection.readable import count_text, range_text, time_tex
 @click.group("late")
 def command() -> None:
     """Rows that came too late."""
+
+
+command.add_command(advise)
 
 
 def _late_rows_of(function: Any) -> Any:
@@ -55,7 +59,8 @@ def list_late(
         late = top_rows(
             views, "late_live", ["run_seq", "arrival_time"], limit=output.row_limit, key=key, run_seq=seq
         )
-    run_ids = {row.seq: row.run_id for row in inspection.runs(0)}
+        runs = views.query("SELECT seq, run_id FROM runs")
+    run_ids = dict(zip(*(runs.column(name).to_pylist() for name in ("seq", "run_id")), strict=True))
     rows = [
         {"run_id": run_ids[row["run_seq"]], **_with_source_seq(row), "seq": row["run_seq"]}
         for row in late.rows
@@ -80,12 +85,29 @@ def list_late(
 
 @command.command("report")
 @_late_rows_of
+@click.option(
+    "--lateness",
+    "latenesses",
+    type=options.Length(),
+    metavar="LENGTH",
+    multiple=True,
+    help="report this allowed lateness instead of steps; may be repeated",
+)
+@click.option(
+    "--bound",
+    type=options.Length(),
+    metavar="LENGTH",
+    help="as if the watermark had had this bound of out-of-orderness; without --lateness, with the declared "
+    "one",
+)
 @printing.output
 def report(
     pipeline: str,
     *,
     key: str | None,
     seq: int | None,
+    latenesses: tuple[int, ...],
+    bound: int | None,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -95,20 +117,44 @@ def report(
 
     Their windows are collected: declaring that lateness takes them in only when the range shown beside it is
     restated.
+
+    \b
+    Examples: slackwater late report departures
+              slackwater late report departures --lateness 5h --bound 2h
     """
     from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.lateness import RowCondition
     from slackwater.jobs.inspection.lateness import report as report_lateness
+    from slackwater.jobs.inspection.lateness_settings import LatenessSettings
+    from slackwater.jobs.inspection.views import LineageViews
     from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
-    late, ledger = inspection.late(key, seq).rows, inspection.tables.ledger
-    live = LiveMarks.of(inspection.tables, ledger.live_runs(inspection.run(None)))
-    savings = report_lateness(late, lambda last: to_datetime(live.reopened_from(to_ms(last))))
+    head = inspection.run(None)
+    with LineageViews.over(inspection, head) as views:
+        where = RowCondition() if seq is None else RowCondition("run_seq = ?", (seq,))
+        if key is not None:
+            is_key, values = views.condition_on_key(key)
+            where &= RowCondition(is_key, tuple(values))
+        longer_by_ms = 0
+        if bound is not None:
+            settings = LatenessSettings.of(inspection, head)
+            latenesses = latenesses or (settings.lateness_ms,)
+            where, longer_by_ms = where & settings.of_runs, settings.longer_by_ms(bound)
+        live = LiveMarks.of(inspection.tables, inspection.tables.ledger.live_runs(head))
+        savings = report_lateness(
+            views.query,
+            lambda last: to_datetime(live.reopened_from(to_ms(last))),
+            where,
+            [lateness * MILLISECOND for lateness in latenesses],
+            longer_by_ms,
+        )
     rows = [
         {
             "allowed_lateness": str(saving.lateness),
             "allowed_lateness_ms": saving.lateness // MILLISECOND,
+            **({} if bound is None else {"bound_ms": bound}),
             "rows_saved": saving.rows,
             "share": round(saving.share, 4),
             "restate_from": saving.restate_from,
@@ -118,13 +164,20 @@ def report(
     ]
     columns = [
         Column("allowed_lateness_ms", "exact_duration"),
+        *([] if bound is None else [Column("bound_ms", "exact_duration", heading="bound")]),
         Column("rows_saved"),
         Column("share", "share"),
         Column("restate_from"),
         Column("restate_to"),
     ]
     printing.show(rows, columns, output, empty=f"{pipeline}: no row was too late")
-    if rows:
+    if rows and longer_by_ms < 0:
+        printing.say(
+            f"{pipeline}: a shorter bound would have let more rows be too late than these, which were too "
+            "late in any case.",
+            err=True,
+        )
+    if any(saving.rows for saving in savings):
         printing.say(
             f"{pipeline}: a lateness that is declared now saves rows to come; the windows of these are "
             "collected. To take "

@@ -16,6 +16,8 @@ from tests.jobs.commands.conftest import REPLAYED_TO, Hourly
 from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
 
+HOUR_MS = 3_600_000
+
 
 def rows(new_output: Callable[[], str], *verb: object) -> list[dict[str, Any]]:
     new_output()
@@ -45,6 +47,11 @@ def test_the_report_says_what_each_lateness_would_have_left_too_late(
     for row in found:
         model = brute_force.replay(events, replace(rules, allowed_lateness=row["allowed_lateness_ms"]))
         assert len(model.late) == total - row["rows_saved"], row
+    lateness = {"allowed_lateness": 6 * HOUR_MS, "bound": 90 * HOUR_MS // 60}
+    options = ("--lateness", "6h", "--bound", "90m", "--warehouse", replayed.warehouse)
+    [row] = rows(new_output, "late", "report", "departures", *options)
+    model = brute_force.replay(events, replace(rules, **lateness))
+    assert len(model.late) == total - row["rows_saved"] < total
     assert here("late", "report", "departures", "--key", "nobody", "--warehouse", replayed.warehouse) == 0
     assert "no row was too late" in new_output()
 
@@ -85,3 +92,31 @@ def test_a_pipeline_that_never_ran_is_told_with_the_next_step(
     options = ("--reason", "none") if verb == "redrive" else ()
     assert here("late", verb, "hourly", *options, *hourly.where) == 2
     assert "has never run" in new_output()
+
+
+def test_the_advice_is_what_a_replay_with_the_other_settings_leaves(
+    replayed: StoredTables, new_output: Callable[[], str]
+) -> None:
+    where = ("--warehouse", replayed.warehouse)
+    assert here("late", "advise", "departures", *where, "--output", "json") == 0
+    advice = json.loads(new_output())
+    events, rules = flights("2013-01-01", REPLAYED_TO), departures_rules("2013-01-01", REPLAYED_TO)
+    assert advice["allowed_lateness_ms"] == rules.allowed_lateness and advice["bound_ms"] == rules.bound
+    assert {"declared", "suggested"} <= {price["note"] for price in advice["lateness"]}
+    for price in advice["lateness"][::3]:
+        model = brute_force.replay(events, replace(rules, allowed_lateness=price["lateness_ms"]))
+        refires = [(pane.key, pane.window) for pane in model.panes if pane.kind == "late"]
+        counts = (len(model.late), len(refires), len(set(refires)))
+        assert counts == (price["late_rows"], price["refires"], price["windows_refired"]), price
+    for price in advice["bound"][1:6:2]:
+        model = brute_force.replay(events, replace(rules, bound=price["bound_ms"]))
+        assert len(model.late) == price["late_rows"], price
+
+
+def test_the_advice_fits_a_terminal_and_says_what_is_exact(
+    replayed: StoredTables, new_output: Callable[[], str]
+) -> None:
+    assert here("late", "advise", "departures", "--warehouse", replayed.warehouse) == 0
+    output = new_output()
+    assert "hours instead of 4 hours would have saved" in output and "Rows saved are exact." in output
+    assert here("late", "advise", "nowhere", "--warehouse", replayed.warehouse) == 2

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from slackwater.jobs.inspection.lateness import SavedRows
+from slackwater.jobs.inspection.lateness import Query, SavedRows
 from slackwater.jobs.inspection.lateness import report as report_of
 from slackwater.jobs.tables.schemas import TIME, WINDOW
+from slackwater.jobs.tables.sql import query
 
 NOON = datetime(2013, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -32,9 +33,14 @@ def late(*rows: tuple[timedelta, list[timedelta]]) -> pa.Table:
     )
 
 
+def query_of(rows: pa.Table) -> Query:
+    """SQL over these late rows."""
+    return lambda sql, parameters=(): query(sql, parameters, late_live=rows)
+
+
 def report(rows: pa.Table) -> list[tuple[timedelta, int, float]]:
     """Lateness, rows and share; a window is open again a day before its last instant."""
-    return [(row.lateness, row.rows, row.share) for row in report_of(rows, lambda last: last - DAY)]
+    return [(row.lateness, row.rows, row.share) for row in report_of(query_of(rows), lambda last: last - DAY)]
 
 
 def test_a_window_takes_rows_as_long_as_its_last_millisecond_and_the_lateness_lie_behind_the_watermark() -> (
@@ -68,7 +74,7 @@ def test_one_of_several_windows_is_enough() -> None:
 
 def test_each_lateness_comes_with_the_arrivals_to_restate_for_the_rows_that_it_saves() -> None:
     saved_rows = report_of(
-        late((HOUR, [timedelta(0)]), (5 * HOUR, [-HOUR, 2 * HOUR])), lambda last: last - DAY
+        query_of(late((HOUR, [timedelta(0)]), (5 * HOUR, [-HOUR, 2 * HOUR]))), lambda last: last - DAY
     )
     first, last = saved_rows[0], saved_rows[-1]
     assert first == SavedRows(HOUR, 0, 0.0, None, None)

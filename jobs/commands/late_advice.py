@@ -1,0 +1,124 @@
+"""`slackwater late advise`: what another allowed lateness or another bound would have saved and cost, and
+which one is worth its price. Starts no JVM.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands.printing import Output
+from slackwater.jobs.commands.table_layout import Column
+
+_LATENESS_COLUMNS = (
+    Column("lateness_ms", "exact_duration", heading="allowed lateness"),
+    Column("note", heading=""),
+    Column("late_rows"),
+    Column("rows_saved"),
+    Column("rows_lost", is_optional=True),
+    Column("windows_refired"),
+    Column("windows_open", heading="open windows"),
+    Column("state_bytes", "size", heading="state"),
+    Column("refires"),
+)
+_BOUND_COLUMNS = (
+    Column("bound_ms", "exact_duration", heading="bound"),
+    Column("note", heading=""),
+    Column("delay_ms", "exact_duration", heading="fires later by"),
+    Column("complete_share", "share", heading="complete windows"),
+    Column("row_share", "share", heading="rows at first firing"),
+    Column("least_complete", "share", heading="least complete 5 %"),
+    Column("late_rows"),
+)
+
+
+@click.command("advise")
+@click.argument("pipeline")
+@click.option("--lateness", type=options.Length(), metavar="LENGTH", help="show this allowed lateness, too")
+@click.option("--bound", type=options.Length(), metavar="LENGTH", help="show this bound, too")
+@options.warehouse
+@options.pipelines
+@printing.output
+def advise(
+    pipeline: str,
+    *,
+    lateness: int | None,
+    bound: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """What another allowed lateness would have saved and cost, how complete windows were at their first
+    firing under this and longer bounds of out-of-orderness, and which settings are worth their price.
+
+    All of it comes from what runs have recorded of rows that came late; the source is not read.
+
+    \b
+    Example: slackwater late advise departures --lateness 7h
+    """
+    from slackwater.jobs.inspection import lateness_sentences
+    from slackwater.jobs.inspection.lateness_and_bound import advice_of
+
+    advice, bound_advice = advice_of(pipeline, warehouse, lateness_ms=lateness, bound_ms=bound)
+    latenesses = [
+        {**asdict(price), "note": _note(price, advice.current, advice.suggestion)} for price in advice.prices
+    ]
+    bounds = (
+        []
+        if bound_advice is None
+        else [
+            {**_bound_values(price), "note": _note(price, bound_advice.current, bound_advice.suggestion)}
+            for price in bound_advice.prices
+        ]
+    )
+    sentences = [lateness_sentences.lateness_suggestion(advice)]
+    if bound_advice is not None:
+        sentences.append(lateness_sentences.bound_suggestion(bound_advice))
+    notes = lateness_sentences.exactness(advice)
+    if output.is_json:
+        printing.show_object(
+            {
+                "pipeline": pipeline,
+                "allowed_lateness_ms": advice.settings.lateness_ms,
+                "bound_ms": advice.settings.bound_ms,
+                "rows_read": advice.rows_read,
+                "rows_late": advice.rows_late,
+                "lateness": latenesses,
+                "bound": bounds,
+                "suggested_lateness_ms": advice.suggestion.lateness_ms,
+                "suggested_bound_ms": None if bound_advice is None else bound_advice.suggestion.bound_ms,
+                "suggestion": " ".join(sentences),
+                "notes": notes,
+                "is_sample": advice.is_sample,
+            }
+        )
+        return
+    printing.say(f"{pipeline}: {lateness_sentences.summary(advice)}")
+    click.echo()
+    printing.show(latenesses, _LATENESS_COLUMNS, output, empty="")
+    if bounds:
+        click.echo()
+        printing.show(bounds, _BOUND_COLUMNS, output, empty="")
+    click.echo()
+    for sentence in (*sentences, " ".join(notes)):
+        printing.say(sentence)
+
+
+def _note(price: Any, current: Any, suggestion: Any) -> str:
+    """What a row of a table is beside its numbers."""
+    if price == suggestion and price != current:
+        return "suggested"
+    return "declared" if price == current else ""
+
+
+def _bound_values(price: Any) -> dict[str, Any]:
+    from slackwater.jobs.inspection.completeness import BARS
+
+    return {
+        **asdict(price),
+        "complete_share": price.complete_share,
+        "row_share": price.row_share,
+        "least_complete": price.quantiles.get(0.05),
+        "bars": {str(least): windows for least, windows in zip(BARS, price.bars, strict=True)},
+    }

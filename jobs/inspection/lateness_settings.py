@@ -1,0 +1,205 @@
+"""What a lineage's declarations say about late rows: the allowed lateness, the bound of out-of-orderness, how
+windows take rows, when they fire; and since which run they have said so.
+
+Reads the declarations that runs have recorded, so no pipeline is imported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.jobs.errors import UsageError
+from slackwater.jobs.inspection.inspection import Inspection
+from slackwater.jobs.inspection.lateness import RowCondition
+from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.ledger.row_kinds import RowKind
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.ledger.spans import seqs_of
+from slackwater.jobs.tables.run_files.staging import declaration_of
+
+# Triggers that fire when the watermark reaches a window's last instant, and again for each element after it.
+_FIRING_AT_THE_END = frozenset({"EventTimeTrigger", "ContinuousEventTimeTrigger"})
+_WITH_A_BOUND = frozenset({"bounded_out_of_orderness", "monotonous"})
+
+
+class NoLateness(UsageError):
+    """A pipeline whose rows can't be too late, or of which no run recorded its declarations."""
+
+
+class NoBound(UsageError):
+    """Watermarks without a bound of out-of-orderness."""
+
+
+class WindowsOfRow(Enum):
+    """How many windows a row belongs to."""
+
+    ONE = "one"
+    SEVERAL = "several"
+    MERGING = "merging"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedRun:
+    """What the ledger says of a run, as far as late rows go; see `LedgerRow`."""
+
+    seq: int
+    run_id: str
+    config_hash: str | None
+    slice_start: datetime
+    slice_end: datetime
+    watermark_in: datetime | None
+    watermark_out: datetime | None
+    rows_read: int
+    rows_late: int
+    assignments_missed: int
+    windows_fired: int
+    windows_refired: int
+    windows_open: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatenessSettings:
+    """The settings of a lineage that decide which rows are late, as its newest run was settings.
+
+    Attributes:
+        lateness_ms: the allowed lateness.
+        bound_ms: the bound of out-of-orderness; None where a function of the user's own, or none, emits
+            watermarks.
+        interval_ms: the length of a tick.
+        late_refires: which firings for late elements are kept as panes: of each ``element``, ``tick`` or
+            ``run``.
+        windows_of_row: how many windows a row belongs to.
+        fires_at_end: whether a window fires when the watermark reaches its last instant, and for each late
+            element; else its trigger decides, and nothing is known of other settings.
+        runs: the newest live runs that had these watermarks, in slice order; at least one.
+        has_earlier_runs: whether there are live runs before them.
+        latenesses_ms: config hash → the allowed lateness of runs that had it.
+    """
+
+    lateness_ms: int
+    bound_ms: int | None
+    interval_ms: int
+    late_refires: str
+    windows_of_row: WindowsOfRow
+    fires_at_end: bool
+    runs: tuple[RecordedRun, ...]
+    has_earlier_runs: bool
+    latenesses_ms: Mapping[str | None, int]
+
+    @classmethod
+    def of(cls, inspection: Inspection, head: LedgerRow) -> "LatenessSettings":
+        """The settings of the branch that `head` ends.
+
+        Raises:
+            NoLateness: rows can't be too late here, or the newest run is of a version that recorded no
+                declarations.
+        """
+        declarations = _Declarations(inspection)
+        live = _live_runs(inspection, head)
+        declaration = declarations.of(live[-1]) if live else None
+        if declaration is None:
+            raise NoLateness(
+                f"{inspection.pipeline}: the newest run has recorded no declarations. Make a new run with "
+                f"`slackwater run {inspection.pipeline} --to TIME`."
+            )
+        window, watermarks = declaration["window"], declaration["watermarks"]
+        if window is None or "EventTime" not in window["class"]:
+            _refuse_other_windows(inspection.pipeline, window)
+        first = len(live) - 1
+        while first and (declarations.of(live[first - 1]) or {}).get("watermarks") == watermarks:
+            first -= 1
+        return cls(
+            lateness_ms=_lateness_ms(declaration),
+            bound_ms=watermarks["out_of_orderness_ms"] if watermarks["kind"] in _WITH_A_BOUND else None,
+            interval_ms=watermarks["interval_ms"],
+            late_refires=declaration["late_refires"],
+            windows_of_row=_windows_of_row(window),
+            fires_at_end=_fires_at_end(declaration["trigger"]),
+            runs=tuple(live[first:]),
+            has_earlier_runs=first > 0,
+            latenesses_ms={run.config_hash: _lateness_ms(declarations.of(run)) for run in live[first:]},
+        )
+
+    def lateness_of(self, run: RecordedRun) -> int:
+        """The allowed lateness of one of `runs`."""
+        return self.latenesses_ms[run.config_hash]
+
+    def longer_by_ms(self, bound_ms: int) -> int:
+        """By how much a bound is longer than the declared one.
+
+        Raises:
+            NoBound: there is none.
+        """
+        if self.bound_ms is None:
+            raise NoBound(
+                "the pipeline's watermarks have no bound of out-of-orderness: a function of its own, or "
+                "nothing, emits them."
+            )
+        return bound_ms - self.bound_ms
+
+    @property
+    def of_runs(self) -> RowCondition:
+        """The condition that rows of a view are those of `runs`."""
+        if not self.has_earlier_runs:
+            return RowCondition()
+        seqs = ", ".join(str(run.seq) for run in self.runs)
+        return RowCondition(f"run_seq IN ({seqs})")
+
+
+def _live_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:
+    """The runs of the branch that `head` ends, in slice order. Of the ledger only these columns are read."""
+    seqs = seqs_of(head.live)
+    columns = [field.name for field in fields(RecordedRun)]
+    rows = inspection.tables["runs"].read(
+        columns,
+        pc.field("seq").isin(pa.array(seqs, pa.int64())) & (pc.field("kind") == RowKind.RUN),
+        Within("seq", min(seqs, default=0), max(seqs, default=0)),
+    )
+    runs = {row["seq"]: RecordedRun(**row) for row in rows.to_pylist()}
+    return [runs[seq] for seq in seqs if seq in runs]
+
+
+def _lateness_ms(declaration: Mapping[str, Any] | None) -> int:
+    return 0 if declaration is None else declaration["allowed_lateness"]["microseconds"] // 1000
+
+
+class _Declarations:
+    """The declarations of runs; those with equal config hashes share one read."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._attempts = inspection.tables.attempts
+        self._by_config: dict[str | None, Mapping[str, Any] | None] = {}
+
+    def of(self, run: RecordedRun) -> Mapping[str, Any] | None:
+        if run.config_hash not in self._by_config:
+            self._by_config[run.config_hash] = declaration_of(self._attempts, run.run_id)
+        return self._by_config[run.config_hash]
+
+
+def _refuse_other_windows(pipeline: str, window: Mapping[str, Any] | None) -> None:
+    """Refuse windows that the watermark does not collect. Windows of the user's own may be of event time."""
+    if window is None:
+        raise NoLateness(f"{pipeline} has no windows, so no row is ever too late for one.")
+    if "ProcessingTime" in window["class"] or window["class"] == "GlobalWindows":
+        raise NoLateness(f"{pipeline} has {window['class']}, which no row is ever too late for.")
+
+
+def _windows_of_row(window: Mapping[str, Any]) -> WindowsOfRow:
+    kind = window["class"]
+    if "Session" in kind:
+        return WindowsOfRow.MERGING
+    is_one = kind in ("TumblingEventTimeWindows", "CalendarEventTimeWindows")
+    return WindowsOfRow.ONE if is_one else WindowsOfRow.SEVERAL
+
+
+def _fires_at_end(trigger: Mapping[str, Any] | None) -> bool:
+    if trigger is None:
+        return True
+    if trigger["class"] == "PurgingTrigger":
+        return _fires_at_end(trigger["trigger"])
+    return trigger["class"] in _FIRING_AT_THE_END

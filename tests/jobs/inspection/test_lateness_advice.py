@@ -1,0 +1,165 @@
+"""What `late advise` says of another lateness or bound, checked by running the same rows with it, and by
+counting over the rows themselves.
+"""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.inspection import lateness_and_bound
+from slackwater.jobs.inspection.completeness import BoundAdvice
+from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
+from tests.jobs.protocol.world import DAILY, HOUR, START, Event, World, moment
+
+DAYS = 3
+SLIDING = SlidingEventTimeWindows.of(2 * HOUR, HOUR)
+SESSIONS = EventTimeSessionWindows.with_gap(HOUR / 4)
+
+
+def delayed_events(seed: int = 7) -> list[Event]:
+    """Rows of three days, most of which arrive within half an hour, and some many hours later."""
+    chosen = random.Random(seed)
+    events = []
+    for number in range(500):
+        event = chosen.uniform(0, 24 * DAYS - 6)
+        delay = chosen.choice([0.1, 0.3, 0.5, chosen.expovariate(1 / 3)])
+        events.append(Event(round(event, 3), round(event + delay, 3), number, chosen.choice("abc")))
+    return [event for event in events if event.arrival is not None and event.arrival < 24 * DAYS]
+
+
+EVENTS = delayed_events()
+
+
+def replayed(folder: Path, pipeline: Pipeline, **settings: Any) -> World:
+    """The rows, replayed in slices of a day."""
+    world = World(folder, replace(pipeline, **settings), engine=ColumnarEngine())
+    world.append(EVENTS)
+    world.run(24 * DAYS)
+    return world
+
+
+def advice_of(world: World, lateness: timedelta | None = None) -> LatenessAdvice:
+    lateness_ms = None if lateness is None else lateness // timedelta(milliseconds=1)
+    return lateness_and_bound.advice_of(world.pipeline.name, str(world.folder), lateness_ms=lateness_ms)[0]
+
+
+def bound_advice_of(world: World, bound: timedelta | None = None) -> BoundAdvice:
+    bound_ms = None if bound is None else bound // timedelta(milliseconds=1)
+    advice = lateness_and_bound.advice_of(world.pipeline.name, str(world.folder), bound_ms=bound_ms)[1]
+    assert advice is not None
+    return advice
+
+
+def refires(world: World) -> list[tuple[Any, ...]]:
+    """The window of each firing for late rows."""
+    return [
+        (row["k"], row["window_start"], row["window_end"])
+        for row in world.live("panes")
+        if row["kind"] == "late"
+    ]
+
+
+SLOW = pytest.mark.slow
+BY_REFIRES = pytest.mark.parametrize(
+    "tumbling", ["element", pytest.param("tick", marks=SLOW)], indirect=True, scope="module"
+)
+
+
+@pytest.fixture(scope="module")
+def tumbling(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return replayed(tmp_path_factory.mktemp("tumbling"), DAILY, late_refires=request.param)
+
+
+@BY_REFIRES
+@pytest.mark.parametrize("hours", [2, 8, *(pytest.param(hours, marks=SLOW) for hours in (0, 1, 5, 24))])
+def test_another_lateness_does_what_the_advice_says(tmp_path: Path, tumbling: World, hours: int) -> None:
+    price = advice_of(tumbling, hours * HOUR).price(hours * 3_600_000)
+    other = replayed(tmp_path, tumbling.pipeline, allowed_lateness=hours * HOUR)
+    before, after = ({row["row"] for row in world.live("late_events")} for world in (tumbling, other))
+    assert len(before) > 10 and (price.rows_saved, price.rows_lost) == (
+        len(before - after),
+        len(after - before),
+    )
+    assert price.late_rows == len(after)
+    assert (price.refires, price.windows_refired) == (len(refires(other)), len(set(refires(other))))
+    runs = other.ledger.live_runs(other.main)
+    open_windows = sum(run.windows_open for run in runs) / len(runs)
+    assert price.windows_open == pytest.approx(open_windows, abs=1), "a few windows have late rows alone"
+
+
+@BY_REFIRES
+@pytest.mark.parametrize("hours", [3, *(pytest.param(hours, marks=SLOW) for hours in (1, 1.5, 6))])
+def test_another_bound_does_what_the_advice_says(tmp_path: Path, tumbling: World, hours: float) -> None:
+    advice = bound_advice_of(tumbling, hours * HOUR)
+    [price] = [price for price in advice.prices if price.bound_ms == hours * 3_600_000]
+    strategy = tumbling.pipeline.watermarks
+    bound_ms = int(hours * 3_600_000)
+    other = replayed(tmp_path, tumbling.pipeline, watermarks=replace(strategy, out_of_orderness_ms=bound_ms))
+    assert price.late_rows == len(other.live("late_events"))
+    watermark = tumbling.main.watermark_out
+    assert watermark is not None
+    settled = watermark - max(tumbling.pipeline.allowed_lateness, (hours - 1) * HOUR)
+    all_rows: Counter[tuple[str, int]] = Counter()
+    for event in EVENTS:
+        end = int(event.event // 2) * 2 + 2
+        if moment(end) - timedelta(milliseconds=1) <= settled:
+            all_rows[event.key, end] += 1
+    first_rows = {
+        (row["k"], int((row["window_end"] - START) / HOUR)): row["elements"]
+        for row in other.live("panes")
+        if row["kind"] == "on_time"
+    }
+    shares = sorted(first_rows.get(window, 0) / rows for window, rows in all_rows.items())
+    assert price.windows == len(shares) > 80
+    assert price.complete_windows == sum(share == 1 for share in shares)
+    assert price.rows == sum(all_rows.values())
+    assert price.rows_at_first_firing == sum(first_rows.get(window, 0) for window in all_rows)
+    assert price.quantiles[0.1] == shares[len(shares) // 10]
+    assert sum(price.bars) == len(shares) and price.bars[-1] == price.complete_windows
+
+
+@SLOW
+@pytest.mark.parametrize("hours", [0, 2, 5, 24])
+def test_of_overlapping_windows_rows_are_exact_and_firings_a_lower_bound(tmp_path: Path, hours: int) -> None:
+    world = replayed(tmp_path / "declared", DAILY, window=SLIDING)
+    advice = advice_of(world, hours * HOUR)
+    price = advice.price(hours * 3_600_000)
+    other = replayed(tmp_path / "other", DAILY, window=SLIDING, allowed_lateness=hours * HOUR)
+    before, after = ({row["row"] for row in one.live("late_events")} for one in (world, other))
+    assert price.rows_saved == len(before - after)
+    assert price.late_rows == (len(after) if hours >= 3 else None)
+    assert price.rows_lost == max(0, _assigned(world) - _assigned(other))
+    firings = len(refires(other))
+    assert (
+        price.refires is not None and price.refires <= firings <= price.refires + advice.missed_by_taken_rows
+    )
+    assert advice.missed_by_taken_rows > 0 and (hours >= 3 or price.refires == firings)
+
+
+def _assigned(world: World) -> int:
+    """How many elements the windows have that fired, each counted in each of its windows."""
+    newest: dict[tuple[Any, ...], int] = {}
+    for row in world.live("panes"):
+        window = (row["k"], row["window_start"])
+        newest[window] = max(newest.get(window, 0), row["elements"])
+    return sum(newest.values())
+
+
+@SLOW
+@pytest.mark.parametrize("hours", [4, 8, 24])
+def test_of_sessions_rows_saved_are_a_lower_bound(tmp_path: Path, hours: int) -> None:
+    world = replayed(tmp_path / "declared", DAILY, window=SESSIONS)
+    price = advice_of(world, hours * HOUR).price(hours * 3_600_000)
+    other = replayed(tmp_path / "other", DAILY, window=SESSIONS, allowed_lateness=hours * HOUR)
+    before, after = ({row["row"] for row in one.live("late_events")} for one in (world, other))
+    assert after <= before and 0 < price.rows_saved <= len(before - after)
+    assert price.refires is not None and price.refires <= len(refires(other))
+    assert (price.rows_lost, price.windows_refired) == (0, None)

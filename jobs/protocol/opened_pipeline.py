@@ -232,11 +232,17 @@ class OpenedPipeline:
         Raises:
             SlackwaterError: see `BranchPublisher.publish_as_it_is`.
         """
-        drops_history = self.pipeline.keep_history is not None
-        publisher = BranchPublisher(
-            self.name, self.tables, self.roll_forward, registry.product_version(), drops_history=drops_history
+        return self.branch_publisher().publish_as_it_is(branch, self.pipeline, self.warehouse)
+
+    def branch_publisher(self) -> BranchPublisher:
+        """Makes branches live, and says beforehand what that would change."""
+        return BranchPublisher(
+            self.name,
+            self.tables,
+            self.roll_forward,
+            registry.product_version(),
+            drops_history=self.pipeline.keep_history is not None,
         )
-        return publisher.publish_as_it_is(branch, self.pipeline, self.warehouse)
 
     def rebuild(self) -> Rebuild:
         """Removes copies of rows from the published tables, and corrects `published` by the panes."""

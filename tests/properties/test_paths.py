@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from slackwater.jobs.inspection.published_changes import PublishedChanges
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -79,11 +80,24 @@ class WanderingLineage:
         self.backfill(first, count, publish=False)
 
     def publish(self) -> None:
-        """Make the newest branch live; where main has moved too far, drop it."""
+        """Make the newest branch live, which changes what it said before; where main has moved too far, drop
+        it.
+        """
         moves, publisher = self._tools
         for branch in self.world.ledger.branches()[-1:]:
             with suppress(BranchBehind, ForkedFromAnotherPast):
-                publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
+                publication = publisher.publication_of(
+                    branch.name, self.world.pipeline, self.world.warehouse
+                )
+                told_changes = (
+                    None
+                    if publication is None
+                    else PublishedChanges.of_branch(publisher, publication, limit=None)
+                )
+                row = publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
+                assert (row is None) == (told_changes is None)
+                if row is not None:
+                    assert PublishedChanges.of_row(self.world.tables, row, limit=None) == told_changes
                 return
             moves.drop(branch.name)
 

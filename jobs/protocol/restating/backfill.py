@@ -20,7 +20,7 @@ from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import branches, convergence, restatement
 from slackwater.jobs.protocol.restating.branches import Origin
-from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.jobs.protocol.restating.restatement import Restatement, next_slice, runs_behind
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
@@ -349,10 +349,14 @@ class _Restating:
                 f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.",
                 branch=name,
             )
-        branch_runs = self._branch_runs(range_, tip.parent)
-        notes = self._notes(keeps_later_runs=bool(tip.later_runs))
+        publication = BranchPublication(
+            main=main,
+            branch=branch,
+            branch_runs=self._branch_runs(range_, tip.parent),
+            later_runs=tip.later_runs,
+        )
         try:
-            row = self._branches.publish(main, branch, branch_runs, tip.later_runs, notes)
+            row = self._branches.publish(publication, self._notes(keeps_later_runs=bool(tip.later_runs)))
         except LostRaceError:
             return None
         self._say_what_changed(row)

@@ -1,16 +1,18 @@
 """Makes a branch live: one ledger row on main by compare-and-swap, the roll-forward, and the end of the
-branch.
+branch. Says beforehand what that would change in `published`.
 
 Which of main's later runs may stay behind it is decided by `convergence`; replaying what is missing is a
 restatement's business.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from slackwater.jobs.errors import LostRaceError, UsageError
+import pyarrow as pa
+
+from slackwater.jobs.errors import LostRaceError, SlackwaterError, UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.lineage.history import while_history_stays
@@ -20,8 +22,9 @@ from slackwater.jobs.protocol.restating import convergence
 from slackwater.jobs.protocol.restating.branches import ReadAgain
 from slackwater.jobs.protocol.restating.restatement import run_ending_at, runs_behind
 from slackwater.jobs.protocol.staging import validation
-from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
+from slackwater.jobs.protocol.staging.closed_lineage import LineageClosed, refuse_closed
 from slackwater.jobs.protocol.staging.declarations import Declarations
+from slackwater.jobs.protocol.staging.evolution import SettingsChanged
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slices import end_of, iso
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, publish_row
@@ -48,6 +51,26 @@ class BranchBehind(UsageError):
     """Main has runs that the branch would throw away. Facts: branch, reason."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class BranchPublication:
+    """Which runs are live once a branch is published. Nothing has changed by it yet.
+
+    Attributes:
+        main: main's head.
+        branch: the branch.
+        branch_runs: its own runs, in slice order.
+        later_runs: main's runs that stay live behind them; none where the branch reaches main's end.
+        obstacle: why the branch can't be published as it is; its `later_runs` then are all of main's runs
+            behind it.
+    """
+
+    main: LedgerRow
+    branch: Branch
+    branch_runs: Sequence[LedgerRow]
+    later_runs: Sequence[LedgerRow]
+    obstacle: SlackwaterError | None = None
+
+
 @dataclass(frozen=True)
 class BranchPublisher:
     """Makes branches of one pipeline live.
@@ -72,16 +95,8 @@ class BranchPublisher:
     def ledger(self) -> LedgerWriter:
         return self.tables.ledger_writer
 
-    def publish(
-        self,
-        main: LedgerRow,
-        branch: Branch,
-        branch_runs: Sequence[LedgerRow],
-        later_runs: Sequence[LedgerRow],
-        notes: Sequence[str] = (),
-    ) -> LedgerRow:
-        """Make `branch`, whose own runs are `branch_runs`, live in place of main's runs. Main's
-        `later_runs` stay live behind it. Returns main's new head.
+    def publish(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
+        """Make a branch live in place of main's runs. Returns main's new head.
 
         `notes` are recorded behind the verdict.
 
@@ -89,32 +104,41 @@ class BranchPublisher:
             HistoryDropped: the branch forks before history that upkeep has dropped.
             LostRaceError: main or the branch has moved; nothing was changed.
         """
-        start, end = branch_runs[0].slice_start, branch_runs[-1].slice_end
-        assert start is not None and end is not None
-        verdicts = {row.verdict or validation.FAILED for row in branch_runs} - {validation.PASSED}
-        verdict = "; ".join((min(verdicts, default=validation.PASSED), *notes))
-        owner, resume_from = (later_runs[-1], later_runs[0].seq) if later_runs else (branch_runs[-1], None)
-        row = publish_row(
-            main,
-            branch,
-            owner,
-            restated_range=(start, end),
-            resume_from=resume_from,
-            verdict=verdict,
-            version=self.version,
-            redrives=self._redrives(main, branch_runs),
-        )
-        live = seqs_of(branch.head.live)
+        main, branch = publication.main, publication.branch
+        row, live = self._row_of(publication, notes), seqs_of(branch.head.live)
         with while_history_stays(
             self.pipeline, self.tables, live, self.clock, drops_history=self.drops_history
         ):
-            with put_back_around(self.tables, owner):
+            with put_back_around(self.tables, _owner_after(publication)):
                 [bound] = self.ledger.commit(
                     MAIN, main.seq, [row], self.clock, other_heads={branch.name: branch.head.seq}
                 )
             log.info("publish", extra={"pipeline": self.pipeline, "seq": bound.seq, "run_id": bound.run_id})
             self.conclude(branch)
         return bound
+
+    def changes(self, publication: BranchPublication) -> Iterator[pa.Table]:
+        """The corrections that publishing a branch would write, as of `Publication.changes`, portion by
+        portion. Nothing is written.
+        """
+        return self.roll_forward.pane_changes.of_lineage(self._row_of(publication))
+
+    def _row_of(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
+        """The ledger row that makes a branch live."""
+        branch_runs, later_runs = publication.branch_runs, publication.later_runs
+        start, end = branch_runs[0].slice_start, branch_runs[-1].slice_end
+        assert start is not None and end is not None
+        verdicts = {row.verdict or validation.FAILED for row in branch_runs} - {validation.PASSED}
+        return publish_row(
+            publication.main,
+            publication.branch,
+            _owner_after(publication),
+            restated_range=(start, end),
+            resume_from=later_runs[0].seq if later_runs else None,
+            verdict="; ".join((min(verdicts, default=validation.PASSED), *notes)),
+            version=self.version,
+            redrives=self._redrives(publication.main, branch_runs),
+        )
 
     def _redrives(self, main: LedgerRow, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the
@@ -141,11 +165,27 @@ class BranchPublisher:
         where main has all its runs.
 
         Raises:
-            NoBranch, NothingOnBranch, ForkedFromAnotherPast, BranchBehind, LineageClosed.
+            BranchBehind, LineageClosed.
             SettingsChanged: the branch was declared with other rules than today's.
             LostRaceError: main or the branch moved meanwhile.
+            SlackwaterError: see `publication_of`.
         """
         self.roll_forward.finish()
+        publication = self.publication_of(name, pipeline, warehouse)
+        if publication is None:
+            self.conclude(find_branch(self.ledger, self.pipeline, name))
+            return None
+        if publication.obstacle is not None:
+            raise publication.obstacle
+        return self.publish(publication)
+
+    def publication_of(self, name: str, pipeline: Pipeline, warehouse: Warehouse) -> BranchPublication | None:
+        """What publishing the branch `name` would make live; None where main has all its runs. Changes
+        nothing.
+
+        Raises:
+            NoBranch, NothingOnBranch, ForkedFromAnotherPast.
+        """
         branch, main = find_branch(self.ledger, self.pipeline, name), self.ledger.head()
         if not branch.own_seqs or main is None:
             raise NothingOnBranch(
@@ -155,7 +195,6 @@ class BranchPublisher:
             )
         branch_runs = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own_seqs]
         if all(row.is_live_in(main) for row in branch_runs):
-            self.conclude(branch)
             return None
         if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
             raise ForkedFromAnotherPast(
@@ -164,24 +203,32 @@ class BranchPublisher:
                 f"`slackwater branches drop {self.pipeline} {name}` ends it.",
                 branch=name,
             )
-        Declarations(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
-        return self.publish(
-            main, branch, branch_runs, self._later(main, branch, branch_runs, pipeline, warehouse)
+        later_runs = runs_behind(self.ledger.live_runs(main), end_of(branch_runs[-1]))
+        obstacle: SlackwaterError | None = None
+        try:
+            Declarations(pipeline, config_hash(pipeline), self.tables).refuse_other_rules(branch_runs[-1])
+            self._refuse_behind(main, branch, branch_runs, pipeline, warehouse)
+        except (SettingsChanged, LineageClosed, BranchBehind) as error:
+            obstacle = error
+        return BranchPublication(
+            main=main, branch=branch, branch_runs=branch_runs, later_runs=later_runs, obstacle=obstacle
         )
 
-    def _later(
+    def _refuse_behind(
         self,
         main: LedgerRow,
         branch: Branch,
         branch_runs: Sequence[LedgerRow],
         pipeline: Pipeline,
         warehouse: Warehouse,
-    ) -> list[LedgerRow]:
-        """Main's runs that stay live behind the branch; none where it reaches main's end."""
+    ) -> None:
+        """Refuse a branch behind which main's later runs can't stay live; one that reaches main's end has
+        none behind it.
+        """
         live, boundary = self.ledger.live_runs(main), end_of(branch_runs[-1])
         later_runs = runs_behind(live, boundary)
         if not later_runs and end_of(live[-1]) <= boundary:
-            return []
+            return
         run_at_boundary = run_ending_at(live, boundary)
         reason: str | None = "no slice of main ends there"
         if run_at_boundary is not None:
@@ -196,7 +243,7 @@ class BranchPublisher:
                 rows_read_again.before(boundary, branch_runs[-1]),
             )
         if reason is None:
-            return later_runs
+            return
         refuse_closed(self.pipeline, live[-1])
         raise BranchBehind(
             f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at "
@@ -207,3 +254,8 @@ class BranchPublisher:
             branch=branch.name,
             reason=reason,
         )
+
+
+def _owner_after(publication: BranchPublication) -> LedgerRow:
+    """The run whose snapshot is the current one once the branch is published."""
+    return (publication.later_runs or publication.branch_runs)[-1]

@@ -1,0 +1,93 @@
+"""Writes changes of published rows as people read them: `flights 12 → 13, mean_dep_delay 3.20 → 3.31`.
+
+Pure functions of values; `readable` writes each of these.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from slackwater.jobs.inspection.readable import (
+    NOTHING,
+    count_text,
+    number_text,
+    plain_text,
+    range_text,
+    time_text,
+)
+
+_VERBS = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
+
+
+def counts_text(counts: Mapping[str, int], days: int) -> str:
+    """`12 rows updated, 3 rows withdrawn in `published`, on 2 days`."""
+    parts = [f"{count_text(counts[op], 'row')} {verb}" for op, verb in _VERBS.items() if counts.get(op)]
+    if not parts:
+        return "nothing in `published` changes"
+    return f"{', '.join(parts)} in `published`, on {count_text(days, 'day')}"
+
+
+def change_text(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
+    """What a correction does to the results of a row: those that differ as `old → new`, all of them where the
+    row is new or withdrawn.
+    """
+    if old is None or new is None:
+        values = ", ".join(
+            f"{plain_text(name)} {value_text(value)}" for name, value in (new or old or {}).items()
+        )
+        return values if old is None else f"withdrawn: {values}"
+    changes = [
+        f"{plain_text(name)} {pair_text(old.get(name), new[name])}"
+        for name in new
+        if not _are_equal(old.get(name), new[name])
+    ]
+    return ", ".join(changes) or "values unchanged"
+
+
+def pair_text(old: Any, new: Any) -> str:
+    """`old → new`, with as many digits as it takes to tell two numbers apart; one text where they are
+    equal.
+    """
+    before, after = value_text(old), value_text(new)
+    if _are_equal(old, new):
+        return after
+    if before == after:
+        before, after = plain_text(repr(old)), plain_text(repr(new))
+    return f"{before} → {after}"
+
+
+def value_text(value: Any) -> str:
+    """A value of a result."""
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case int() | float() | Decimal():
+            return number_text(value)
+        case datetime():
+            return time_text(value)
+        case date():
+            return value.isoformat()
+        case bytes():
+            return value.hex()
+        case _:
+            return plain_text(str(value))
+
+
+def window_text(row: Mapping[str, Any]) -> str:
+    """The window of a row of a stored table: its range, of one without a start its end, of a row without a
+    window its timestamp.
+    """
+    start, end = row["window_start"], row["window_end"]
+    if start is not None:
+        return range_text(start, end)
+    if end is not None:
+        return f"until {time_text(end)}"
+    return "all times" if row.get("timestamp") is None else f"at {time_text(row['timestamp'])}"
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    """Whether two values are equal as `corrections` compares them: NaN is."""
+    return bool(a == b or (a != a and b != b))

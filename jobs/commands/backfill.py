@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.options import Length, Time
 from slackwater.jobs.commands.plan import print_plan
 from slackwater.jobs.commands.printing import Output
@@ -102,3 +102,5 @@ def command(
     if output.is_json:
         rows = [*work.branch_rows, *([] if work.publication is None else [work.publication])]
         printing.show_result([row.values() for row in rows], [], output)
+    elif work.publication is not None:
+        printing.show_result([], changed_rows.first_lines(opened_pipeline, work.publication), output)

@@ -1,26 +1,91 @@
-"""`slackwater diff`: the windows that two pipelines have published differently. Starts no JVM."""
+"""`slackwater diff`: the windows that two pipelines have published differently, or that a branch would change
+once it is published. Starts no JVM.
+"""
 
 from typing import Any
 
 import click
 
-from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 
 
 @click.command("diff")
-@click.argument("left")
-@click.argument("right")
+@click.argument("left", metavar="PIPELINE")
+@click.argument("right", required=False, metavar="[OTHER]")
+@click.option(
+    "--branch", metavar="NAME", help="what publishing this branch of PIPELINE would change, before it is done"
+)
 @options.warehouse
 @options.pipelines
 @printing.output
-def command(left: str, right: str, warehouse: str | None, pipelines: str | None, output: Output) -> None:
-    """Windows that pipelines LEFT and RIGHT have published differently, or that only one of them has.
+def command(
+    left: str,
+    right: str | None,
+    *,
+    branch: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """Windows that two pipelines have published differently, or that only one of them has; or with --branch
+    those that `slackwater publish PIPELINE NAME` would insert, update or withdraw.
 
-    For example a pipeline and the same one with its source in order of events: what differs is what delays
-    have changed.
+    Two pipelines are for example one and the same with its source in order of events: what differs is what
+    delays have changed.
+
+    \b
+    slackwater diff departures by_event
+    slackwater diff departures --branch fix
     """
+    if (right is None) == (branch is None):
+        raise click.UsageError(
+            "name what PIPELINE is compared with: another pipeline, or one of its branches with --branch "
+            "NAME (`slackwater branches list PIPELINE` lists them)"
+        )
+    if branch is not None:
+        _show_branch(left, branch, warehouse, pipelines, output)
+    elif right is not None:
+        _show_pipelines(left, right, warehouse, output)
+
+
+def _show_branch(
+    pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, output: Output
+) -> None:
+    from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.published_changes import PublishedChanges
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+    from slackwater.jobs.protocol.restating.branches import counts_text
+
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    publisher = opened_pipeline.branch_publisher()
+    Inspection(pipeline, opened_pipeline.tables).say_if_unfinished()
+    publication = publisher.publication_of(branch, opened_pipeline.pipeline, opened_pipeline.warehouse)
+    if publication is None:
+        printing.show([], [], output, empty=f"{pipeline}: main has all runs of the branch {branch}.")
+        return
+    changes = PublishedChanges.of_branch(publisher, publication, output.row_limit)
+    rows = [
+        changed_rows.json_row(row, changes.keys) if output.is_json else changed_rows.table_row(row)
+        for row in changes.rows
+    ]
+    columns = [
+        *changed_rows.columns(changes.keys, changes.windows, changes.rows),
+        Column("change", "text", heading="main → branch"),
+    ]
+    empty = f"{pipeline}: publishing the branch {branch} would change nothing."
+    printing.show(rows, columns, output, empty=empty, total=changes.total)
+    if rows and not output.is_json:
+        printing.note(f"Publishing {branch}: {counts_text(changes.counts, changes.days)}.")
+    if publication.obstacle is not None:
+        options.warn(
+            "These are the changes by the runs that the branch has; it can't be published yet.\n"
+            f"{publication.obstacle}"
+        )
+
+
+def _show_pipelines(left: str, right: str, warehouse: str | None, output: Output) -> None:
     from slackwater.jobs.inspection.comparison import PublishedComparison
 
     comparison = PublishedComparison.of(left, right, warehouse)
@@ -34,11 +99,11 @@ def command(left: str, right: str, warehouse: str | None, pipelines: str | None,
         }
         for row in rows
     ]
-    window = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
+    windows = ["timestamp"] if any(row["timestamp"] is not None for row in rows) else []
     columns: list[Column | str] = [
         *printing.keys(comparison.keys),
         *comparison.windows[:1],
-        *window,
+        *windows,
         Column("__there", heading="there"),
         *comparison.results,
         *comparison.windows[1:],

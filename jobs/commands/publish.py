@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slackwater.jobs.commands import options, printing
+from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.inspection.readable import range_text
 
 if TYPE_CHECKING:
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.publishing.rebuild import Rebuild
     from slackwater.jobs.tables.ledger.rows import LedgerRow
 
@@ -46,6 +47,7 @@ def command(
     or not at all.
 
     With BRANCH: make its runs live, and main's later runs behind them if the branch has converged with main.
+    It says what that changes; `slackwater diff PIPELINE --branch BRANCH` says it beforehand.
 
     With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what
     its corrections say, and correct it where the panes of the live runs say otherwise.
@@ -69,19 +71,25 @@ def command(
                 raise click.UsageError(
                     "--accept is for staged runs; what failed its validation never becomes part of a branch"
                 )
-            _tell_of_branch(pipeline, run_id, opened_pipeline.publish_branch(run_id), output)
+            _publish_branch(opened_pipeline, run_id, output)
         else:
             _tell_of_runs(pipeline, opened_pipeline.publisher().publish(run_id, accept), output)
 
 
-def _tell_of_branch(pipeline: str, branch: str, row: "LedgerRow | None", output: Output) -> None:
-    outcome = (
-        "nothing to publish; main has all its runs"
-        if row is None
-        else f"published by row {row.seq}, verdict {row.verdict}"
+def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Output) -> None:
+    from slackwater.jobs.protocol.restating.branches import changed_by
+
+    pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch)
+    if row is None:
+        printing.show_result(
+            [], [f"{pipeline}: branch {branch}: nothing to publish; main has all its runs."], output
+        )
+        return
+    sentence = (
+        f"{pipeline}: branch {branch}: published by row {row.seq}, verdict {row.verdict}; "
+        f"{changed_by(opened_pipeline.tables, row.seq)}"
     )
-    rows = [] if row is None else [row.values()]
-    printing.show_result(rows, [f"{pipeline}: branch {branch}: {outcome}."], output)
+    printing.show_result([row.values()], [sentence, *changed_rows.first_lines(opened_pipeline, row)], output)
 
 
 def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]", output: Output) -> None:

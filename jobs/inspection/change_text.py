@@ -10,22 +10,11 @@ from typing import Any
 
 from slackwater.jobs.inspection.readable import (
     NOTHING,
-    count_text,
     number_text,
     plain_text,
     range_text,
     time_text,
 )
-
-_VERBS = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
-
-
-def counts_text(counts: Mapping[str, int], days: int) -> str:
-    """`12 rows updated, 3 rows withdrawn in `published`, on 2 days`."""
-    parts = [f"{count_text(counts[op], 'row')} {verb}" for op, verb in _VERBS.items() if counts.get(op)]
-    if not parts:
-        return "nothing in `published` changes"
-    return f"{', '.join(parts)} in `published`, on {count_text(days, 'day')}"
 
 
 def change_text(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
@@ -36,7 +25,7 @@ def change_text(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) ->
         values = ", ".join(
             f"{plain_text(name)} {value_text(value)}" for name, value in (new or old or {}).items()
         )
-        return values if old is None else f"withdrawn: {values}"
+        return f"{'new' if old is None else 'withdrawn'}: {values}"
     changes = [
         f"{plain_text(name)} {pair_text(old.get(name), new[name])}"
         for name in new

@@ -86,9 +86,7 @@ class WanderingLineage:
         moves, publisher = self._tools
         for branch in self.world.ledger.branches()[-1:]:
             with suppress(BranchBehind, ForkedFromAnotherPast):
-                publication = publisher.publication_of(
-                    branch.name, self.world.pipeline, self.world.warehouse
-                )
+                publication = publisher.publication_of(branch.name, self.world.pipeline, self.world.warehouse)
                 told_changes = (
                     None
                     if publication is None

@@ -6,8 +6,9 @@ Reads only.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 import pyarrow.compute as pc
 
@@ -28,6 +29,7 @@ from slackwater.jobs.protocol.staging.stragglers import (
     version_of,
     without_erased,
 )
+from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, count_honoured_by
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
@@ -242,13 +244,27 @@ class ReadAgain:
 
 def changed_by(tables: Tables, seq: int) -> str:
     """One sentence on what a ledger row has changed in `published`."""
-    rows = tables["corrections"].read(
-        ["op", "window_start", "window_end", "timestamp"], pc.field("seq") == seq
-    )
-    counts = Counter(rows.column("op").to_pylist())
-    if not counts:
-        return "nothing in `published` has changed."
-    days = dates_of(rows)
+    names, is_of_row = ["op", "window_start", "window_end", "timestamp"], pc.field("seq") == seq
+    counts, days = Counter[str](), set[date | None]()
+    for part in tables["corrections"].files(Within.only("seq", seq)).scan(names, is_of_row, 1 << 20):
+        counts.update(part.column("op").to_pylist())
+        days |= dates_of(part)
+    return f"{counts_text(counts, len(days))}."
+
+
+def counts_text(counts: Mapping[str, int], days: int) -> str:
+    """How many rows of `published` have changed: ``12 rows updated, 1 row withdrawn …, on 2 days``.
+
+    Args:
+        counts: op (insert, update, withdraw) → rows.
+        days: on how many days they are.
+    """
     verbs = {"insert": "inserted", "update": "updated", "withdraw": "withdrawn"}
-    parts = ", ".join(f"{counts[op]:,} rows {verb}" for op, verb in verbs.items() if counts[op])
-    return f"{parts} in `published`, on {len(days)} day{'' if len(days) == 1 else 's'}."
+    parts = [
+        f"{counts[op]:,} row{'' if counts[op] == 1 else 's'} {verb}"
+        for op, verb in verbs.items()
+        if counts.get(op)
+    ]
+    if not parts:
+        return "nothing in `published` has changed"
+    return f"{', '.join(parts)} in `published`, on {days} day{'' if days == 1 else 's'}"

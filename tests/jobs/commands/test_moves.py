@@ -190,6 +190,21 @@ class TestBranches:
         assert len(ledger(hourly)) == 2
 
 
+def assert_changes_are_told(hourly: Hourly, told_changes: list[dict[str, Any]], output: str) -> None:
+    """That the publication by row 7 has written what the branch was said to change, and says so itself."""
+    by_window = {
+        (change["key"]["origin"], ms(change["window_start"])): (change["op"], change["old"], change["new"])
+        for change in told_changes
+    }
+    corrections = [row for row in hourly.stored.rows("corrections") if row["seq"] == 7]
+    assert by_window == {
+        (row["origin"], row["window_start"]): (row["op"], row["old"], row["new"]) for row in corrections
+    }
+    assert f"published by row 7, verdict passed; {len(corrections)} rows updated" in output
+    first = min(corrections, key=lambda row: (row["window_start"], row["origin"]))
+    assert f"flights {first['old']['flights']} → {first['new']['flights']}" in output
+
+
 class TestPublishingABranch:
     def test_a_branch_that_has_converged_takes_main_s_later_runs_with_it(
         self, hourly: Hourly, new_output: Callable[[], str]
@@ -221,10 +236,16 @@ class TestPublishingABranch:
             "can't stay: the open windows differ. Go on first with `slackwater run hourly --branch longer "
             "--to 2013-01-04" in new_output()
         )
+        assert verb(hourly, "diff", "--branch", "longer") == 0
+        assert "it can't be published yet" in new_output()
         assert (ledger(hourly), published(hourly.stored)) == before
         assert hourly.run_here("--to", "2013-01-04", "--branch", "longer") == 0
+        told_changes = rows(hourly, new_output, "diff", "--branch", "longer")
+        assert verb(hourly, "diff", "--branch", "longer", "--limit", 2) == 0
+        assert len(told_changes) == 3 and "1 more row; --limit 0 shows all" in new_output()
         panes = {row["run_id"]: row["seq"] for row in hourly.stored.ledger()}
         assert hourly.publish("longer") == 0
+        assert_changes_are_told(hourly, told_changes, new_output())
         assert ledger(hourly)[-2] == (7, "publish", "main", 3, [(1, 1), (5, 6)])
         assert {panes[row["run_id"]] for row in hourly.stored.live("panes")} == {1, 5, 6}
         changed = [row for row in hourly.stored.rows("corrections") if row["seq"] == 7]

@@ -66,9 +66,7 @@ def test_what_a_branch_would_change_is_what_its_publication_writes(world: World)
     before = changes_of_branch(world)
     published, seq = multiset(world.published()), world.main.seq
     assert multiset(world.published()) == published and world.main.seq == seq, "nothing was published"
-    row = publisher(world).publish_as_it_is(
-        world.ledger.branches()[0].name, world.pipeline, world.warehouse
-    )
+    row = publisher(world).publish_as_it_is(world.ledger.branches()[0].name, world.pipeline, world.warehouse)
     assert row is not None and row.seq > seq
     written = corrections(world, row.seq)
     assert multiset([dict(change) for change in before.rows]) == multiset(written)

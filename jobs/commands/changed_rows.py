@@ -30,7 +30,7 @@ def columns(keys: Sequence[str], windows: Sequence[str], rows: Sequence[Mapping[
 
 def table_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A correction as a row of a table: its columns, the window as a text, and what it did to the results."""
-    return {**row, "window_text": window_text(row), "change": change_text(row["old"], row["new"])}
+    return {**row, "window_text": window_text(row), "change": change_text(row)}
 
 
 def json_row(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _lines(changes: "PublishedChanges") -> list[str]:
         (
             key_text([row[name] for name in changes.keys]),
             " ".join([window_text(row), *(str(row[name]) for name in changes.windows[2:])]),
-            change_text(row["old"], row["new"]),
+            change_text(row),
         )
         for row in changes.rows
     ]

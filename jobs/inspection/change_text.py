@@ -17,10 +17,14 @@ from slackwater.jobs.inspection.readable import (
 )
 
 
-def change_text(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> str:
+def change_text(correction: Mapping[str, Any]) -> str:
     """What a correction does to the results of a row: those that differ as `old → new`, all of them where the
-    row is new or withdrawn.
+    row is new or withdrawn. Where none differs, the firing that has brought the same values again.
+
+    Args:
+        correction: at least the columns old, new, firing and kind of `corrections`.
     """
+    old, new = correction["old"], correction["new"]
     if old is None or new is None:
         values = ", ".join(
             f"{plain_text(name)} {value_text(value)}" for name, value in (new or old or {}).items()
@@ -29,9 +33,10 @@ def change_text(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) ->
     changes = [
         f"{plain_text(name)} {pair_text(old.get(name), new[name])}"
         for name in new
-        if not _are_equal(old.get(name), new[name])
+        if not are_equal(old.get(name), new[name])
     ]
-    return ", ".join(changes) or "values unchanged"
+    kind = str(correction["kind"]).replace("_", " ")
+    return ", ".join(changes) or f"same values, by firing {correction['firing']} ({kind})"
 
 
 def pair_text(old: Any, new: Any) -> str:
@@ -39,7 +44,7 @@ def pair_text(old: Any, new: Any) -> str:
     equal.
     """
     before, after = value_text(old), value_text(new)
-    if _are_equal(old, new):
+    if are_equal(old, new):
         return after
     if before == after:
         before, after = plain_text(repr(old)), plain_text(repr(new))
@@ -77,6 +82,6 @@ def window_text(row: Mapping[str, Any]) -> str:
     return "all times" if row.get("timestamp") is None else f"at {time_text(row['timestamp'])}"
 
 
-def _are_equal(a: Any, b: Any) -> bool:
+def are_equal(a: Any, b: Any) -> bool:
     """Whether two values are equal as `corrections` compares them: NaN is."""
     return bool(a == b or (a != a and b != b))

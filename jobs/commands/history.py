@@ -1,0 +1,158 @@
+"""`slackwater history`: what was published when, old → new, and why. Starts no JVM."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slackwater.jobs.commands import changed_rows, options, printing
+from slackwater.jobs.commands.options import Time
+from slackwater.jobs.commands.table_layout import Column
+
+if TYPE_CHECKING:
+    from slackwater.jobs.commands.printing import Output
+    from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.published_change import PublishedChange
+    from slackwater.jobs.inspection.window_history import WindowHistory
+
+
+@click.command("history")
+@click.argument("pipeline")
+@options.key
+@click.option(
+    "--window",
+    "window_ms",
+    type=Time(),
+    metavar="START",
+    help="only the window that starts then (of a process function: the rows with this timestamp)",
+)
+@click.option(
+    "--run", "seq", type=options.SEQ, metavar="SEQ", help="only what this row of the ledger changed"
+)
+@options.warehouse
+@options.pipelines
+@printing.output
+def command(
+    pipeline: str,
+    *,
+    key: str | None,
+    window_ms: int | None,
+    seq: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: "Output",
+) -> None:
+    """What was published of a key, when, and what it was before, the newest change first; which run brought
+    each change, and why: the watermark, late rows, a merge, or a restatement with what it read differently.
+
+    With --run and no key: every row that a publication or a run has changed.
+
+    \b
+    slackwater history departures --key JFK
+    slackwater history departures --key JFK --window 2013-01-03T06:00
+    slackwater history departures --run 7
+    """
+    from slackwater.jobs.inspection.inspection import Inspection
+    from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
+
+    inspection = Inspection.of(pipeline, warehouse)
+    inspection.say_if_unfinished()
+    if key is None and seq is not None and window_ms is None:
+        _show_row(inspection, seq, output)
+        return
+    if key is None and inspection.key_columns():
+        raise click.UsageError(
+            f"name the key with --key, by its {', '.join(inspection.key_columns())}, or a row of the ledger "
+            f"with --run SEQ (`slackwater runs {pipeline}` lists them)"
+        )
+    question = HistoryQuestion(key=key, window_ms=window_ms, seq=seq, limit=output.row_limit)
+    _show_history(pipeline, key, history_of(inspection, question), output, is_of_window=window_ms is not None)
+
+
+def _show_row(inspection: "Inspection", seq: int, output: "Output") -> None:
+    """Everything that a row of the ledger has changed."""
+    from slackwater.jobs.inspection.published_changes import PublishedChanges
+
+    row = inspection.run(seq)
+    changes = PublishedChanges.of_row(inspection.tables, row, output.row_limit)
+    rows = [
+        changed_rows.json_row(change, changes.keys) if output.is_json else changed_rows.table_row(change)
+        for change in changes.rows
+    ]
+    columns = [
+        *changed_rows.columns(changes.keys, changes.windows, changes.rows),
+        Column("change", "text"),
+        Column("cause"),
+    ]
+    empty = f"{inspection.pipeline}: row {seq}, a {row.kind}, has changed nothing in `published`."
+    printing.show(rows, columns, output, empty=empty, total=changes.total)
+
+
+def _show_history(
+    pipeline: str, key: str | None, history: "WindowHistory", output: "Output", *, is_of_window: bool
+) -> None:
+    whose = "" if key is None else f" of {key}"
+    if output.is_json:
+        rows: Sequence[dict[str, Any]] = [_json_row(change) for change in history.changes]
+    else:
+        rows = [_table_row(change) for change in history.changes]
+    has_starts = all(change.window["window_start"] is not None for change in history.changes)
+    window = [Column("window", "range") if has_starts else Column("window_text", heading="window")]
+    own_columns = [Column(name) for name in list(history.changes[0].window)[2:]] if history.changes else []
+    columns = [
+        *([] if is_of_window else [*window, *own_columns]),
+        Column("seq", "id", heading="run"),
+        Column("change", "text"),
+        Column("why", "text"),
+        Column("at", heading="published at"),
+        *printing.wide("op", "cause", "kind", "firing", "revision"),
+    ]
+    empty = f"{pipeline}: nothing{whose} was published{' in this window' if is_of_window else ''}."
+    printing.show(rows, columns, output, empty=empty)
+    if output.is_json:
+        return
+    if history.has_more:
+        printing.note("There are older changes; --limit N shows more, --limit 0 all.")
+    if history.dropped_seq is not None:
+        printing.note(
+            f"Changes up to run {history.dropped_seq} of windows that were final by then are not kept "
+            "(keep_history)."
+        )
+
+
+def _table_row(change: "PublishedChange") -> dict[str, Any]:
+    from slackwater.jobs.inspection.change_reason import reason_of
+
+    facts = {
+        name: getattr(change, name)
+        for name in ("seq", "at", "old", "new", "op", "cause", "kind", "firing", "revision", "timestamp")
+    }
+    minute = change.at.replace(second=0, microsecond=0)
+    return changed_rows.table_row({**facts, **change.window}) | {"why": reason_of(change), "at": minute}
+
+
+def _json_row(change: "PublishedChange") -> dict[str, Any]:
+    from slackwater.jobs.inspection.change_reason import reason_of
+
+    brought_by = change.brought_by
+    return {
+        "seq": change.seq,
+        "at": change.at,
+        "row_kind": brought_by.kind,
+        "slice_start": brought_by.slice_start,
+        "slice_end": brought_by.slice_end,
+        "verdict": brought_by.verdict,
+        "key": dict(change.key),
+        **change.window,
+        **{
+            name: getattr(change, name)
+            for name in ("timestamp", "ordinal", "kind", "firing", "revision", "op", "cause", "old", "new")
+        },
+        "why": reason_of(change),
+        "before": None if change.before is None else vars(change.before),
+        "after": None if change.after is None else vars(change.after),
+        "late_arrivals": list(change.late_arrivals),
+        "absorbed_by": change.absorbed_by,
+        "moved": change.moved,
+        "moved_rows": [vars(row) for row in change.moved_rows],
+    }

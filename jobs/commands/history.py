@@ -7,10 +7,10 @@ import click
 
 from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.options import Time
+from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 
 if TYPE_CHECKING:
-    from slackwater.jobs.commands.printing import Output
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.published_change import PublishedChange
     from slackwater.jobs.inspection.window_history import WindowHistory
@@ -40,7 +40,7 @@ def command(
     seq: int | None,
     warehouse: str | None,
     pipelines: str | None,
-    output: "Output",
+    output: Output,
 ) -> None:
     """What was published of a key, when, and what it was before, the newest change first; which run brought
     each change, and why: the watermark, late rows, a merge, or a restatement with what it read differently.
@@ -69,7 +69,7 @@ def command(
     _show_history(pipeline, key, history_of(inspection, question), output, is_of_window=window_ms is not None)
 
 
-def _show_row(inspection: "Inspection", seq: int, output: "Output") -> None:
+def _show_row(inspection: "Inspection", seq: int, output: Output) -> None:
     """Everything that a row of the ledger has changed."""
     from slackwater.jobs.inspection.published_changes import PublishedChanges
 
@@ -89,7 +89,7 @@ def _show_row(inspection: "Inspection", seq: int, output: "Output") -> None:
 
 
 def _show_history(
-    pipeline: str, key: str | None, history: "WindowHistory", output: "Output", *, is_of_window: bool
+    pipeline: str, key: str | None, history: "WindowHistory", output: Output, *, is_of_window: bool
 ) -> None:
     whose = "" if key is None else f" of {key}"
     if output.is_json:
@@ -153,6 +153,6 @@ def _json_row(change: "PublishedChange") -> dict[str, Any]:
         "after": None if change.after is None else vars(change.after),
         "late_arrivals": list(change.late_arrivals),
         "absorbed_by": change.absorbed_by,
-        "moved": change.moved,
+        "moved_count": change.moved_count,
         "moved_rows": [vars(row) for row in change.moved_rows],
     }

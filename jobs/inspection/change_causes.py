@@ -109,7 +109,7 @@ class ChangeCauses:
             after=after,
             run_before=self._row(before),
             run_after=self._row(after),
-            moved=len(moved_rows),
+            moved_count=len(moved_rows),
             moved_rows=moved_rows[:ROWS_KEPT],
         )
 
@@ -220,8 +220,8 @@ class ChangeCauses:
         before = [row for row in rows if row[_SEQ] in live_before - live_after]
         after = [row for row in rows if row[_SEQ] in live_after - live_before]
         return [
-            *_moved(_without(before, after), self.keys, is_taken=True),
-            *_moved(_without(after, before), self.keys, is_taken=False),
+            *_as_moved_rows(_without(before, after), self.keys, is_taken=True),
+            *_as_moved_rows(_without(after, before), self.keys, is_taken=False),
         ]
 
     @cached_property
@@ -259,17 +259,19 @@ def _has_values(pane: Mapping[str, Any], values: Mapping[str, Any] | None) -> bo
 def _without(rows: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """`rows` without those that `others` have as well, as often as they have them."""
     counts = Counter((row["event_time"], row["arrival_time"]) for row in others)
-    rest = []
+    unmatched_rows = []
     for row in rows:
         times = row["event_time"], row["arrival_time"]
         if counts[times]:
             counts[times] -= 1
         else:
-            rest.append(row)
-    return rest
+            unmatched_rows.append(row)
+    return unmatched_rows
 
 
-def _moved(rows: Iterable[dict[str, Any]], keys: Sequence[str], *, is_taken: bool) -> Iterator[MovedRow]:
+def _as_moved_rows(
+    rows: Iterable[dict[str, Any]], keys: Sequence[str], *, is_taken: bool
+) -> Iterator[MovedRow]:
     for row in rows:
         values = {name: value for name, value in row.items() if name not in (*_LATE_COLUMNS, *keys, _SEQ)}
         yield MovedRow(

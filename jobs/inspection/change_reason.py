@@ -24,14 +24,14 @@ def reason_of(change: PublishedChange) -> str:
         return "; ".join(_clauses_of_lineage(change))
     match change.cause:
         case "merge":
-            return _absorbed(change)
+            return _absorption(change)
         case "late":
-            return _late(change)
+            return _late_firing(change)
         case _:
-            return _fired(change)
+            return _firing(change)
 
 
-def _absorbed(change: PublishedChange) -> str:
+def _absorption(change: PublishedChange) -> str:
     into = "another window" if change.absorbed_by is None else window_text(change.absorbed_by)
     return f"absorbed by {into}{_joined_at(change.after)}"
 
@@ -42,7 +42,7 @@ def _joined_at(emission: Emission | None) -> str:
     return f", joined by the row that arrived {_at(emission.cause_arrival)}"
 
 
-def _late(change: PublishedChange) -> str:
+def _late_firing(change: PublishedChange) -> str:
     after, before = change.after, change.before
     arrival = None if after is None else after.cause_arrival or after.tick_end
     last = "" if arrival is None else f"arrived {_at(arrival)}"
@@ -57,7 +57,7 @@ def _late(change: PublishedChange) -> str:
     return f"{count_text(count, 'late row')}{f'; {which} {last}' if last else ''}"
 
 
-def _fired(change: PublishedChange) -> str:
+def _firing(change: PublishedChange) -> str:
     after = change.after
     if change.op == "withdraw":
         return "fired again, without a result"
@@ -83,11 +83,16 @@ def _clauses_of_lineage(change: PublishedChange) -> Iterator[str]:
         yield f"run {after.seq} counts instead of run {before.seq}"
     if before is not None and after is not None:
         yield from _differences_of_runs(before, after)
-    taken = sum(moved.is_taken for moved in change.moved_rows)
-    if taken == change.moved and taken:
-        yield f"{count_text(taken, 'late row')} taken in"
-    elif change.moved:
-        yield f"{count_text(change.moved, 'late row')} taken in or left out"
+    if change.moved_count:
+        directions = {row.is_taken for row in change.moved_rows}
+        verb = (
+            "taken in or left out"
+            if len(directions) > 1
+            else "taken in"
+            if True in directions
+            else "left out"
+        )
+        yield f"{count_text(change.moved_count, 'late row')} {verb}"
     if change.before is not None and change.after is not None:
         yield from _elements(change.before, change.after)
     if _REASON in (row.verdict or ""):

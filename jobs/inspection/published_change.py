@@ -61,7 +61,7 @@ class PublishedChange:
             `late_refires="element"` these are the late rows; otherwise the last ones of each firing.
         absorbed_by: of a session that was absorbed: the columns of the window that it became part of.
         run_before, run_after: the runs of these panes, where a ledger row made others count than before.
-        moved: how many late rows the change took in or left out.
+        moved_count: how many late rows the change took in or left out.
         moved_rows: the first of them.
     """
 
@@ -85,7 +85,7 @@ class PublishedChange:
     absorbed_by: Mapping[str, Any] | None = None
     run_before: LedgerRow | None = None
     run_after: LedgerRow | None = None
-    moved: int = 0
+    moved_count: int = 0
     moved_rows: Sequence[MovedRow] = ()
 
     @property

@@ -18,6 +18,7 @@ from tests.integration.stored import ROOT
 COMMANDS = ROOT / "jobs" / "commands"
 NO_VERBS = {
     "changed_rows",
+    "late_advice",
     "__init__",
     "options",
     "moves",

@@ -246,6 +246,14 @@ class TestPublishingABranch:
         panes = {row["run_id"]: row["seq"] for row in hourly.stored.ledger()}
         assert hourly.publish("longer") == 0
         assert_changes_are_told(hourly, told_changes, new_output())
+        assert rows(hourly, new_output, "history", "--run", 7) == told_changes
+        window = told_changes[0]["window_start"]
+        history = rows(hourly, new_output, "history", "--key", "EWR", "--window", window)
+        assert [change["seq"] for change in history][:1] == [7] and history[0]["cause"] == "restatement"
+        assert verb(hourly, "history", "--key", "EWR", "--window", window) == 0
+        shown = new_output()
+        assert "other settings" in shown and "published at" in shown
+        assert verb(hourly, "history") == 2 and "name the key with --key" in new_output()
         assert ledger(hourly)[-2] == (7, "publish", "main", 3, [(1, 1), (5, 6)])
         assert {panes[row["run_id"]] for row in hourly.stored.live("panes")} == {1, 5, 6}
         changed = [row for row in hourly.stored.rows("corrections") if row["seq"] == 7]

@@ -64,7 +64,7 @@ def test_each_change_of_a_window_stands_with_its_run_and_what_caused_it(world: W
     assert reason_of(first) == "fired with 2 rows when the watermark reached 2013-01-01 22:00"
     assert late.late_arrivals == [moment(24.2), moment(24.25)]
     assert reason_of(late) == "2 late rows, arrived at 2013-01-02 00:12 and 00:15"
-    assert restated.moved == 1
+    assert restated.moved_count == 1
     [row] = restated.moved_rows
     assert (row.is_taken, row.event_time, row.arrival_time) == (True, moment(20.5), moment(36.0))
     assert row.values == {"e": moment(20.5), "a": moment(36.0), "row": 502, "x": 1000}

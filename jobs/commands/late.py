@@ -132,17 +132,17 @@ def report(
 
     inspection = Inspection.of(pipeline, warehouse)
     head = inspection.run(None)
+    live = LiveMarks.of(inspection.tables, inspection.tables.ledger.live_runs(head))
+    longer_by_ms = 0
+    if bound is not None:
+        settings = LatenessSettings.of(inspection, head)
+        latenesses = latenesses or (settings.lateness_ms,)
+        head, longer_by_ms = settings.row_of_runs(head), settings.longer_by_ms(bound)
     with LineageViews.over(inspection, head) as views:
         where = RowCondition() if seq is None else RowCondition("run_seq = ?", (seq,))
         if key is not None:
             is_key, values = views.condition_on_key(key)
             where &= RowCondition(is_key, tuple(values))
-        longer_by_ms = 0
-        if bound is not None:
-            settings = LatenessSettings.of(inspection, head)
-            latenesses = latenesses or (settings.lateness_ms,)
-            where, longer_by_ms = where & settings.of_runs, settings.longer_by_ms(bound)
-        live = LiveMarks.of(inspection.tables, inspection.tables.ledger.live_runs(head))
         savings = report_lateness(
             views.query,
             lambda last: to_datetime(live.reopened_from(to_ms(last))),

@@ -37,6 +37,12 @@ _BOUND_COLUMNS = (
 @click.argument("pipeline")
 @click.option("--lateness", type=options.Length(), metavar="LENGTH", help="show this allowed lateness, too")
 @click.option("--bound", type=options.Length(), metavar="LENGTH", help="show this bound, too")
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    metavar="N",
+    help="look at the newest N runs (default: all that can be read in a moment)",
+)
 @options.warehouse
 @options.pipelines
 @printing.output
@@ -45,6 +51,7 @@ def advise(
     *,
     lateness: int | None,
     bound: int | None,
+    last: int | None,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -58,15 +65,19 @@ def advise(
     Example: slackwater late advise departures --lateness 7h
     """
     from slackwater.jobs.inspection import lateness_sentences
+    from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.lateness_and_bound import advice_of
 
-    advice, bound_advice = advice_of(pipeline, warehouse, lateness_ms=lateness, bound_ms=bound)
+    late_rows = advice_of(
+        Inspection.of(pipeline, warehouse), lateness_ms=lateness, bound_ms=bound, last_runs=last
+    )
+    advice, bound_advice = late_rows.lateness, late_rows.bound
     latenesses = [
         {**asdict(price), "note": _note(price, advice.current, advice.suggestion)} for price in advice.prices
     ]
     bounds = (
         []
-        if bound_advice is None
+        if bound_advice is None or not bound_advice.current.windows
         else [
             {**_bound_values(price), "note": _note(price, bound_advice.current, bound_advice.suggestion)}
             for price in bound_advice.prices
@@ -75,7 +86,7 @@ def advise(
     sentences = [lateness_sentences.lateness_suggestion(advice)]
     if bound_advice is not None:
         sentences.append(lateness_sentences.bound_suggestion(bound_advice))
-    notes = lateness_sentences.exactness(advice)
+    notes = lateness_sentences.exactness(advice, bound_advice)
     if output.is_json:
         printing.show_object(
             {

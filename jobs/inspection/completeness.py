@@ -4,7 +4,8 @@ lineage had and under longer ones.
     completeness of a window = rows that it had at its first firing / all rows that came for it
 
 All rows are those that its newest firing had, and those that came too late. Windows that still accept rows
-are left out, and so are those that a longer bound would not have let fire yet.
+are left out (of those, where the lateness is long, the ones that ended in the newer half of the time that is
+looked at), and so are those that a longer bound would not have let fire yet.
 
 A bound that is longer by d moves every watermark back by d, so a window fires d later, and has at its first
 firing the rows that a lateness of d would have taken as well. That is exact, because the watermark at the
@@ -22,7 +23,7 @@ from slackwater.jobs.inspection.lateness import LateRowCounts
 from slackwater.jobs.inspection.lateness_advice import STEPS_MS
 from slackwater.jobs.inspection.lateness_settings import LatenessSettings, WindowsOfRow
 from slackwater.jobs.inspection.recorded_assignments import RecordedAssignments
-from slackwater.windowing.times import to_ms
+from slackwater.windowing.times import MILLISECOND, to_ms
 
 # The shares of windows whose completeness is reported: the least complete hundredth, and so on.
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5)
@@ -75,6 +76,7 @@ class BoundAdvice:
     """The prices of bounds, in rising order, the declared one first, and one of them to choose.
 
     Attributes:
+        has_open_windows: whether windows were looked at that still take rows.
         suggestion: the price of the bound that is suggested; that of the declared one where no other is
             better.
         is_sample: whether a sample of the windows was looked at.
@@ -83,6 +85,7 @@ class BoundAdvice:
     prices: tuple[BoundPrice, ...]
     suggestion: BoundPrice
     is_sample: bool
+    has_open_windows: bool
 
     @property
     def current(self) -> BoundPrice:
@@ -131,6 +134,7 @@ def advise_on_bound(
         first_firings.price(bound, late_rows.total - late_rows.rows_saved(lateness_of_bound(settings, bound)))
         for bound in first_firings.worth_a_price(candidates, bound_ms)
     ]
+    prices = [price for price in prices if price.windows or price.bound_ms in (candidates[0], bound_ms)]
     suggestion = next(
         (
             price
@@ -139,7 +143,9 @@ def advise_on_bound(
         ),
         prices[0],
     )
-    return BoundAdvice(tuple(prices), suggestion, assignments.is_sample)
+    return BoundAdvice(
+        tuple(prices), suggestion, assignments.is_sample, first_firings.waiting_ms < settings.lateness_ms
+    )
 
 
 class _FirstFirings:
@@ -150,6 +156,8 @@ class _FirstFirings:
         first, last = settings.runs[0].watermark_in, settings.runs[-1].watermark_out
         self._begin = None if first is None else to_ms(first)
         self._end = None if last is None else to_ms(last)
+        recorded_time_ms = (settings.runs[-1].slice_end - settings.runs[0].slice_start) // MILLISECOND
+        self.waiting_ms = min(settings.lateness_ms, recorded_time_ms // 2)
 
     def worth_a_price(self, candidates: Sequence[int], asked_ms: int | None) -> list[int]:
         """The first of `candidates`, and the others under which first firings have more rows than under the
@@ -170,7 +178,7 @@ class _FirstFirings:
     def price(self, bound_ms: int, late_rows: int) -> BoundPrice:
         assert self._settings.bound_ms is not None
         delay_ms, assignments = bound_ms - self._settings.bound_ms, self._assignments
-        is_counted = self._have_ended(max(delay_ms, self._settings.lateness_ms))
+        is_counted = self._have_ended(max(delay_ms, self.waiting_ms))
         rows = self._rows_by_window(np.ones(len(assignments.rows), np.bool_))[is_counted]
         first_rows = self._rows_by_window(assignments.needed_ms <= delay_ms)[is_counted]
         shares = np.sort(first_rows / np.maximum(rows, 1))

@@ -22,11 +22,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.lateness import LateRowCounts
 from slackwater.jobs.inspection.lateness_settings import LatenessSettings, WindowsOfRow
 from slackwater.jobs.inspection.recorded_assignments import Longs, RecordedAssignments
 from slackwater.jobs.inspection.run_series import snapshot_bytes
-from slackwater.jobs.inspection.views import LineageViews
 from slackwater.windowing.times import to_ms
 
 # Latenesses as people declare them.
@@ -119,6 +119,8 @@ class OpenWindowCounts:
         open_windows: int64[n]: how many were open.
         lateness_ms: the allowed lateness of these runs.
         fired_ends: int64[m], ascending: the last milliseconds of windows that have fired, of one in `one_in`.
+        earlier_watermarks, earlier_counts: int64[k]: the watermarks at the ends of the runs before those that
+            have recorded `fired_ends`, and how many windows had fired until then.
         window_bytes: of an open window in storage; None where no snapshot is left.
     """
 
@@ -126,6 +128,8 @@ class OpenWindowCounts:
     open_windows: Longs
     lateness_ms: int
     fired_ends: Longs
+    earlier_watermarks: Longs
+    earlier_counts: Longs
     one_in: int
     window_bytes: float | None
 
@@ -142,7 +146,12 @@ class OpenWindowCounts:
 
     def _windows_fired_until(self, last_instants: Longs) -> Longs:
         """How many windows have fired that end at each of `last_instants` or before."""
-        return np.searchsorted(self.fired_ends, last_instants, side="right") * self.one_in
+        counts = np.searchsorted(self.fired_ends, last_instants, side="right") * self.one_in
+        if not len(self.earlier_counts):
+            return counts
+        return counts + np.interp(last_instants, self.earlier_watermarks, self.earlier_counts).astype(
+            np.int64
+        )
 
     def bytes_of(self, windows: int | None) -> int | None:
         """What so many open windows take in storage."""
@@ -155,7 +164,7 @@ def latenesses(settings: LatenessSettings, lateness_ms: int | None = None) -> li
 
 
 def advise(
-    views: LineageViews,
+    inspection: Inspection,
     settings: LatenessSettings,
     assignments: RecordedAssignments,
     late_rows: LateRowCounts,
@@ -170,7 +179,7 @@ def advise(
     extra = () if lateness_ms is None else (lateness_ms,)
     steps = latenesses(settings, lateness_ms)
     rows_late = late_rows.total
-    open_windows = _open_windows(views, settings, assignments)
+    open_windows = _open_windows(inspection, settings, assignments)
     prices = [_price(step, late_rows, settings, assignments, open_windows) for step in steps]
     current = prices[steps.index(settings.lateness_ms)]
     suggestion = _suggestion(prices, current, rows_late)
@@ -259,7 +268,7 @@ def _worth_showing(
 
 
 def _open_windows(
-    views: LineageViews, settings: LatenessSettings, assignments: RecordedAssignments
+    inspection: Inspection, settings: LatenessSettings, assignments: RecordedAssignments
 ) -> OpenWindowCounts:
     """The open windows of the newest runs that had the lateness of today."""
     runs = [
@@ -267,13 +276,22 @@ def _open_windows(
         for run in settings.runs[-_RUN_ENDS:]
         if run.watermark_out is not None and settings.lateness_of(run) == settings.lateness_ms
     ]
-    sizes = snapshot_bytes(views.inspection.tables)
+    earlier_runs = [run for run in settings.earlier_runs if run.watermark_out is not None]
+    earlier_watermarks = np.array(
+        [to_ms(run.watermark_out) for run in earlier_runs if run.watermark_out], np.int64
+    )
+    fired_ends = assignments.fired_ends
+    if len(earlier_watermarks):
+        fired_ends = fired_ends[fired_ends > earlier_watermarks[-1]]
+    sizes = snapshot_bytes(inspection.tables)
     sized_runs = [run for run in runs if run.run_id in sizes and run.windows_open]
     return OpenWindowCounts(
         watermarks=np.array([to_ms(run.watermark_out) for run in runs if run.watermark_out], np.int64),
         open_windows=np.array([run.windows_open for run in runs], np.int64),
         lateness_ms=settings.lateness_ms,
-        fired_ends=assignments.fired_ends,
+        fired_ends=fired_ends,
+        earlier_watermarks=earlier_watermarks,
+        earlier_counts=np.cumsum([run.windows_fired for run in earlier_runs], dtype=np.int64),
         one_in=assignments.one_in,
         window_bytes=sum(sizes[run.run_id] for run in sized_runs)
         / sum(run.windows_open for run in sized_runs)

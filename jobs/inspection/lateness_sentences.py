@@ -21,9 +21,16 @@ def summary(advice: LatenessAdvice) -> str:
     bound = "" if settings.bound_ms is None else f" and a bound of {exact_duration_text(settings.bound_ms)}"
     return (
         f"{number_text(advice.rows_late)} of {count_text(advice.rows_read, 'row')} in "
-        f"{count_text(len(runs), 'run')} ({range_text(runs[0].slice_start, runs[-1].slice_end)}) were too "
+        f"{_runs_text(advice)} ({range_text(runs[0].slice_start, runs[-1].slice_end)}) were too "
         f"late, with an allowed lateness of {exact_duration_text(settings.lateness_ms)}{bound}."
     )
+
+
+def _runs_text(advice: LatenessAdvice) -> str:
+    runs = len(advice.settings.runs)
+    live_runs = runs + len(advice.settings.earlier_runs)
+    newest = f"the newest {number_text(runs)} of " if runs < live_runs else ""
+    return newest + count_text(live_runs, "run")
 
 
 def lateness_suggestion(advice: LatenessAdvice) -> str:
@@ -94,7 +101,7 @@ def bound_suggestion(advice: BoundAdvice) -> str:
     )
 
 
-def exactness(advice: LatenessAdvice) -> list[str]:
+def exactness(advice: LatenessAdvice, bound_advice: BoundAdvice | None) -> list[str]:
     """Sentences on which numbers are exact, and which are not."""
     settings = advice.settings
     sentences = []

@@ -5,9 +5,10 @@ Reads the declarations that runs have recorded, so no pipeline is imported.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +16,10 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.inspection.lateness import RowCondition
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.ledger.spans import seqs_of
+from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
 from slackwater.jobs.tables.run_files.staging import declaration_of
 
 # Triggers that fire when the watermark reaches a window's last instant, and again for each element after it.
@@ -61,10 +61,15 @@ class RecordedRun:
     windows_refired: int
     windows_open: int
 
+    @property
+    def recorded_rows(self) -> int:
+        """How many firings and late rows the run has recorded."""
+        return self.rows_late + self.assignments_missed + self.windows_fired + self.windows_refired
+
 
 @dataclass(frozen=True, kw_only=True)
 class LatenessSettings:
-    """The settings of a lineage that decide which rows are late, as its newest run was settings.
+    """The settings of a lineage that decide which rows are late, as its newest run was declared.
 
     Attributes:
         lateness_ms: the allowed lateness.
@@ -77,7 +82,7 @@ class LatenessSettings:
         fires_at_end: whether a window fires when the watermark reaches its last instant, and for each late
             element; else its trigger decides, and nothing is known of other settings.
         runs: the newest live runs that had these watermarks, in slice order; at least one.
-        has_earlier_runs: whether there are live runs before them.
+        earlier_runs: the live runs before them.
         latenesses_ms: config hash → the allowed lateness of runs that had it.
     """
 
@@ -88,12 +93,15 @@ class LatenessSettings:
     windows_of_row: WindowsOfRow
     fires_at_end: bool
     runs: tuple[RecordedRun, ...]
-    has_earlier_runs: bool
+    earlier_runs: tuple[RecordedRun, ...]
     latenesses_ms: Mapping[str | None, int]
 
     @classmethod
-    def of(cls, inspection: Inspection, head: LedgerRow) -> "LatenessSettings":
+    def of(cls, inspection: Inspection, head: LedgerRow, last_runs: int | None = None) -> "LatenessSettings":
         """The settings of the branch that `head` ends.
+
+        Args:
+            last_runs: only so many runs, the newest ones.
 
         Raises:
             NoLateness: rows can't be too late here, or the newest run is of a version that recorded no
@@ -121,7 +129,7 @@ class LatenessSettings:
             windows_of_row=_windows_of_row(window),
             fires_at_end=_fires_at_end(declaration["trigger"]),
             runs=tuple(live[first:]),
-            has_earlier_runs=first > 0,
+            earlier_runs=tuple(live[:first]),
             latenesses_ms={run.config_hash: _lateness_ms(declarations.of(run)) for run in live[first:]},
         )
 
@@ -142,13 +150,20 @@ class LatenessSettings:
             )
         return bound_ms - self.bound_ms
 
-    @property
-    def of_runs(self) -> RowCondition:
-        """The condition that rows of a view are those of `runs`."""
-        if not self.has_earlier_runs:
-            return RowCondition()
-        seqs = ", ".join(str(run.seq) for run in self.runs)
-        return RowCondition(f"run_seq IN ({seqs})")
+    def of_newest(self, last_runs: int | None, most_rows: int) -> "LatenessSettings":
+        """The settings with fewer runs: the newest `last_runs`, or, where that is None, as many as have
+        recorded no more than `most_rows` firings and late rows, at least one.
+        """
+        if last_runs is None:
+            sums = accumulate(run.recorded_rows for run in reversed(self.runs))
+            last_runs = max(1, sum(rows <= most_rows for rows in sums))
+        live_runs = (*self.earlier_runs, *self.runs)
+        runs = self.runs[-last_runs:]
+        return replace(self, runs=runs, earlier_runs=live_runs[: -len(runs)])
+
+    def row_of_runs(self, head: LedgerRow) -> LedgerRow:
+        """The ledger row `head` as if only `runs` were live: views as of it have rows of these alone."""
+        return replace(head, live=spans_of([run.seq for run in self.runs]))
 
 
 def _live_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:

@@ -91,17 +91,13 @@ class RecordedAssignments:
 
     @classmethod
     def of(cls, views: LineageViews, settings: LatenessSettings) -> "RecordedAssignments":
-        """What the runs of `settings` have recorded."""
-        recorded_rows = sum(
-            run.rows_late + run.assignments_missed + run.windows_fired + run.windows_refired
-            for run in settings.runs
-        )
+        """What the runs of `settings` have recorded; `views` have the rows of these runs alone."""
+        rows = sum(run.recorded_rows for run in settings.runs)
         one_in = 1
-        while recorded_rows > one_in * SAMPLE_ROWS:
+        while rows > one_in * SAMPLE_ROWS:
             one_in *= 2
         entries = views.query(
-            f"{_panes_sql(views, settings, one_in)} UNION ALL {_late_rows_sql(views, settings, one_in)}",
-            [*settings.of_runs.parameters] * 2,
+            f"{_panes_sql(views, settings, one_in)} UNION ALL {_late_rows_sql(views, settings, one_in)}"
         )
         columns: dict[str, Any] = {name: entries.column(name).to_numpy() for name in entries.column_names}
         return _assignments(columns, settings, one_in)
@@ -126,7 +122,7 @@ def _panes_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> 
             {_shared_by(settings, "coalesce(cause_arrival, tick_end)")} AS shared_by
         FROM panes_live
         WHERE kind IN ('early', 'on_time', 'late') AND ordinal = 0 AND window_end IS NOT NULL
-            AND {settings.of_runs.sql}{_is_in_sample("window_end", one_in)}
+            {_is_in_sample("window_end", one_in)}
     """
 
 
@@ -142,9 +138,9 @@ def _late_rows_sql(views: LineageViews, settings: LatenessSettings, one_in: int)
         FROM (
             SELECT {", ".join(keys)}, key_group, watermark, arrival_time, run_seq, {windows} AS missed
             FROM late_live
-            WHERE watermark IS NOT NULL AND len(windows) > 0 AND {settings.of_runs.sql}
+            WHERE watermark IS NOT NULL AND len(windows) > 0
         )
-        WHERE true{_is_in_sample(end, one_in)}
+        WHERE true {_is_in_sample(end, one_in)}
     """
 
 
@@ -155,7 +151,7 @@ def _hash_of_window(views: LineageViews, start: str, end: str) -> str:
 
 def _is_in_sample(end: str, one_in: int) -> str:
     """SQL for whether a window is in the sample. Keys are not hashed: texts of many rows take too long."""
-    return "" if one_in == 1 else f" AND hash(key_group, {end}) % {one_in} = 0"
+    return "" if one_in == 1 else f"AND hash(key_group, {end}) % {one_in} = 0"
 
 
 def _shared_by(settings: LatenessSettings, moment: str) -> str:
@@ -184,6 +180,8 @@ def _assignments(columns: dict[str, Any], settings: LatenessSettings, one_in: in
     before = np.zeros_like(rows)
     before[1:] = rows[:-1]
     rows = rows - np.where(follows_pane, before, 0)
+    # The panes before a window's first one here are of earlier runs: how many rows they had is not known.
+    rows[is_first & (manner == _LATE_PANE) & (columns["firing"] > 1)] = 1
     return RecordedAssignments(
         windows=windows,
         needed_ms=columns["needed"].astype(np.int64),

@@ -5,13 +5,25 @@ Every page is a file with a router; all of them look, none changes anything.
 
 from fastapi import Depends, FastAPI
 
-from slackwater.jobs.pages import pipeline_page, run_page, static_files, warehouse_page
+from slackwater.jobs.pages import (
+    lateness_page,
+    pipeline_page,
+    run_page,
+    static_files,
+    warehouse_page,
+)
 from slackwater.jobs.pages.failures import handle_failures
 from slackwater.jobs.pages.security_headers import SecurityHeaders
 from slackwater.jobs.pages.site import AirflowLinks, Authorize, Site, check_sender
 
 # Fixed paths come before `/{pipeline}`.
-ROUTERS = (static_files.router, warehouse_page.router, run_page.router, pipeline_page.router)
+ROUTERS = (
+    static_files.router,
+    warehouse_page.router,
+    run_page.router,
+    lateness_page.router,
+    pipeline_page.router,
+)
 
 
 def create_app(

@@ -14,6 +14,7 @@ import pytest
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.inspection import lateness_and_bound
 from slackwater.jobs.inspection.completeness import BoundAdvice
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
@@ -48,12 +49,14 @@ def replayed(folder: Path, pipeline: Pipeline, **settings: Any) -> World:
 
 def advice_of(world: World, lateness: timedelta | None = None) -> LatenessAdvice:
     lateness_ms = None if lateness is None else lateness // timedelta(milliseconds=1)
-    return lateness_and_bound.advice_of(world.pipeline.name, str(world.folder), lateness_ms=lateness_ms)[0]
+    inspection = Inspection(world.pipeline.name, world.tables)
+    return lateness_and_bound.advice_of(inspection, lateness_ms=lateness_ms).lateness
 
 
-def bound_advice_of(world: World, bound: timedelta | None = None) -> BoundAdvice:
-    bound_ms = None if bound is None else bound // timedelta(milliseconds=1)
-    advice = lateness_and_bound.advice_of(world.pipeline.name, str(world.folder), bound_ms=bound_ms)[1]
+def bound_advice_of(world: World, bound: timedelta) -> BoundAdvice:
+    inspection = Inspection(world.pipeline.name, world.tables)
+    bound_ms = bound // timedelta(milliseconds=1)
+    advice = lateness_and_bound.advice_of(inspection, bound_ms=bound_ms).bound
     assert advice is not None
     return advice
 

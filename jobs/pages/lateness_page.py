@@ -1,0 +1,145 @@
+"""The page of a pipeline's late rows: how late they came, and what another allowed lateness or another bound
+would have saved and cost. It shows what `slackwater late advise` prints.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from slackwater.jobs.inspection import lateness_sentences
+from slackwater.jobs.inspection.completeness import BoundAdvice
+from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
+from slackwater.jobs.inspection.lateness_and_bound import LateRowAdvice, advice_of
+from slackwater.jobs.inspection.lateness_settings import NoLateness
+from slackwater.jobs.inspection.readable import exact_duration_text
+from slackwater.jobs.pages.lateness_plots import (
+    bound_price_plot,
+    completeness_plot,
+    lateness_distribution_plot,
+    lateness_price_plot,
+)
+from slackwater.jobs.pages.links import same_page
+from slackwater.jobs.pages.plots import Plot
+from slackwater.jobs.pages.rendering import render
+from slackwater.jobs.pages.site import PipelineInPath
+from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
+
+router = APIRouter()
+# How many of the newest runs a reader may look at.
+_LAST_RUNS = (7, 30, 90)
+
+
+@router.get("/{pipeline}/late", name="late")
+def lateness_page(
+    request: Request,
+    view: PipelineInPath,
+    last: Annotated[int | None, Query(ge=1, le=100_000, description="only so many runs")] = None,
+) -> Response:
+    try:
+        advice = advice_of(view.inspection, last_runs=last)
+    except NoLateness as error:
+        return render(request, "lateness.html", pipeline=view.name, view=view, advice=None, why=error.message)
+    lateness, bound = advice.lateness, advice.bound
+    sentences = [lateness_sentences.lateness_suggestion(lateness)]
+    if bound is not None:
+        sentences.append(lateness_sentences.bound_suggestion(bound))
+    return render(
+        request,
+        "lateness.html",
+        pipeline=view.name,
+        view=view,
+        advice=advice,
+        summary=lateness_sentences.summary(lateness),
+        sentences=sentences,
+        notes=lateness_sentences.exactness(lateness, bound),
+        ranges=_ranges(request, advice, last),
+        plots=_plots(advice),
+        latenesses=_latenesses(lateness),
+        bounds=None if bound is None or not bound.current.windows else _bounds(bound),
+        commands=[
+            (view.command("late advise"), "The same in a terminal; --lateness and --bound add settings"),
+            (view.command("late report"), "Which arrivals to restate to take late rows in after all"),
+            (view.command("late list"), "Every late row, and the windows that it missed"),
+        ],
+    )
+
+
+def _ranges(request: Request, advice: LateRowAdvice, last: int | None) -> list[tuple[str, str, bool]]:
+    """How many runs may be looked at: text, URL, whether these are shown."""
+    live_runs = len(advice.settings.runs) + len(advice.settings.earlier_runs)
+    return [
+        ("as many as fit", same_page(request, last=None), last is None),
+        *(
+            (f"{number} runs", same_page(request, last=number), last == number)
+            for number in _LAST_RUNS
+            if number < live_runs
+        ),
+    ]
+
+
+def _plots(advice: LateRowAdvice) -> list[Plot]:
+    plots = [
+        lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms),
+        lateness_price_plot(advice.lateness),
+    ]
+    if advice.bound is not None:
+        plots += [completeness_plot(advice.bound.current), bound_price_plot(advice.bound)]
+    return plots
+
+
+def _latenesses(advice: LatenessAdvice) -> TableView:
+    return TableView(
+        caption="What another allowed lateness would have done",
+        columns=[
+            PageColumn("allowed lateness"),
+            PageColumn(""),
+            PageColumn("late rows", "number", "rows too late for every window of theirs"),
+            PageColumn("saved", "number", "of the rows that were too late"),
+            PageColumn("lost", "number", "of the rows that windows took late"),
+            PageColumn("windows refired", "number", "windows that fire again for late rows"),
+            PageColumn("firings", "number", "firings for late rows"),
+            PageColumn("open windows", "number", "at the end of a run, on average"),
+            PageColumn("state", "size", "what these take in storage"),
+        ],
+        rows=[
+            (
+                exact_duration_text(price.lateness_ms),
+                _note(is_declared=price == advice.current, is_suggestion=price == advice.suggestion),
+                *(price.late_rows, price.rows_saved, price.rows_lost),
+                *(price.windows_refired, price.refires, price.windows_open, price.state_bytes),
+            )
+            for price in advice.prices
+        ],
+    )
+
+
+def _bounds(advice: BoundAdvice) -> TableView:
+    return TableView(
+        caption="How complete windows would have been under another bound",
+        columns=[
+            PageColumn("bound"),
+            PageColumn(""),
+            PageColumn("fires later by"),
+            PageColumn("complete windows", "share", "windows that had all their rows when they first fired"),
+            PageColumn("rows at first firing", "share", "of all rows of these windows"),
+            PageColumn("least complete 5 %", "share", "how complete the least complete windows were at most"),
+            PageColumn("late rows", "number", "rows too late for every window of theirs"),
+        ],
+        rows=[
+            (
+                exact_duration_text(price.bound_ms),
+                _note(is_declared=price == advice.current, is_suggestion=price == advice.suggestion),
+                exact_duration_text(price.delay_ms) if price.delay_ms else "",
+                *(price.complete_share, price.row_share, price.quantiles.get(0.05), price.late_rows),
+            )
+            for price in advice.prices
+        ],
+    )
+
+
+def _note(*, is_declared: bool, is_suggestion: bool) -> Cell | str:
+    """What a row of a table is beside its numbers."""
+    if is_declared:
+        return Cell("declared", tone="muted")
+    return Cell("suggested", tone="good") if is_suggestion else ""

@@ -17,6 +17,10 @@ from collections.abc import Sequence
 
 from slackwater.jobs.tables.file_relations import quoted
 
+# SQL for the day of a row of `published`: of its window's start, else of the window's last instant, else of
+# its timestamp.
+DAY_OF_ROW = "coalesce(window_start, window_end - INTERVAL 1 MILLISECOND, timestamp)::DATE"
+
 
 def published_at(
     seq: int,
@@ -45,7 +49,7 @@ def published_at(
     firing = f"{row}, firing, CASE WHEN timestamp IS NULL THEN '' ELSE run_id END"
     values = {name: f'"new".{quoted(name)}' for name in results} | {
         "run_seq": "seq",
-        "window_date": "coalesce(window_start, window_end - INTERVAL 1 MILLISECOND, timestamp)::DATE",
+        "window_date": DAY_OF_ROW,
     }
     corrected_columns = ", ".join(f"{values.get(name, quoted(name))} AS {quoted(name)}" for name in columns)
     return f"""

@@ -47,7 +47,7 @@ def error_of_statement(
         )
     is_of_a_file = kind in _KINDS_OF_FILES
     try:
-        details = json.loads(details_text)
+        details, _ = json.JSONDecoder().raw_decode(details_text)
     except ValueError:
         return NotAStatement(text_with_place(details_text or message, sql, None), is_of_a_file=is_of_a_file)
     text = text_with_place(details["exception_message"], sql, details.get("location"), offset)

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.locked_database import LockedDatabase, RowBatches
-from slackwater.jobs.inspection.published_rows import published_at
+from slackwater.jobs.inspection.published_rows import DAY_OF_ROW, published_at
 from slackwater.jobs.inspection.select_statements import SelectStatement, TableFunction
 from slackwater.jobs.inspection.statement_errors import NotAStatement
 from slackwater.jobs.inspection.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
@@ -48,6 +48,8 @@ from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 
 # The view of `published` as it is, where `published` itself is as of an earlier row.
 _STORED = "published as stored"
+# The partition column of `published`: in every row it follows from the others.
+_COMPUTED = {"window_date": DAY_OF_ROW}
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,10 @@ class LineageViews:
             NotAView: there is no such view.
         """
         return self._sources.source(self._sources.current(view), self.row).schema
+
+    def types_of(self, view: str) -> dict[str, str]:
+        """The columns of a view: name → type in SQL."""
+        return self._database.types_of(self.schema(view))
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, seconds: float | None = None) -> pa.Table:
         """The rows of a SELECT statement; `parameters` are the values of its question marks.
@@ -272,7 +278,7 @@ class LineageViews:
     def _select(self, name: str, source: ViewSource) -> str:
         """SQL for the rows of a view."""
         if is_local(source.files.uri):
-            rows = relation(source.files, self._database.types_of(source.files.schema))
+            rows = relation(source.files, self._database.types_of(source.files.schema), _COMPUTED)
         else:
             self._database.register(f"files of {name}", source.files.dataset())
             rows = quoted(f"files of {name}")

@@ -9,6 +9,8 @@ from slackwater.jobs.pages import (
     lateness_page,
     pipeline_page,
     run_page,
+    sql_page,
+    state_page,
     static_files,
     warehouse_page,
 )
@@ -22,6 +24,8 @@ ROUTERS = (
     warehouse_page.router,
     run_page.router,
     lateness_page.router,
+    state_page.router,
+    sql_page.router,
     pipeline_page.router,
 )
 

@@ -15,18 +15,20 @@ from markupsafe import Markup, escape
 from slackwater.jobs.inspection import readable
 from slackwater.jobs.inspection.readable import Precision
 
-# `text` takes what any column may hold; `duration` is in milliseconds or a timedelta, `share` between 0
-# and 1, `size` in bytes, `range` a pair of times, `key` one component or all of them, `code` in fixed width.
-Kind = Literal["text", "key", "number", "share", "time", "duration", "size", "range", "code"]
+# `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
+# is in milliseconds or a timedelta, `share` between 0 and 1, `size` in bytes, `range` a pair of times, `key`
+# one component or all of them, `code` in fixed width.
+Kind = Literal["text", "key", "number", "exact", "share", "time", "duration", "size", "range", "code"]
 _TEXTS: dict[str, Callable[[Any], str]] = {
     "key": readable.key_text,
     "number": readable.number_text,
+    "exact": lambda value: readable.NOTHING if value is None else str(value),
     "share": readable.share_text,
     "duration": readable.duration_text,
     "size": readable.size_text,
     "range": lambda bounds: readable.range_text(*bounds),
 }
-_RIGHT = frozenset({"number", "share", "duration", "size"})
+_RIGHT = frozenset({"number", "exact", "share", "duration", "size"})
 
 
 class PageColumn(NamedTuple):

@@ -5,7 +5,8 @@ Text in, text out; knows no table by name and opens no file. DuckDB reads local 
 columns and row groups that a query needs. Files of object stores are handed to it as an Arrow dataset.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,46 +23,57 @@ def is_local(uri: str) -> bool:
     return "://" not in uri or uri.startswith("file://")
 
 
-def relation(files: StoredFiles, types: Mapping[str, str]) -> str:
+def relation(files: StoredFiles, types: Mapping[str, str], computed: Mapping[str, str] | None = None) -> str:
     """SQL for a table of all rows of `files`, which are local.
 
     Args:
         files: files of one table.
         types: the table's columns, in order: name → type in SQL.
+        computed: partition columns that follow from others: name → SQL.
     """
     if not files.actions.num_rows:
         columns = ", ".join(f"NULL::{kind} AS {quoted(name)}" for name, kind in types.items())
         return f"(SELECT {columns} WHERE false)"
-    partitions = {
-        name: files.actions.column(f"{_PARTITION}{name}")
-        for name in types
-        if f"{_PARTITION}{name}" in files.actions.column_names
-    }
-    folder = files.uri.removeprefix("file://").rstrip("/")
-    paths = ", ".join(text(pattern_of(f"{folder}/{path}")) for path in files.paths)
+    partitions = [name for name in types if f"{_PARTITION}{name}" in files.actions.column_names]
     fields = ", ".join(
         f"{text(name)}: {{name: {text(name)}, type: {text(kind)}, default_value: NULL}}"
         for name, kind in types.items()
         if name not in partitions
     )
-    columns = ", ".join(
-        _value_of_file(partitions[name], kind, name) if name in partitions else quoted(name)
-        for name, kind in types.items()
-    )
-    return f"(SELECT {columns} FROM read_parquet([{paths}], schema = MAP {{{fields}}}))"
+    # A SELECT for each partition: DuckDB 2.0 fails where a column is computed from the number of a file, and
+    # compared in a query for the first rows of an order.
+    branches = []
+    others = [name for name in partitions if name not in (computed or {})]
+    for values, paths in _files_by_partition(files, others):
+        expressions = {**(computed or {}), **values}
+        columns = ", ".join(
+            f"({expressions[name]})::{kind} AS {quoted(name)}" if name in partitions else quoted(name)
+            for name, kind in types.items()
+        )
+        list_of_paths = ", ".join(text(pattern_of(path)) for path in paths)
+        branches.append(f"SELECT {columns} FROM read_parquet([{list_of_paths}], schema = MAP {{{fields}}})")
+    return f"({' UNION ALL '.join(branches)})"
+
+
+def _files_by_partition(
+    files: StoredFiles, partitions: Sequence[str]
+) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """For each partition: (the values of its columns as SQL, the paths of its files)."""
+    folder = files.uri.removeprefix("file://").rstrip("/")
+    columns = [
+        files.actions.column(f"{_PARTITION}{name}").cast(pa.string()).to_pylist() for name in partitions
+    ]
+    paths_by_values: dict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    for number, path in enumerate(files.paths):
+        paths_by_values[tuple(column[number] for column in columns)].append(f"{folder}/{path}")
+    for values, paths in paths_by_values.items():
+        literals = ("NULL" if value is None else text(value) for value in values)
+        yield dict(zip(partitions, literals, strict=True)), paths
 
 
 def pattern_of(path: str) -> str:
     """The pattern that fits `path` alone."""
     return path.translate(_PATTERN_CHARACTERS)
-
-
-def _value_of_file(values: pa.ChunkedArray, kind: str, name: str) -> str:
-    """SQL for a partition column: the value that the log has for the file of a row."""
-    literals = ", ".join(
-        "NULL" if value is None else text(value) for value in values.cast(pa.string()).to_pylist()
-    )
-    return f"(([{literals}])::{kind}[])[file_index::BIGINT + 1] AS {quoted(name)}"
 
 
 def quoted(name: str) -> str:

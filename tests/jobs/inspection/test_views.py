@@ -103,6 +103,17 @@ def test_views_as_of_a_run_have_what_counted_after_it(readings: LineageViews, wa
         )
 
 
+def test_the_first_rows_of_one_partition_are_found(readings: LineageViews, warehouse: Path) -> None:
+    rows = StoredTables(warehouse, "readings").rows("window_state")
+    run_id = rows[0]["run_id"]
+    sql = "SELECT window_start FROM window_state WHERE run_id = ? ORDER BY window_start LIMIT 2"
+    wanted = sorted(row["window_start"] for row in rows if row["run_id"] == run_id)[:2]
+    assert [row["window_start"] for row in plain(readings.query(sql, [run_id]))] == wanted
+    day = readings.query("SELECT min(window_date) AS day FROM published").to_pylist()[0]["day"]
+    sql = "SELECT * FROM published WHERE window_date = ? ORDER BY window_start LIMIT 3"
+    assert {row["window_start"].date() for row in readings.query(sql, [day]).to_pylist()} == {day}
+
+
 def test_one_statement_compares_two_runs(readings: LineageViews) -> None:
     counts = [
         readings.query(f"SELECT count(*) AS n FROM windows_at({seq})").column("n")[0].as_py()

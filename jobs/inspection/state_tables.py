@@ -53,7 +53,7 @@ class StateTable:
     is_newest_first: bool = False
     first_columns: tuple[str, ...] = ()
 
-    def paged(self, views: LineageViews) -> PagedView:
+    def paged_view(self, views: LineageViews) -> PagedView:
         """Its rows, in order."""
         present = views.schema(self.view).names
         time = () if self.time_column is None else (self.time_column,)

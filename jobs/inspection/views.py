@@ -49,7 +49,7 @@ from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 # The view of `published` as it is, where `published` itself is as of an earlier row.
 _STORED = "published as stored"
 # The partition column of `published`: in every row it follows from the others.
-_COMPUTED = {"window_date": DAY_OF_ROW}
+_DERIVED_COLUMNS = {"window_date": DAY_OF_ROW}
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class LineageViews:
     def _select(self, name: str, source: ViewSource) -> str:
         """SQL for the rows of a view."""
         if is_local(source.files.uri):
-            rows = relation(source.files, self._database.types_of(source.files.schema), _COMPUTED)
+            rows = relation(source.files, self._database.types_of(source.files.schema), _DERIVED_COLUMNS)
         else:
             self._database.register(f"files of {name}", source.files.dataset())
             rows = quoted(f"files of {name}")

@@ -32,7 +32,7 @@ _DOWNLOAD_SECONDS = 120.0
 _LONGEST_STATEMENT = 20_000
 # One statement and one download at a time: each may take as much memory as there is for all. A download waits
 # for its reader, so statements do not wait for downloads.
-_STATEMENT_TURN, _DOWNLOAD_TURN = threading.BoundedSemaphore(1), threading.BoundedSemaphore(1)
+STATEMENT_TURN, _DOWNLOAD_TURN = threading.BoundedSemaphore(1), threading.BoundedSemaphore(1)
 _EXAMPLES = (
     (
         "late rows by key",
@@ -70,7 +70,7 @@ def sql_page(request: Request, view: PipelineInPath, statement: Statement = "", 
     with _views(view, run) as views:
         if statement.strip():
             try:
-                with _turn(_STATEMENT_TURN):
+                with _turn(STATEMENT_TURN):
                     result = answer(views, statement, ROWS, seconds=SECONDS)
             except NotAStatement as error:
                 fault = without_credentials(error.message)

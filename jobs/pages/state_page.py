@@ -80,6 +80,7 @@ class Question:
 
 
 def _question(
+    *,
     key: str | None = None,
     start: Annotated[str | None, Query(alias="from")] = None,
     end: Annotated[str | None, Query(alias="to")] = None,
@@ -108,9 +109,9 @@ def state_page(
 ) -> Response:
     """A page of rows."""
     with question.views(view) as views:
-        paged = table.paged(views)
-        page = paged.page(question.row_filter(table), question.place)
-        rows = _rows_table(request, view.name, table, paged, page)
+        rows_in_order = table.paged_view(views)
+        page = rows_in_order.page(question.row_filter(table), question.place)
+        rows = _rows_table(request, view.name, table, rows_in_order, page)
         row = views.row
     number = 1 if page.is_first else question.number
     first = (number - 1) * PAGE_ROWS + 1
@@ -126,8 +127,8 @@ def state_page(
             for name, one in STATE_TABLES.items()
         ],
         question=question,
-        has_keys=bool(paged.views.inspection.key_columns()),
-        key_example=", ".join(paged.views.inspection.key_columns()),
+        has_keys=bool(rows_in_order.views.inspection.key_columns()),
+        key_example=", ".join(rows_in_order.views.inspection.key_columns()),
         run=row,
         rows=rows,
         total=page.total,
@@ -164,22 +165,22 @@ def download(pieces: Iterator[bytes], file_name: str, media_type: str) -> Respon
 def _pieces(view: PipelineView, table: StateTable, question: Question, form: Form) -> Iterator[bytes]:
     with (
         question.views(view) as views,
-        table.paged(views).batches(question.row_filter(table)) as stream,
+        table.paged_view(views).batches(question.row_filter(table)) as stream,
     ):
         yield from _PIECES[form](stream)
 
 
 def _rows_table(
-    request: Request, pipeline: str, table: StateTable, paged: PagedView, page: RowPage
+    request: Request, pipeline: str, table: StateTable, rows_in_order: PagedView, page: RowPage
 ) -> TableView:
-    rows = page.rows.select(list(table.columns(paged.views)))
+    rows = page.rows.select(list(table.columns(rows_in_order.views)))
     shown_columns = [
         name
         for name in rows.schema.names
         if name not in OPTIONAL_COLUMNS or rows.column(name).null_count < rows.num_rows
     ]
     rows = rows.select(shown_columns)
-    keys = paged.views.inspection.key_columns()
+    keys = rows_in_order.views.inspection.key_columns()
     links = {}
     if "run_seq" in shown_columns:
         links["run_seq"] = run_link(request, pipeline)

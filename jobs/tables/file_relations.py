@@ -23,13 +23,15 @@ def is_local(uri: str) -> bool:
     return "://" not in uri or uri.startswith("file://")
 
 
-def relation(files: StoredFiles, types: Mapping[str, str], computed: Mapping[str, str] | None = None) -> str:
+def relation(
+    files: StoredFiles, types: Mapping[str, str], derived_columns: Mapping[str, str] | None = None
+) -> str:
     """SQL for a table of all rows of `files`, which are local.
 
     Args:
         files: files of one table.
         types: the table's columns, in order: name → type in SQL.
-        computed: partition columns that follow from others: name → SQL.
+        derived_columns: partition columns that follow from others: name → SQL.
     """
     if not files.actions.num_rows:
         columns = ", ".join(f"NULL::{kind} AS {quoted(name)}" for name, kind in types.items())
@@ -43,9 +45,9 @@ def relation(files: StoredFiles, types: Mapping[str, str], computed: Mapping[str
     # A SELECT for each partition: DuckDB 2.0 fails where a column is computed from the number of a file, and
     # compared in a query for the first rows of an order.
     branches = []
-    others = [name for name in partitions if name not in (computed or {})]
+    others = [name for name in partitions if name not in (derived_columns or {})]
     for values, paths in _files_by_partition(files, others):
-        expressions = {**(computed or {}), **values}
+        expressions = {**(derived_columns or {}), **values}
         columns = ", ".join(
             f"({expressions[name]})::{kind} AS {quoted(name)}" if name in partitions else quoted(name)
             for name, kind in types.items()

@@ -82,7 +82,7 @@ def test_pages_backwards_are_those_of_forwards(views: LineageViews) -> None:
 def test_rows_are_filtered_by_key_and_time(views: LineageViews) -> None:
     start, end = datetime(2024, 3, 2, tzinfo=UTC), datetime(2024, 3, 3, tzinfo=UTC)
     for table in STATE_TABLES.values():
-        paged = table.paged(views)
+        paged = table.paged_view(views)
         row_filter = RowFilter(key="north", time_column=table.time_column, start=start, end=end)
         rows = [row for page in walk(paged, row_filter, 5) for row in page.rows.to_pylist()]
 

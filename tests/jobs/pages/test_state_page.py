@@ -1,4 +1,4 @@
-"""The pages of state and the SQL box: they show the rows of the tables page by page, and send them as files."""
+"""The pages of state and the SQL box: they show the rows of the tables, and send files of them."""
 
 import csv
 import io
@@ -127,6 +127,6 @@ def test_the_box_reads_nothing_else_and_has_its_limits(
     monkeypatch.setattr(sql_page, "SECONDS", 0.2)
     page = ask(pages, "SELECT max(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b")
     assert page.status == 400 and "stopped after 0.2 s" in page.text
-    monkeypatch.setattr(sql_page, "_STATEMENT_TURN", threading.BoundedSemaphore(1))
-    with sql_page._STATEMENT_TURN:
+    monkeypatch.setattr(sql_page, "STATEMENT_TURN", threading.BoundedSemaphore(1))
+    with sql_page.STATEMENT_TURN:
         assert ask(pages, "SELECT 1").status == 503

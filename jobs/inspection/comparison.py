@@ -6,13 +6,15 @@ Reads the stored tables only, without the pipelines' declarations, and changes n
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
 
 from slackwater.jobs.errors import UsageError
+from slackwater.jobs.protocol.publishing.published_files import files_of_days
 from slackwater.jobs.tables.sql import query
-from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 _ROW = "__row"  # no column of a pipeline begins with two underscores
 # The columns of `published` that the engine adds.
@@ -50,15 +52,20 @@ class PublishedComparison:
     windows: tuple[str, ...] = ("window_start", "window_end")
 
     @classmethod
-    def of(cls, left_name: str, right_name: str, warehouse: str | None) -> "PublishedComparison":
+    def of(
+        cls, left_name: str, right_name: str, warehouse: str | None, days: set[date | None] | None = None
+    ) -> "PublishedComparison":
         """The published rows of two pipelines in one warehouse.
+
+        Args:
+            days: of which days (`window_date`; None among them for rows without one); None: of all.
 
         Raises:
             NoRuns: one of them has no tables.
             NotComparable: their keys differ, or they have no result column in common.
         """
         stored_tables = [Warehouse.at(warehouse).stored_tables(name) for name in (left_name, right_name)]
-        tables = [stored["published"].read() for stored in stored_tables]
+        tables = [_published_rows(stored, days) for stored in stored_tables]
         keys, right_keys = (_keys(table) for table in tables)
         windows, right_windows = (_windows(stored["corrections"].schema.names) for stored in stored_tables)
         results, right_results = (
@@ -122,6 +129,30 @@ class PublishedComparison:
 
     def _results(self, side: str) -> str:
         return _struct({name: f"{side}.{_name(name)}" for name in self.results})
+
+
+def published_days(names: Sequence[str], warehouse: str | None) -> list[date | None]:
+    """The days on which one of some pipelines has published rows, the newest first; None at the end stands
+    for rows without a day. Read from the tables' logs.
+
+    Raises:
+        NoRuns: one of them has no tables.
+    """
+    days: set[date | None] = set()
+    for name in names:
+        actions = Warehouse.at(warehouse).stored_tables(name)["published"].files().actions
+        if actions.num_rows:
+            days.update(actions.column("partition.window_date").cast(pa.date32()).to_pylist())
+    return [
+        *sorted((day for day in days if day is not None), reverse=True),
+        *([None] if None in days else []),
+    ]
+
+
+def _published_rows(tables: Tables, days: set[date | None] | None) -> pa.Table:
+    if days is None:
+        return tables["published"].read()
+    return files_of_days(tables["published"], days).read(tables["published"].schema.names)
 
 
 def _are_equal(columns: Sequence[str]) -> str:

@@ -6,6 +6,8 @@ Every page is a file with a router; all of them look, none changes anything.
 from fastapi import Depends, FastAPI
 
 from slackwater.jobs.pages import (
+    diff_page,
+    history_page,
     lateness_page,
     pipeline_page,
     run_page,
@@ -22,10 +24,12 @@ from slackwater.jobs.pages.site import AirflowLinks, Authorize, Site, check_send
 ROUTERS = (
     static_files.router,
     warehouse_page.router,
+    diff_page.router,
     run_page.router,
     lateness_page.router,
     state_page.router,
     sql_page.router,
+    history_page.router,
     pipeline_page.router,
 )
 

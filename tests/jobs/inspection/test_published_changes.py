@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from slackwater.jobs.inspection.changes_between import changes_between
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.published_changes import PublishedChanges
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchBehind, BranchPublisher
@@ -75,6 +77,29 @@ def test_what_a_branch_would_change_is_what_its_publication_writes(world: World)
     assert dict(before.counts) == {"update": 11, "withdraw": 13, "insert": 1} and before.days == 1
     committed = PublishedChanges.of_row(world.tables, row, None)
     assert committed == before
+    for earlier, later in ((1, 3), (2, row.seq), (3, row.seq), (row.seq, row.seq)):
+        assert_net_changes(world, earlier, later)
+
+
+def assert_net_changes(world: World, earlier: int, later: int) -> None:
+    """That the differences between two rows are those of `published` made from the corrections up to each."""
+
+    def published(seq: int) -> dict[tuple, Any]:
+        rows = world.table("corrections").read(where=pc.field("seq") <= seq).sort_by("seq").to_pylist()
+        newest = {(row["k"], row["window_start"]): row["new"] for row in rows}
+        return {window: results for window, results in newest.items() if results is not None}
+
+    before, after = published(earlier), published(later)
+    expected = {
+        window: (before.get(window), after.get(window))
+        for window in before.keys() | after.keys()
+        if before.get(window) != after.get(window)
+    }
+    inspection = Inspection(world.pipeline.name, world.tables)
+    rows = [inspection.run(earlier), inspection.run(later)]
+    changes = changes_between(inspection, rows[0], rows[1], purges=False, limit=None)
+    assert {(row["k"], row["window_start"]): (row["old"], row["new"]) for row in changes.rows} == expected
+    assert changes.total == len(changes.rows) == len(expected)
 
 
 def test_changes_are_read_page_by_page_in_order_of_window_and_key(world: World) -> None:

@@ -125,14 +125,14 @@ def report(
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.lateness import RowCondition
     from slackwater.jobs.inspection.lateness import report as report_lateness
-    from slackwater.jobs.inspection.lateness_settings import LatenessSettings
+    from slackwater.jobs.inspection.lateness_settings import LatenessSettings, recorded_runs
     from slackwater.jobs.inspection.views import LineageViews
     from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 
     inspection = Inspection.of(pipeline, warehouse)
     head = inspection.run(None)
-    live = LiveMarks.of(inspection.tables, inspection.tables.ledger.live_runs(head))
+    live = LiveMarks.of(inspection.tables, recorded_runs(inspection, head))
     longer_by_ms = 0
     if bound is not None:
         settings = LatenessSettings.of(inspection, head)

@@ -48,6 +48,7 @@ class RecordedRun:
     """What the ledger says of a run, as far as late rows go; see `LedgerRow`."""
 
     seq: int
+    kind: str
     run_id: str
     config_hash: str | None
     slice_start: datetime
@@ -108,7 +109,7 @@ class LatenessSettings:
                 declarations.
         """
         declarations = _Declarations(inspection)
-        live = _live_runs(inspection, head)
+        live = [run for run in recorded_runs(inspection, head) if run.kind == RowKind.RUN]
         declaration = declarations.of(live[-1]) if live else None
         if declaration is None:
             raise NoLateness(
@@ -166,13 +167,14 @@ class LatenessSettings:
         return replace(head, live=spans_of([run.seq for run in self.runs]))
 
 
-def _live_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:
-    """The runs of the branch that `head` ends, in slice order. Of the ledger only these columns are read."""
+def recorded_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:
+    """The runs and closes of the branch that `head` ends, in slice order. Of the ledger only these columns
+    are read.
+    """
     seqs = seqs_of(head.live)
-    columns = [field.name for field in fields(RecordedRun)]
     rows = inspection.tables["runs"].read(
-        columns,
-        pc.field("seq").isin(pa.array(seqs, pa.int64())) & (pc.field("kind") == RowKind.RUN),
+        [field.name for field in fields(RecordedRun)],
+        pc.field("seq").isin(pa.array(seqs, pa.int64())),
         Within("seq", min(seqs, default=0), max(seqs, default=0)),
     )
     runs = {row["seq"]: RecordedRun(**row) for row in rows.to_pylist()}

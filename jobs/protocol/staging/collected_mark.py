@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from slackwater.jobs.engines.replaying.replay import Outcome
 from slackwater.jobs.engines.rows.progress import Progress, collected_by
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import config_hash
-from slackwater.jobs.protocol.staging.slices import end_of, iso, start_of
+from slackwater.jobs.protocol.staging.slices import RunOfSlice, end_of, iso, start_of
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import declaration_of
@@ -43,6 +43,21 @@ from slackwater.windowing.times import duration_ms, to_ms
 
 # Runs of earlier formats knew no mark: they created windows again, and so does a replay of them.
 FIRST_FORMAT = 2
+
+
+class RunOfMark(RunOfSlice, Protocol):
+    """What the ledger says of a run, as far as its collected mark goes; a `LedgerRow`, or some of its
+    columns.
+    """
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def config_hash(self) -> str | None: ...
+
+    @property
+    def watermark_out(self) -> datetime | None: ...
 
 
 def collects(pipeline: Pipeline) -> bool:
@@ -66,7 +81,7 @@ def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, progress: Prog
     return marks(tables.ledger.live_runs(owner) or [owner], latenesses)[-1]
 
 
-def marks(live: Sequence[LedgerRow], latenesses: "Latenesses") -> list[int | None]:
+def marks(live: Sequence[RunOfMark], latenesses: "Latenesses") -> list[int | None]:
     """The collected mark after each run of `live`, which are the first runs of a lineage in slice order."""
     marks_of_runs = [
         None if row.watermark_out is None else collected_by(to_ms(row.watermark_out), latenesses.of(row))
@@ -80,11 +95,11 @@ def marks(live: Sequence[LedgerRow], latenesses: "Latenesses") -> list[int | Non
 class LiveMarks:
     """The live runs of a branch, at least one, in slice order, and the collected mark after each."""
 
-    live: Sequence[LedgerRow]
+    live: Sequence[RunOfMark]
     marks: Sequence[int | None]
 
     @classmethod
-    def of(cls, tables: Tables, live: Sequence[LedgerRow], pipeline: Pipeline | None = None) -> "LiveMarks":
+    def of(cls, tables: Tables, live: Sequence[RunOfMark], pipeline: Pipeline | None = None) -> "LiveMarks":
         """The marks by the declarations that each run has recorded; `pipeline` as in `Latenesses`."""
         return cls(live, marks(live, Latenesses(tables.attempts, pipeline)))
 
@@ -189,7 +204,7 @@ class Latenesses:
             {} if pipeline is None else {config_hash(pipeline): self._today_ms}
         )
 
-    def of(self, row: LedgerRow) -> int:
+    def of(self, row: RunOfMark) -> int:
         """The lateness that `row` allowed, in milliseconds. Runs with equal declarations share one read."""
         if row.config_hash not in self._by_config:
             declaration = declaration_of(self._attempts, row.run_id)

@@ -4,9 +4,10 @@ Knows of a lineage only its start and its end. A refusal names the command to ru
 """
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_datetime, to_ms
 
 
@@ -50,13 +51,23 @@ def iso(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds" if ms % 1000 else "seconds") + "Z"
 
 
-def start_of(row: LedgerRow) -> int:
+class RunOfSlice(Protocol):
+    """What the ledger says of the slice of a run; a `LedgerRow`, or some of its columns."""
+
+    @property
+    def slice_start(self) -> datetime | None: ...
+
+    @property
+    def slice_end(self) -> datetime | None: ...
+
+
+def start_of(row: RunOfSlice) -> int:
     """Where a run's slice begins, in milliseconds."""
     assert row.slice_start is not None
     return to_ms(row.slice_start)
 
 
-def end_of(row: LedgerRow) -> int:
+def end_of(row: RunOfSlice) -> int:
     """Where a run's slice ends, in milliseconds."""
     assert row.slice_end is not None
     return to_ms(row.slice_end)

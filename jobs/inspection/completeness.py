@@ -3,9 +3,10 @@ lineage had and under longer ones.
 
     completeness of a window = rows that it had at its first firing / all rows that came for it
 
-All rows are those that its newest firing had, and those that came too late. Windows that still accept rows
-are left out (of those, where the lateness is long, the ones that ended in the newer half of the time that is
-looked at), and so are those that a longer bound would not have let fire yet.
+All rows are those that its newest firing had, and those that came too late. Of a session they are those of
+all windows that it has absorbed, and late rows that touch it. Windows that still accept rows are left out (of
+those, where the lateness is long, the ones that ended in the newer half of the time that is looked at), and
+so are those that a longer bound would not have let fire yet.
 
 A bound that is longer by d moves every watermark back by d, so a window fires d later, and has at its first
 firing the rows that a lateness of d would have taken as well. That is exact, because the watermark at the
@@ -95,15 +96,13 @@ class BoundAdvice:
 
 def bounds(settings: LatenessSettings, bound_ms: int | None = None) -> list[int]:
     """The bounds that may have a price, in rising order: the declared one, longer steps, and `bound_ms`
-    unless it is shorter. None where triggers decide when windows fire, or watermarks have no bound, and for
-    sessions: under another bound others would have merged.
+    unless it is shorter. None where triggers decide when windows fire, or watermarks have no bound. For
+    sessions only the declared one: under another bound others would have merged.
     """
-    if (
-        not settings.fires_at_end
-        or settings.bound_ms is None
-        or settings.windows_of_row is WindowsOfRow.MERGING
-    ):
+    if not settings.fires_at_end or settings.bound_ms is None:
         return []
+    if settings.windows_of_row is WindowsOfRow.MERGING:
+        return [settings.bound_ms]
     steps = {*STEPS_MS, *(() if bound_ms is None else (bound_ms,))}
     return sorted({settings.bound_ms, *(step for step in steps if step > settings.bound_ms)})
 

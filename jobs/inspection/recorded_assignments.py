@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.jobs.inspection.lateness_settings import LatenessSettings, WindowsOfRow
+from slackwater.jobs.inspection.recorded_sessions import rise_of_elements, sessions_of
 from slackwater.jobs.inspection.views import LineageViews
 from slackwater.jobs.tables.file_relations import quoted
 
@@ -114,48 +115,66 @@ def _least_needs(numbers: Longs, needed_ms: Longs, counts: npt.NDArray[np.bool_]
 
 def _panes_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> str:
     """SQL for the rows that windows took: one row a pane."""
-    window = _hash_of_window(views, "window_start", "window_end")
+    keys = _keys(views)
+    windows = list(map(quoted, views.inspection.window_columns()))
     return f"""
-        SELECT {window} AS window, epoch_ms(window_end) - 1 AS last,
+        SELECT {_identity(settings, keys, windows)} AS window, coalesce(epoch_ms(window_start), 0) AS start,
+            epoch_ms(window_end) AS "end",
             CASE WHEN kind = 'late' THEN epoch_ms(watermark) - epoch_ms(window_end) + 2 ELSE 0 END AS needed,
             elements, (kind = 'late')::INTEGER AS manner, firing,
-            {_shared_by(settings, "coalesce(cause_arrival, tick_end)")} AS shared_by
+            {_place(settings, "coalesce(cause_arrival, tick_end)")} AS place
         FROM panes_live
         WHERE kind IN ('early', 'on_time', 'late') AND ordinal = 0 AND window_end IS NOT NULL
-            {_is_in_sample("window_end", one_in)}
+            {_is_in_sample(settings, keys, "window_end", one_in)}
     """
 
 
 def _late_rows_sql(views: LineageViews, settings: LatenessSettings, one_in: int) -> str:
     """SQL for the rows that no window took: one row for each window that a row missed."""
+    keys = _keys(views)
+    names = [name.removeprefix("window_") for name in views.inspection.window_columns()[:2]]
+    names += views.inspection.window_columns()[2:]
     has_one = settings.windows_of_row is not WindowsOfRow.SEVERAL
-    windows, end = ("windows[1]", 'missed."end"') if has_one else ("unnest(windows)", 'missed."end"')
-    keys = map(quoted, views.inspection.key_columns())
+    windows, start, end = "windows[1]" if has_one else "unnest(windows)", 'missed."start"', 'missed."end"'
     return f"""
-        SELECT {_hash_of_window(views, 'missed."start"', end)}, epoch_ms({end}) - 1,
-            epoch_ms(watermark) - epoch_ms({end}) + 2, 1, {_LOST_ROW}, 0,
-            {_shared_by(settings, "arrival_time")}
+        SELECT {_identity(settings, keys, [f"missed.{quoted(name)}" for name in names])},
+            coalesce(epoch_ms({start}), 0), epoch_ms({end}), epoch_ms(watermark) - epoch_ms({end}) + 2, 1,
+            {_LOST_ROW}, 0, {_place(settings, "arrival_time")}
         FROM (
-            SELECT {", ".join(keys)}, key_group, watermark, arrival_time, run_seq, {windows} AS missed
+            SELECT {", ".join([*keys, "key_group", "watermark", "arrival_time", "run_seq"])},
+                {windows} AS missed
             FROM late_live
             WHERE watermark IS NOT NULL AND len(windows) > 0
         )
-        WHERE true {_is_in_sample(end, one_in)}
+        WHERE true {_is_in_sample(settings, keys, end, one_in)}
     """
 
 
-def _hash_of_window(views: LineageViews, start: str, end: str) -> str:
-    """SQL for a number that tells windows apart."""
-    return f"hash({', '.join([*map(quoted, views.inspection.key_columns()), start, end])})"
+def _keys(views: LineageViews) -> list[str]:
+    return list(map(quoted, views.inspection.key_columns()))
 
 
-def _is_in_sample(end: str, one_in: int) -> str:
-    """SQL for whether a window is in the sample. Keys are not hashed: texts of many rows take too long."""
-    return "" if one_in == 1 else f"AND hash(key_group, {end}) % {one_in} = 0"
+def _identity(settings: LatenessSettings, keys: list[str], windows: list[str]) -> str:
+    """SQL for a number that tells windows apart; where they merge, for one that tells keys apart."""
+    values = keys if settings.windows_of_row is WindowsOfRow.MERGING else [*keys, *windows]
+    return f"hash({', '.join(values or ['0'])})"
 
 
-def _shared_by(settings: LatenessSettings, moment: str) -> str:
-    """SQL for a number that is equal where rows of one window share a firing."""
+def _is_in_sample(settings: LatenessSettings, keys: list[str], end: str, one_in: int) -> str:
+    """SQL for whether a window is in the sample. Keys are hashed only where windows merge: texts of many rows
+    take too long.
+    """
+    if one_in == 1:
+        return ""
+    is_merging = settings.windows_of_row is WindowsOfRow.MERGING
+    values = (keys or ["0"]) if is_merging else ["key_group", end]
+    return f"AND hash({', '.join(values)}) % {one_in} = 0"
+
+
+def _place(settings: LatenessSettings, moment: str) -> str:
+    """SQL for a number that is equal where rows of one window share a firing; for sessions the moment."""
+    if settings.windows_of_row is WindowsOfRow.MERGING:
+        return f"coalesce(epoch_ms({moment}), 0)"
     match settings.late_refires:
         case "tick":
             return f"coalesce(epoch_ms({moment}), 0) // {settings.interval_ms}"
@@ -166,29 +185,34 @@ def _shared_by(settings: LatenessSettings, moment: str) -> str:
 
 
 def _assignments(columns: dict[str, Any], settings: LatenessSettings, one_in: int) -> RecordedAssignments:
-    order = np.lexsort(
-        (columns["elements"], columns["firing"], columns["manner"] == _LOST_ROW, columns["window"])
-    )
+    is_merging = settings.windows_of_row is WindowsOfRow.MERGING
+    if is_merging:
+        columns["window"] = sessions_of(columns["window"], columns["start"], columns["end"])
+    moments = columns["place"] if is_merging else columns["firing"]
+    is_lost = columns["manner"] == _LOST_ROW
+    order = np.lexsort((columns["elements"], columns["firing"], moments, is_lost, columns["window"]))
     columns = {name: values[order] for name, values in columns.items()}
-    hashes, manner = columns["window"], columns["manner"]
-    is_first = np.ones(len(hashes), np.bool_)
-    is_first[1:] = hashes[1:] != hashes[:-1]
+    manner, is_lost = columns["manner"], is_lost[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = columns["window"][1:] != columns["window"][:-1]
     windows = np.cumsum(is_first) - 1
-    # The rise of `elements` since the pane before; a dropped row is one row.
     rows = columns["elements"].astype(np.int64)
-    follows_pane = ~is_first & (manner != _LOST_ROW)
-    before = np.zeros_like(rows)
-    before[1:] = rows[:-1]
-    rows = rows - np.where(follows_pane, before, 0)
-    # The panes before a window's first one here are of earlier runs: how many rows they had is not known.
-    rows[is_first & (manner == _LATE_PANE) & (columns["firing"] > 1)] = 1
+    if is_merging:
+        panes = (column[~is_lost] for column in (windows, columns["start"], columns["end"], rows))
+        rows[~is_lost] = rise_of_elements(*panes)
+    else:
+        follows_pane = ~is_first & ~is_lost
+        rows[follows_pane] -= columns["elements"][np.flatnonzero(follows_pane) - 1]
+        # The panes before a window's first one here are of earlier runs: how many rows they had is not known.
+        rows[is_first & (manner == _LATE_PANE) & (columns["firing"] > 1)] = 1
+    ends = columns["end"].astype(np.int64)
     return RecordedAssignments(
         windows=windows,
         needed_ms=columns["needed"].astype(np.int64),
         rows=rows,
-        is_taken=manner != _LOST_ROW,
+        is_taken=~is_lost,
         firings=np.where(manner == _OTHER_PANE, -1, _firing_numbers(columns, windows, settings)),
-        last_instants=columns["last"][is_first].astype(np.int64),
+        last_instants=np.maximum.reduceat(ends, np.flatnonzero(is_first)) - 1 if len(ends) else ends,
         one_in=one_in,
     )
 
@@ -197,9 +221,9 @@ def _firing_numbers(columns: dict[str, Any], windows: Longs, settings: LatenessS
     """The number of the firing that each entry causes; entries of one window that share a tick or a run, as
     `late_refires` says, have the same.
     """
-    if settings.late_refires == "element":
+    if settings.late_refires == "element" or settings.windows_of_row is WindowsOfRow.MERGING:
         return np.arange(len(windows))
-    sharers = columns["shared_by"]
+    sharers = columns["place"]
     order = np.lexsort((sharers, windows))
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = (windows[order][1:] != windows[order][:-1]) | (sharers[order][1:] != sharers[order][:-1])

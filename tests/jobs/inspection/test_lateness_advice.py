@@ -12,12 +12,19 @@ from typing import Any
 import pytest
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.inspection import lateness_and_bound
+from slackwater.jobs.inspection import lateness_and_bound, recorded_assignments
 from slackwater.jobs.inspection.completeness import BoundAdvice
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
+from slackwater.jobs.inspection.lateness_sentences import exactness
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
+from slackwater.windowing import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+)
 from tests.jobs.protocol.world import DAILY, HOUR, START, Event, World, moment
 
 DAYS = 3
@@ -166,3 +173,80 @@ def test_of_sessions_rows_saved_are_a_lower_bound(tmp_path: Path, hours: int) ->
     assert after <= before and 0 < price.rows_saved <= len(before - after)
     assert price.refires is not None and price.refires <= len(refires(other))
     assert (price.rows_lost, price.windows_refired) == (0, None)
+
+
+@BY_REFIRES
+def test_of_many_rows_a_sample_of_the_windows_is_looked_at(
+    tumbling: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = advice_of(tumbling).current
+    monkeypatch.setattr(recorded_assignments, "SAMPLE_ROWS", 60)
+    advice = advice_of(tumbling)
+    assert advice.is_sample and advice.current.rows_saved == exact.rows_saved
+    for name in ("refires", "windows_refired"):
+        estimate, count = getattr(advice.current, name), getattr(exact, name)
+        assert count / 2 < estimate < count * 2 and estimate % 4 == 0
+    assert any("estimated from a sample" in sentence for sentence in exactness(advice, None))
+
+
+def test_windows_without_a_key_that_purge_their_rows(tmp_path: Path) -> None:
+    trigger = PurgingTrigger.of(EventTimeTrigger())
+    world = replayed(tmp_path, DAILY, key_by=None, trigger=trigger)
+    price = advice_of(world, timedelta(0)).price(0)
+    late_panes = [row for row in world.live("panes") if row["kind"] == "late"]
+    assert price.rows_lost == len(late_panes) > 0, "each late row makes its window fire"
+    assert (price.refires, price.windows_refired) == (0, 0)
+
+
+def test_a_trigger_of_another_kind_decides_when_windows_fire(tmp_path: Path) -> None:
+    world = replayed(tmp_path, DAILY, trigger=CountTrigger.of(5))
+    advice = lateness_and_bound.advice_of(Inspection("daily", world.tables))
+    assert advice.bound is None and {price.refires for price in advice.lateness.prices} == {None}
+    assert advice.lateness.prices[-1].rows_saved == len(world.live("late_events"))
+    assert any("decided by the pipeline's trigger" in one for one in exactness(advice.lateness, None))
+
+
+def test_a_session_is_as_complete_as_it_and_those_that_it_absorbed_were(tmp_path: Path) -> None:
+    world = replayed(tmp_path, DAILY, window=SESSIONS)
+    price = bound_advice_of(world, 2 * HOUR).current
+    watermark = world.main.watermark_out
+    assert watermark is not None
+    late_times: Counter[tuple[str, float]] = Counter()
+    for row in world.live("late_events"):
+        late_times[row["k"], (row["event_time"] - START) / HOUR] += 1
+    windows_of_late_firings = [
+        (row["k"], (row["window_start"] - START) / HOUR, (row["window_end"] - START) / HOUR)
+        for row in world.live("panes")
+        if row["kind"] == "late"
+    ]
+    shares = []
+    for key in "abc":
+        for first, last in _sessions(sorted(event.event for event in EVENTS if event.key == key)):
+            if moment(last + 0.25) - timedelta(milliseconds=1) + 3 * HOUR > watermark:
+                continue
+            rows = sum(event.key == key and first <= event.event <= last for event in EVENTS)
+            late = sum(
+                number
+                for (k, time), number in late_times.items()
+                if k == key and first <= time <= last + 1e-6
+            )
+            late += sum(
+                k == key and first - 1e-6 <= start and end <= last + 0.25 + 1e-6
+                for k, start, end in windows_of_late_firings
+            )
+            shares.append((rows - late, rows))
+    assert price.windows == len(shares) > 50
+    assert price.rows == sum(rows for _, rows in shares)
+    assert price.rows_at_first_firing == sum(on_time for on_time, _ in shares) < price.rows
+    assert price.complete_windows == sum(on_time == rows for on_time, rows in shares)
+
+
+def _sessions(times: list[float]) -> list[tuple[float, float]]:
+    """First and last element of each session, in hours."""
+    sessions: list[tuple[float, float]] = []
+    for time in times:
+        if sessions and time <= sessions[-1][1] + 0.25 + 1e-9:
+            sessions[-1] = (sessions[-1][0], time)
+        else:
+            sessions.append((time, time))
+    return sessions

@@ -5,6 +5,7 @@ moves their arrivals.
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import REPLAYED_TO, Hourly
 from tests.model import brute_force
 from tests.model.flights import departures_rules, flights
+from tests.warehouses.earlier import unpacked
 
 HOUR_MS = 3_600_000
 
@@ -120,3 +122,12 @@ def test_the_advice_fits_a_terminal_and_says_what_is_exact(
     output = new_output()
     assert "hours instead of 4 hours would have saved" in output and "Rows saved are exact." in output
     assert here("late", "advise", "nowhere", "--warehouse", replayed.warehouse) == 2
+
+
+def test_late_rows_of_earlier_versions_are_told(tmp_path: Path, new_output: Callable[[], str]) -> None:
+    warehouse = unpacked(tmp_path)
+    for options in (["list", "--limit", "2"], ["report", "--lateness", "5h", "--bound", "2h"], ["advise"]):
+        assert here("late", options[0], "peaks", *options[1:], "--warehouse", warehouse) == 0, new_output()
+    assert "would have saved" in new_output()
+    assert here("late", "advise", "totals", "--warehouse", warehouse) == 2
+    assert "has no windows" in new_output()

@@ -43,6 +43,11 @@ _BOUND_COLUMNS = (
     metavar="N",
     help="look at the newest N runs (default: all that can be read in a moment)",
 )
+@click.option(
+    "--elements",
+    is_flag=True,
+    help="read the rows from the source, too: shorter bounds have a price then; --last bounds them",
+)
 @options.warehouse
 @options.pipelines
 @printing.output
@@ -52,6 +57,7 @@ def advise(
     lateness: int | None,
     bound: int | None,
     last: int | None,
+    elements: bool,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -59,7 +65,8 @@ def advise(
     """What another allowed lateness would have saved and cost, how complete windows were at their first
     firing under this and longer bounds of out-of-orderness, and which settings are worth their price.
 
-    All of it comes from what runs have recorded of rows that came late; the source is not read.
+    All of it comes from what runs have recorded of rows that came late; the source is read only with
+    --elements.
 
     \b
     Example: slackwater late advise departures --lateness 7h
@@ -68,8 +75,18 @@ def advise(
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.lateness_and_bound import advice_of
 
+    reading = None
+    if elements:
+        from slackwater.jobs.pipelines import registry
+        from slackwater.jobs.tables.warehouse import Warehouse
+
+        reading = (registry.load(pipelines)[pipeline], Warehouse.at(warehouse))
     late_rows = advice_of(
-        Inspection.of(pipeline, warehouse), lateness_ms=lateness, bound_ms=bound, last_runs=last
+        Inspection.of(pipeline, warehouse),
+        lateness_ms=lateness,
+        bound_ms=bound,
+        last_runs=last,
+        reading=reading,
     )
     advice, bound_advice = late_rows.lateness, late_rows.bound
     latenesses = [

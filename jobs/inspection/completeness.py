@@ -10,8 +10,8 @@ so are those that a longer bound would not have let fire yet.
 
 A bound that is longer by d moves every watermark back by d, so a window fires d later, and has at its first
 firing the rows that a lateness of d would have taken as well. That is exact, because the watermark at the
-arrival of each row that came after the first firing is recorded. The arrivals of rows that came before it are
-not; so shorter bounds are not answered here.
+arrival of each row that came after the first firing is recorded. That of rows that came before it is not; so
+shorter bounds have a price only where the source has been read (`source_assignments`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,9 +74,10 @@ class BoundPrice:
 
 @dataclass(frozen=True)
 class BoundAdvice:
-    """The prices of bounds, in rising order, the declared one first, and one of them to choose.
+    """The prices of bounds, in rising order, and one of them to choose.
 
     Attributes:
+        current: the price of the declared bound.
         has_open_windows: whether windows were looked at that still take rows.
         suggestion: the price of the bound that is suggested; that of the declared one where no other is
             better.
@@ -84,27 +85,27 @@ class BoundAdvice:
     """
 
     prices: tuple[BoundPrice, ...]
+    current: BoundPrice
     suggestion: BoundPrice
     is_sample: bool
     has_open_windows: bool
 
-    @property
-    def current(self) -> BoundPrice:
-        """The price of the declared bound."""
-        return self.prices[0]
 
-
-def bounds(settings: LatenessSettings, bound_ms: int | None = None) -> list[int]:
-    """The bounds that may have a price, in rising order: the declared one, longer steps, and `bound_ms`
-    unless it is shorter. None where triggers decide when windows fire, or watermarks have no bound. For
-    sessions only the declared one: under another bound others would have merged.
+def bounds(
+    settings: LatenessSettings, bound_ms: int | None = None, *, includes_shorter: bool = False
+) -> list[int]:
+    """The bounds that may have a price, in rising order: the declared one, longer steps, and `bound_ms`;
+    shorter ones where `includes_shorter`. None where triggers decide when windows fire, or watermarks have no
+    bound. For sessions only the declared one: under another bound others would have merged.
     """
     if not settings.fires_at_end or settings.bound_ms is None:
         return []
     if settings.windows_of_row is WindowsOfRow.MERGING:
         return [settings.bound_ms]
     steps = {*STEPS_MS, *(() if bound_ms is None else (bound_ms,))}
-    return sorted({settings.bound_ms, *(step for step in steps if step > settings.bound_ms)})
+    return sorted(
+        {settings.bound_ms, *(step for step in steps if includes_shorter or step > settings.bound_ms)}
+    )
 
 
 def lateness_of_bound(settings: LatenessSettings, bound_ms: int) -> int:
@@ -122,29 +123,42 @@ def advise_on_bound(
     """The advice for a lineage; None where no bound has a price.
 
     Args:
-        late_rows: by `lateness_of_bound` of all `bounds`, at least.
-        bound_ms: has a price in any case, unless it is shorter than the declared bound.
+        late_rows: by `lateness_of_bound` of all `bounds` that are not shorter, at least.
+        bound_ms: has a price in any case; a shorter one only where the source has been read.
     """
-    candidates = bounds(settings, bound_ms)
+    candidates = bounds(settings, bound_ms, includes_shorter=assignments.needs_of_rows is not None)
     if not candidates:
         return None
     first_firings = _FirstFirings(assignments, settings)
     prices = [
-        first_firings.price(bound, late_rows.total - late_rows.rows_saved(lateness_of_bound(settings, bound)))
+        first_firings.price(bound, _late_rows(lateness_of_bound(settings, bound), assignments, late_rows))
         for bound in first_firings.worth_a_price(candidates, bound_ms)
     ]
-    prices = [price for price in prices if price.windows or price.bound_ms in (candidates[0], bound_ms)]
+    current = next(price for price in prices if not price.delay_ms)
+    prices = [price for price in prices if price.windows or price is current or price.bound_ms == bound_ms]
     suggestion = next(
         (
             price
             for price in prices
             if (price.complete_share or 0) >= WORTHWHILE_SHARE and price.delay_ms <= settings.lateness_ms
         ),
-        prices[0],
+        current,
     )
     return BoundAdvice(
-        tuple(prices), suggestion, assignments.is_sample, first_firings.waiting_ms < settings.lateness_ms
+        tuple(prices),
+        current,
+        suggestion,
+        is_sample=assignments.is_sample,
+        has_open_windows=first_firings.waiting_ms < settings.lateness_ms,
     )
+
+
+def _late_rows(lateness_ms: int, assignments: RecordedAssignments, late_rows: LateRowCounts) -> int:
+    """How many rows are too late under a lateness."""
+    if assignments.needs_of_rows is None:
+        return late_rows.total - late_rows.rows_saved(lateness_ms)
+    needs = assignments.needs_of_rows
+    return len(needs) - int(np.searchsorted(needs, lateness_ms, side="right"))
 
 
 class _FirstFirings:
@@ -169,7 +183,11 @@ class _FirstFirings:
         rows_by_bound = rows[np.searchsorted(self._assignments.needed_ms[order], delays, side="right")]
         gains = np.diff(rows_by_bound)
         best = np.argsort(-gains, kind="stable")[: _MOST_BOUNDS - 1]
-        chosen = {candidates[0], *(candidates[place + 1] for place in best if gains[place] > 0)}
+        chosen = {
+            candidates[0],
+            self._settings.bound_ms,
+            *(candidates[place + 1] for place in best if gains[place] > 0),
+        }
         if asked_ms in candidates:
             chosen.add(asked_ms)
         return sorted(chosen)
@@ -204,6 +222,8 @@ class _FirstFirings:
         if self._end is None:
             return np.zeros(len(last_instants), np.bool_)
         have_ended = last_instants + after_ms <= self._end
+        if self._assignments.are_whole is not None:
+            return have_ended & self._assignments.are_whole
         return have_ended if self._begin is None else have_ended & (last_instants > self._begin)
 
     def _rows_by_window(self, counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -9,7 +9,8 @@ Exact, for windows that do not merge and fire at their end:
 Where more rows were late than are looked at, firings and windows are estimated from a sample of the windows.
 
 A lower bound, for sessions: a session that a late row would have joined may end later than its own window.
-For windows that overlap, firings of windows that missed a row which another window took are not recorded.
+For windows that overlap, firings of windows that missed a row which another window took are not recorded;
+they are known where the source has been read (`source_assignments`).
 
 Estimated: the state. A longer lateness keeps a window for that much longer, so at a run's end those are open
 as well whose last millisecond the watermark has passed by the lateness or less. Their bytes are those of an
@@ -88,7 +89,7 @@ class LatenessAdvice:
             better.
         rows_read, rows_late: rows of the runs that the advice is about, and how many were too late.
         missed_by_taken_rows: windows that had ended for rows that other windows took; firings for them would
-            come on top.
+            come on top. 0 where the source has been read, because they are counted then.
         is_sample: whether firings and windows were estimated from a sample.
     """
 
@@ -191,7 +192,9 @@ def advise(
         suggestion=suggestion,
         rows_read=sum(run.rows_read for run in settings.runs),
         rows_late=rows_late,
-        missed_by_taken_rows=sum(run.assignments_missed for run in settings.runs),
+        missed_by_taken_rows=sum(run.assignments_missed for run in settings.runs)
+        if assignments.needs_of_rows is None
+        else 0,
         is_sample=assignments.is_sample,
     )
 

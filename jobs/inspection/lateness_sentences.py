@@ -93,11 +93,12 @@ def bound_suggestion(advice: BoundAdvice) -> str:
             f"Keep a bound of {exact_duration_text(current.bound_ms)}: {share} of the windows were complete "
             "when they first fired."
         )
+    direction = "later" if suggestion.delay_ms > 0 else "earlier"
     return (
         f"A bound of {exact_duration_text(suggestion.bound_ms)} instead of "
         f"{exact_duration_text(current.bound_ms)} would have let {share_text(suggestion.complete_share)} "
         f"instead of {share} of the windows be complete when they first fired, each "
-        f"{exact_duration_text(suggestion.delay_ms)} later."
+        f"{exact_duration_text(abs(suggestion.delay_ms))} {direction}."
     )
 
 

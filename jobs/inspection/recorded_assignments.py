@@ -44,6 +44,9 @@ class RecordedAssignments:
             share a tick or a run share one. −1 for rows on time.
         last_instants: int64[number of windows]: the last millisecond of each window.
         one_in: of how many windows one was read; 1: all.
+        are_whole: bool[number of windows]: whether all rows of a window are here; None: of all.
+        needs_of_rows: for each row the least lateness with which one of its windows takes it, ascending; None
+            where rows on time have not been read, whose need is below 0.
     """
 
     windows: Longs
@@ -53,6 +56,8 @@ class RecordedAssignments:
     firings: Longs
     last_instants: Longs
     one_in: int = 1
+    are_whole: npt.NDArray[np.bool_] | None = None
+    needs_of_rows: Longs | None = None
 
     @property
     def is_sample(self) -> bool:

@@ -115,6 +115,17 @@ def test_the_advice_is_what_a_replay_with_the_other_settings_leaves(
         assert len(model.late) == price["late_rows"], price
 
 
+def test_shorter_bounds_have_a_price_where_the_source_is_read(
+    replayed: StoredTables, new_output: Callable[[], str]
+) -> None:
+    options = ("--elements", "--bound", "25m", "--warehouse", replayed.warehouse, "--output", "json")
+    assert here("late", "advise", "departures", *options) == 0
+    [price] = [one for one in json.loads(new_output())["bound"] if one["bound_ms"] == 25 * 60_000]
+    events, rules = flights("2013-01-01", REPLAYED_TO), departures_rules("2013-01-01", REPLAYED_TO)
+    model = brute_force.replay(events, replace(rules, bound=25 * 60_000))
+    assert price["late_rows"] == len(model.late) and price["delay_ms"] == -35 * 60_000
+
+
 def test_the_advice_fits_a_terminal_and_says_what_is_exact(
     replayed: StoredTables, new_output: Callable[[], str]
 ) -> None:

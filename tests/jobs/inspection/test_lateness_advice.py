@@ -17,6 +17,7 @@ from slackwater.jobs.inspection.completeness import BoundAdvice
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
 from slackwater.jobs.inspection.lateness_sentences import exactness
+from slackwater.jobs.inspection.source_assignments import NotFromSource
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
     CountTrigger,
@@ -54,16 +55,20 @@ def replayed(folder: Path, pipeline: Pipeline, **settings: Any) -> World:
     return world
 
 
-def advice_of(world: World, lateness: timedelta | None = None) -> LatenessAdvice:
+def advice_of(
+    world: World, lateness: timedelta | None = None, *, reads_source: bool = False
+) -> LatenessAdvice:
     lateness_ms = None if lateness is None else lateness // timedelta(milliseconds=1)
     inspection = Inspection(world.pipeline.name, world.tables)
-    return lateness_and_bound.advice_of(inspection, lateness_ms=lateness_ms).lateness
+    reading = (world.pipeline, world.warehouse) if reads_source else None
+    return lateness_and_bound.advice_of(inspection, lateness_ms=lateness_ms, reading=reading).lateness
 
 
-def bound_advice_of(world: World, bound: timedelta) -> BoundAdvice:
+def bound_advice_of(world: World, bound: timedelta, *, reads_source: bool = False) -> BoundAdvice:
     inspection = Inspection(world.pipeline.name, world.tables)
     bound_ms = bound // timedelta(milliseconds=1)
-    advice = lateness_and_bound.advice_of(inspection, bound_ms=bound_ms).bound
+    reading = (world.pipeline, world.warehouse) if reads_source else None
+    advice = lateness_and_bound.advice_of(inspection, bound_ms=bound_ms, reading=reading).bound
     assert advice is not None
     return advice
 
@@ -106,9 +111,9 @@ def test_another_lateness_does_what_the_advice_says(tmp_path: Path, tumbling: Wo
 
 
 @BY_REFIRES
-@pytest.mark.parametrize("hours", [3, *(pytest.param(hours, marks=SLOW) for hours in (1, 1.5, 6))])
+@pytest.mark.parametrize("hours", [0.25, 3, *(pytest.param(hours, marks=SLOW) for hours in (0.5, 1, 1.5, 6))])
 def test_another_bound_does_what_the_advice_says(tmp_path: Path, tumbling: World, hours: float) -> None:
-    advice = bound_advice_of(tumbling, hours * HOUR)
+    advice = bound_advice_of(tumbling, hours * HOUR, reads_source=hours < 1)
     [price] = [price for price in advice.prices if price.bound_ms == hours * 3_600_000]
     strategy = tumbling.pipeline.watermarks
     bound_ms = int(hours * 3_600_000)
@@ -152,6 +157,8 @@ def test_of_overlapping_windows_rows_are_exact_and_firings_a_lower_bound(tmp_pat
         price.refires is not None and price.refires <= firings <= price.refires + advice.missed_by_taken_rows
     )
     assert advice.missed_by_taken_rows > 0 and (hours >= 3 or price.refires == firings)
+    price = advice_of(world, hours * HOUR, reads_source=True).price(hours * 3_600_000)
+    assert price.refires == firings, "the source tells them"
 
 
 def _assigned(world: World) -> int:
@@ -173,6 +180,23 @@ def test_of_sessions_rows_saved_are_a_lower_bound(tmp_path: Path, hours: int) ->
     assert after <= before and 0 < price.rows_saved <= len(before - after)
     assert price.refires is not None and price.refires <= len(refires(other))
     assert (price.rows_lost, price.windows_refired) == (0, None)
+
+
+@BY_REFIRES
+def test_of_the_newest_runs_whole_windows_are_looked_at(tumbling: World) -> None:
+    reading = (tumbling.pipeline, tumbling.warehouse)
+    inspection = Inspection("daily", tumbling.tables)
+    watermark = tumbling.main.watermark_out
+    assert watermark is not None
+    settled = watermark - tumbling.pipeline.allowed_lateness
+    rows = sum(
+        event.event // 2 * 2 >= 24 and moment(event.event // 2 * 2 + 2) - timedelta(milliseconds=1) <= settled
+        for event in EVENTS
+    )
+    advice = lateness_and_bound.advice_of(inspection, last_runs=2, reading=reading)
+    assert advice.bound is not None and advice.bound.current.rows == rows
+    late = [row for row in tumbling.live("late_events") if row["arrival_time"] >= moment(24)]
+    assert advice.lateness.rows_late == len(late)
 
 
 @BY_REFIRES
@@ -208,6 +232,8 @@ def test_a_trigger_of_another_kind_decides_when_windows_fire(tmp_path: Path) -> 
 
 def test_a_session_is_as_complete_as_it_and_those_that_it_absorbed_were(tmp_path: Path) -> None:
     world = replayed(tmp_path, DAILY, window=SESSIONS)
+    with pytest.raises(NotFromSource, match="windows on a grid alone"):
+        advice_of(world, reads_source=True)
     price = bound_advice_of(world, 2 * HOUR).current
     watermark = world.main.watermark_out
     assert watermark is not None

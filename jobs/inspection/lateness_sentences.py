@@ -39,7 +39,8 @@ def lateness_suggestion(advice: LatenessAdvice) -> str:
     if suggestion == current:
         return _reason_to_stay(advice)
     beginning = (
-        f"{exact_duration_text(suggestion.lateness_ms)} instead of {exact_duration_text(current.lateness_ms)}"
+        f"An allowed lateness of {exact_duration_text(suggestion.lateness_ms)} instead of "
+        f"{exact_duration_text(current.lateness_ms)}"
     )
     if suggestion.lateness_ms < current.lateness_ms:
         return f"{beginning} would have lost no row, and kept {_open_windows_text(suggestion, current)}."
@@ -54,10 +55,14 @@ def lateness_suggestion(advice: LatenessAdvice) -> str:
 def _reason_to_stay(advice: LatenessAdvice) -> str:
     lateness = exact_duration_text(advice.settings.lateness_ms)
     if not advice.rows_late:
-        return f"Keep {lateness}: no row was too late, and a shorter one would have lost some."
+        shorter = [price for price in advice.prices if price.lateness_ms < advice.current.lateness_ms]
+        is_known = bool(shorter) and shorter[-1].rows_lost is not None
+        return f"Keep the allowed lateness of {lateness}: no row was too late" + (
+            ", and a shorter one would have lost some." if is_known else "."
+        )
     return (
-        f"Keep {lateness}: no longer one would have saved late rows with at most {MOST_STATE} times as many "
-        "open windows."
+        f"Keep the allowed lateness of {lateness}: no longer one would have saved late rows with at most "
+        f"{MOST_STATE} times as many open windows."
     )
 
 
@@ -90,8 +95,8 @@ def bound_suggestion(advice: BoundAdvice) -> str:
         return "No window has fired and been collected yet, so nothing is known of how complete they were."
     if suggestion == current:
         return (
-            f"Keep a bound of {exact_duration_text(current.bound_ms)}: {share} of the windows were complete "
-            "when they first fired."
+            f"Keep the bound of {exact_duration_text(current.bound_ms)}: {share} of the windows were "
+            "complete when they first fired."
         )
     direction = "later" if suggestion.delay_ms > 0 else "earlier"
     return (
@@ -109,7 +114,7 @@ def exactness(advice: LatenessAdvice, bound_advice: BoundAdvice | None) -> list[
     if settings.windows_of_row is WindowsOfRow.MERGING:
         sentences.append(
             "Rows saved are a lower bound: a session that a late row would have joined may end later than "
-            "the row's own."
+            "the row's own. What a shorter lateness would have lost is not known."
         )
     elif advice.missed_by_taken_rows:
         sentences.append(

@@ -12,7 +12,7 @@ from slackwater.jobs.inspection.completeness import BoundAdvice
 from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
 from slackwater.jobs.inspection.lateness_and_bound import LateRowAdvice, advice_of
 from slackwater.jobs.inspection.lateness_settings import NoLateness
-from slackwater.jobs.inspection.readable import exact_duration_text
+from slackwater.jobs.inspection.readable import count_text, exact_duration_text
 from slackwater.jobs.pages.lateness_plots import (
     bound_price_plot,
     completeness_plot,
@@ -69,7 +69,11 @@ def _ranges(request: Request, advice: LateRowAdvice, last: int | None) -> list[t
     """How many runs may be looked at: text, URL, whether these are shown."""
     live_runs = len(advice.settings.runs) + len(advice.settings.earlier_runs)
     return [
-        ("as many as fit", same_page(request, last=None), last is None),
+        (
+            "as many as fit" if advice.settings.earlier_runs else count_text(live_runs, "run"),
+            same_page(request, last=None),
+            last is None,
+        ),
         *(
             (f"{number} runs", same_page(request, last=number), last == number)
             for number in _LAST_RUNS
@@ -79,13 +83,12 @@ def _ranges(request: Request, advice: LateRowAdvice, last: int | None) -> list[t
 
 
 def _plots(advice: LateRowAdvice) -> list[Plot]:
-    plots = [
-        lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms),
-        lateness_price_plot(advice.lateness),
-    ]
+    plots = [lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms)]
+    curves = [lateness_price_plot(advice.lateness)]
     if advice.bound is not None:
-        plots += [completeness_plot(advice.bound.current), bound_price_plot(advice.bound)]
-    return plots
+        plots.append(completeness_plot(advice.bound.current))
+        curves.append(bound_price_plot(advice.bound))
+    return [*plots, *(plot for plot in curves if len(plot.numbers.rows) > 1)]
 
 
 def _latenesses(advice: LatenessAdvice) -> TableView:

@@ -17,7 +17,8 @@ def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: 
     """Rows that came after the end of their window, by how late, with the allowed lateness as a line."""
     width, bars = distribution.width_ms, len(distribution.late_rows)
     unit_ms, unit = _unit(width * bars)
-    middles = [(number + 0.5) * width / unit_ms for number in range(bars)]
+    is_empty = not any(distribution.taken_rows) and not any(distribution.late_rows)
+    middles = [] if is_empty else [(number + 0.5) * width / unit_ms for number in range(bars)]
     texts = [
         f"{exact_duration_text(number * width)} – {exact_duration_text((number + 1) * width)}"
         for number in range(bars)

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.jobs.pages.app import create_app
 from tests.integration.command import here
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader
+from tests.warehouses.earlier import unpacked
 
 
 def test_the_page_shows_the_numbers_of_the_verb(
@@ -40,3 +42,8 @@ def test_its_plots_show_every_row_that_came_late(pages: PageReader, replayed: Pa
 def test_fewer_runs_can_be_looked_at(pages: PageReader) -> None:
     assert "in the newest 2 of 5 runs" in pages.page("/departures/late?last=2").text
     assert pages.get("/departures/late?last=0").status in (400, 422)
+
+
+def test_a_pipeline_without_windows_has_no_late_rows(tmp_path: Path) -> None:
+    page = PageReader(create_app(str(unpacked(tmp_path)), None)).page("/totals/late")
+    assert "has no windows, so no row is ever too late" in page.text and page.figures == {}

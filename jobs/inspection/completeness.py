@@ -155,10 +155,8 @@ def advise_on_bound(
 
 def _late_rows(lateness_ms: int, assignments: RecordedAssignments, late_rows: LateRowCounts) -> int:
     """How many rows are too late under a lateness."""
-    if assignments.needs_of_rows is None:
-        return late_rows.total - late_rows.rows_saved(lateness_ms)
-    needs = assignments.needs_of_rows
-    return len(needs) - int(np.searchsorted(needs, lateness_ms, side="right"))
+    rows = assignments.late_rows(lateness_ms)
+    return late_rows.total - late_rows.rows_saved(lateness_ms) if rows is None else rows
 
 
 class _FirstFirings:

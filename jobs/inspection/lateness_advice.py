@@ -211,10 +211,11 @@ def _price(
     is_known = settings.fires_at_end and not (is_merging and lateness_ms < settings.lateness_ms)
     rows_lost = assignments.rows_lost(lateness_ms) if is_known else None
     is_counted = rows_lost == 0 or (rows_lost is not None and settings.windows_of_row is WindowsOfRow.ONE)
+    rows_late = late_rows.total - rows_saved + (rows_lost or 0) if is_counted else None
     windows_open = open_windows.under(lateness_ms)
     return LatenessPrice(
         lateness_ms=lateness_ms,
-        late_rows=late_rows.total - rows_saved + (rows_lost or 0) if is_counted else None,
+        late_rows=rows_late if assignments.needs_of_rows is None else assignments.late_rows(lateness_ms),
         rows_saved=rows_saved,
         rows_lost=rows_lost,
         refires=assignments.refires(lateness_ms) if is_known else None,
@@ -225,20 +226,20 @@ def _price(
 
 
 def _suggestion(prices: Sequence[LatenessPrice], current: LatenessPrice, rows_late: int) -> LatenessPrice:
-    """The least lateness that saves most late rows and at most doubles the open windows; where no row was
-    late, the least that loses none.
+    """The least lateness that saves most of the rows that the declared one leaves late, and at most doubles
+    the open windows; where no row was late, the least that loses none.
     """
     if not rows_late:
         return next(price for price in prices if price.rows_lost == 0 or price == current)
+    most_windows = MOST_STATE * max(current.windows_open or 0, 1)
     affordable = [
         price
         for price in prices
-        if price.lateness_ms > current.lateness_ms
-        and (price.windows_open or 0) <= MOST_STATE * (current.windows_open or 0)
+        if price.rows_saved > current.rows_saved and (price.windows_open or 0) <= most_windows
     ]
-    saving_enough = [price for price in affordable if price.rows_saved >= WORTHWHILE_SHARE * rows_late]
-    best = saving_enough[0] if saving_enough else max(affordable, key=_rows_saved_of, default=current)
-    return best if best.rows_saved else current
+    rows_enough = current.rows_saved + WORTHWHILE_SHARE * (rows_late - current.rows_saved)
+    saving_enough = [price for price in affordable if price.rows_saved >= rows_enough]
+    return saving_enough[0] if saving_enough else max(affordable, key=_rows_saved_of, default=current)
 
 
 def _rows_saved_of(price: LatenessPrice) -> int:

@@ -60,6 +60,8 @@ def _reason_to_stay(advice: LatenessAdvice) -> str:
         return f"Keep the allowed lateness of {lateness}: no row was too late" + (
             ", and a shorter one would have lost some." if is_known else "."
         )
+    if advice.current.rows_saved == advice.rows_late:
+        return f"Keep the allowed lateness of {lateness}: rows were too late under a smaller one alone."
     return (
         f"Keep the allowed lateness of {lateness}: no longer one would have saved late rows with at most "
         f"{MOST_STATE} times as many open windows."

@@ -75,6 +75,14 @@ class RecordedAssignments:
         """How many windows would have had such a firing."""
         return self.count_of_all(np.searchsorted(self._needs_of_windows, lateness_ms, side="right"))
 
+    def late_rows(self, lateness_ms: int) -> int | None:
+        """How many rows are too late for all windows of theirs under this lateness; None where rows on time
+        have not been read.
+        """
+        if self.needs_of_rows is None:
+            return None
+        return len(self.needs_of_rows) - int(np.searchsorted(self.needs_of_rows, lateness_ms, side="right"))
+
     @cached_property
     def fired_ends(self) -> Longs:
         """The last milliseconds of the windows that took rows, ascending."""

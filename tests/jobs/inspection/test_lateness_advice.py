@@ -16,7 +16,7 @@ from slackwater.jobs.inspection import lateness_and_bound, recorded_assignments
 from slackwater.jobs.inspection.completeness import BoundAdvice
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
-from slackwater.jobs.inspection.lateness_sentences import exactness
+from slackwater.jobs.inspection.lateness_sentences import exactness, lateness_suggestion
 from slackwater.jobs.inspection.source_assignments import NotFromSource
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
@@ -158,7 +158,7 @@ def test_of_overlapping_windows_rows_are_exact_and_firings_a_lower_bound(tmp_pat
     )
     assert advice.missed_by_taken_rows > 0 and (hours >= 3 or price.refires == firings)
     price = advice_of(world, hours * HOUR, reads_source=True).price(hours * 3_600_000)
-    assert price.refires == firings, "the source tells them"
+    assert (price.refires, price.late_rows) == (firings, len(after)), "the source tells them"
 
 
 def _assigned(world: World) -> int:
@@ -180,6 +180,18 @@ def test_of_sessions_rows_saved_are_a_lower_bound(tmp_path: Path, hours: int) ->
     assert after <= before and 0 < price.rows_saved <= len(before - after)
     assert price.refires is not None and price.refires <= len(refires(other))
     assert (price.rows_lost, price.windows_refired) == (0, None)
+
+
+def test_rows_that_were_late_under_a_smaller_lateness_alone_ask_for_no_longer_one(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(DAILY, allowed_lateness=timedelta(0)), engine=ColumnarEngine())
+    world.append(EVENTS)
+    world.run(48)
+    world.declare(allowed_lateness=24 * HOUR)
+    world.run(24 * DAYS)
+    advice = advice_of(world)
+    assert len(world.live("late_events")) == advice.rows_late == advice.current.rows_saved > 20
+    assert advice.suggestion == advice.current
+    assert lateness_suggestion(advice).endswith("rows were too late under a smaller one alone.")
 
 
 @BY_REFIRES

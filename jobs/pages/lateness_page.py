@@ -2,17 +2,17 @@
 would have saved and cost. It shows what `slackwater late advise` prints.
 """
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.inspection import lateness_sentences
-from slackwater.jobs.inspection.completeness import BoundAdvice
-from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
+from slackwater.jobs.inspection.completeness import BoundAdvice, BoundPrice
+from slackwater.jobs.inspection.lateness_advice import STEPS_MS, LatenessAdvice, LatenessPrice
 from slackwater.jobs.inspection.lateness_and_bound import LateRowAdvice, advice_of
 from slackwater.jobs.inspection.lateness_settings import NoLateness
-from slackwater.jobs.inspection.readable import count_text, exact_duration_text
+from slackwater.jobs.inspection.readable import NOTHING, count_text, exact_duration_text
 from slackwater.jobs.pages.lateness_plots import (
     bound_price_plot,
     completeness_plot,
@@ -28,6 +28,15 @@ from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
 router = APIRouter()
 # How many of the newest runs a reader may look at.
 _LAST_RUNS = (7, 30, 90)
+# Milliseconds in a query; a form sends an empty text for none.
+_Duration = Annotated[str, Query(pattern=r"^[0-9]{0,12}$")]
+
+
+class _Choice(NamedTuple):
+    """The settings that a reader wants to see beside the steps."""
+
+    lateness_ms: int | None
+    bound_ms: int | None
 
 
 @router.get("/{pipeline}/late", name="late")
@@ -35,9 +44,14 @@ def lateness_page(
     request: Request,
     view: PipelineInPath,
     last: Annotated[int | None, Query(ge=1, le=100_000, description="only so many runs")] = None,
+    lateness_ms: _Duration = "",
+    bound_ms: _Duration = "",
 ) -> Response:
+    choice = _Choice(_milliseconds(lateness_ms), _milliseconds(bound_ms))
     try:
-        advice = advice_of(view.inspection, last_runs=last)
+        advice = advice_of(
+            view.inspection, lateness_ms=choice.lateness_ms, bound_ms=choice.bound_ms, last_runs=last
+        )
     except NoLateness as error:
         return render(request, "lateness.html", pipeline=view.name, view=view, advice=None, why=error.message)
     lateness, bound = advice.lateness, advice.bound
@@ -54,9 +68,12 @@ def lateness_page(
         sentences=sentences,
         notes=lateness_sentences.exactness(lateness, bound),
         ranges=_ranges(request, advice, last),
+        last=last,
+        choice=choice,
+        steps=[("", NOTHING), *((step, exact_duration_text(step)) for step in STEPS_MS if step)],
         plots=_plots(advice),
-        latenesses=_latenesses(lateness),
-        bounds=None if bound is None or not bound.current.windows else _bounds(bound),
+        latenesses=_latenesses(lateness, choice.lateness_ms),
+        bounds=None if bound is None or not bound.current.windows else _bounds(bound, choice.bound_ms),
         commands=[
             (view.command("late advise"), "The same in a terminal; --lateness and --bound add settings"),
             (view.command("late report"), "Which arrivals to restate to take late rows in after all"),
@@ -91,7 +108,7 @@ def _plots(advice: LateRowAdvice) -> list[Plot]:
     return [*plots, *(plot for plot in curves if len(plot.numbers.rows) > 1)]
 
 
-def _latenesses(advice: LatenessAdvice) -> TableView:
+def _latenesses(advice: LatenessAdvice, chosen_ms: int | None) -> TableView:
     return TableView(
         caption="What another allowed lateness would have done",
         columns=[
@@ -108,7 +125,7 @@ def _latenesses(advice: LatenessAdvice) -> TableView:
         rows=[
             (
                 exact_duration_text(price.lateness_ms),
-                _note(is_declared=price == advice.current, is_suggestion=price == advice.suggestion),
+                _note(price, advice, is_chosen=price.lateness_ms == chosen_ms),
                 *(price.late_rows, price.rows_saved, price.rows_lost),
                 *(price.windows_refired, price.refires, price.windows_open, price.state_bytes),
             )
@@ -117,7 +134,7 @@ def _latenesses(advice: LatenessAdvice) -> TableView:
     )
 
 
-def _bounds(advice: BoundAdvice) -> TableView:
+def _bounds(advice: BoundAdvice, chosen_ms: int | None) -> TableView:
     return TableView(
         caption="How complete windows would have been under another bound",
         columns=[
@@ -132,7 +149,7 @@ def _bounds(advice: BoundAdvice) -> TableView:
         rows=[
             (
                 exact_duration_text(price.bound_ms),
-                _note(is_declared=price == advice.current, is_suggestion=price == advice.suggestion),
+                _note(price, advice, is_chosen=price.bound_ms == chosen_ms),
                 exact_duration_text(price.delay_ms) if price.delay_ms else "",
                 *(price.complete_share, price.row_share, price.quantiles.get(0.05), price.late_rows),
             )
@@ -141,8 +158,16 @@ def _bounds(advice: BoundAdvice) -> TableView:
     )
 
 
-def _note(*, is_declared: bool, is_suggestion: bool) -> Cell | str:
+def _note(
+    price: LatenessPrice | BoundPrice, advice: LatenessAdvice | BoundAdvice, *, is_chosen: bool
+) -> Cell | str:
     """What a row of a table is beside its numbers."""
-    if is_declared:
+    if price == advice.current:
         return Cell("declared", tone="muted")
-    return Cell("suggested", tone="good") if is_suggestion else ""
+    if price == advice.suggestion:
+        return Cell("suggested", tone="good")
+    return Cell("chosen", tone="muted") if is_chosen else ""
+
+
+def _milliseconds(digits: str) -> int | None:
+    return int(digits) if digits else None

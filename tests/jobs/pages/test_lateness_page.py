@@ -44,6 +44,16 @@ def test_fewer_runs_can_be_looked_at(pages: PageReader) -> None:
     assert pages.get("/departures/late?last=0").status in (400, 422)
 
 
+def test_a_reader_chooses_a_lateness_and_a_bound(pages: PageReader) -> None:
+    page = pages.page("/departures/late?lateness_ms=2700000&bound_ms=")
+    rows = page.table("What another allowed lateness would have done").rows
+    assert [row[0] for row in rows if row[1] == "chosen"] == ["45 minutes"]
+    page = pages.page("/departures/late?lateness_ms=&bound_ms=64800000")
+    rows = page.table("How complete windows would have been under another bound").rows
+    assert [row[0] for row in rows if row[1] == "chosen"] == ["18 hours"]
+    assert pages.get("/departures/late?bound_ms=soon").status in (400, 422)
+
+
 def test_a_pipeline_without_windows_has_no_late_rows(tmp_path: Path) -> None:
     page = PageReader(create_app(str(unpacked(tmp_path)), None)).page("/totals/late")
     assert "has no windows, so no row is ever too late" in page.text and page.figures == {}

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.jobs.inspection.lateness import LateRowCounts
-from slackwater.jobs.inspection.lateness_advice import STEPS_MS
+from slackwater.jobs.inspection.lateness_advice import LEAST_WINDOWS, STEPS_MS
 from slackwater.jobs.inspection.lateness_settings import LatenessSettings, WindowsOfRow
 from slackwater.jobs.inspection.recorded_assignments import RecordedAssignments
 from slackwater.windowing.times import MILLISECOND, to_ms
@@ -140,7 +140,9 @@ def advise_on_bound(
         (
             price
             for price in prices
-            if (price.complete_share or 0) >= WORTHWHILE_SHARE and price.delay_ms <= settings.lateness_ms
+            if (price.complete_share or 0) >= WORTHWHILE_SHARE
+            and price.delay_ms <= settings.lateness_ms
+            and (price.delay_ms >= 0 or price.windows >= LEAST_WINDOWS)
         ),
         current,
     )

@@ -46,6 +46,8 @@ _MOST_LONGER = 8
 WORTHWHILE_SHARE = 0.9
 # … and lets at most so many times the windows be open.
 MOST_STATE = 2
+# A shorter lateness or bound is suggested only where so many windows have fired.
+LEAST_WINDOWS = 50
 # At the ends of so many of the newest runs the open windows are counted.
 _RUN_ENDS = 30
 
@@ -143,7 +145,7 @@ class OpenWindowCounts:
             for waiting_ms in (lateness_ms, self.lateness_ms)
         )
         more = until_now - until
-        return round(float(np.mean(self.open_windows + more)))
+        return max(round(float(np.mean(self.open_windows + more))), 0)
 
     def _windows_fired_until(self, last_instants: Longs) -> Longs:
         """How many windows have fired that end at each of `last_instants` or before."""
@@ -183,7 +185,9 @@ def advise(
     open_windows = _open_windows(inspection, settings, assignments)
     prices = [_price(step, late_rows, settings, assignments, open_windows) for step in steps]
     current = prices[steps.index(settings.lateness_ms)]
-    suggestion = _suggestion(prices, current, rows_late)
+    has_evidence = sum(run.windows_fired for run in settings.runs) >= LEAST_WINDOWS
+    candidates = prices if has_evidence else prices[steps.index(settings.lateness_ms) :]
+    suggestion = _suggestion(candidates, current, rows_late)
     return LatenessAdvice(
         settings=settings,
         prices=_worth_showing(
@@ -226,8 +230,8 @@ def _price(
 
 
 def _suggestion(prices: Sequence[LatenessPrice], current: LatenessPrice, rows_late: int) -> LatenessPrice:
-    """The least lateness that saves most of the rows that the declared one leaves late, and at most doubles
-    the open windows; where no row was late, the least that loses none.
+    """Of `prices` the least lateness that saves most of the rows that the declared one leaves late, and at
+    most doubles the open windows; where no row was late, the least that loses none.
     """
     if not rows_late:
         return next(price for price in prices if price.rows_lost == 0 or price == current)

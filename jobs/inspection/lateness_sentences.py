@@ -56,7 +56,7 @@ def _reason_to_stay(advice: LatenessAdvice) -> str:
     lateness = exact_duration_text(advice.settings.lateness_ms)
     if not advice.rows_late:
         shorter = [price for price in advice.prices if price.lateness_ms < advice.current.lateness_ms]
-        is_known = bool(shorter) and shorter[-1].rows_lost is not None
+        is_known = bool(shorter and shorter[-1].rows_lost)
         return f"Keep the allowed lateness of {lateness}: no row was too late" + (
             ", and a shorter one would have lost some." if is_known else "."
         )

@@ -182,6 +182,20 @@ def test_of_sessions_rows_saved_are_a_lower_bound(tmp_path: Path, hours: int) ->
     assert (price.rows_lost, price.windows_refired) == (0, None)
 
 
+def test_a_shorter_lateness_is_suggested_where_many_windows_would_have_lost_no_row(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(DAILY, allowed_lateness=24 * HOUR), engine=ColumnarEngine())
+    events = [event for event in EVENTS if event.arrival is not None and event.arrival - event.event < 4]
+    world.append(events)
+    world.run(12)
+    few_windows = advice_of(world)
+    assert few_windows.rows_late == 0 and few_windows.suggestion == few_windows.current
+    world.run(24 * DAYS)
+    advice = advice_of(world)
+    needed = [row["watermark"] - row["window_end"] for row in world.live("panes") if row["kind"] == "late"]
+    assert timedelta(0) < max(needed) < advice.suggestion.lateness_ms * timedelta(milliseconds=1) < 4 * HOUR
+    assert "instead of 1 day would have lost no row, and kept about" in lateness_suggestion(advice)
+
+
 def test_rows_that_were_late_under_a_smaller_lateness_alone_ask_for_no_longer_one(tmp_path: Path) -> None:
     world = World(tmp_path, replace(DAILY, allowed_lateness=timedelta(0)), engine=ColumnarEngine())
     world.append(EVENTS)

@@ -3,14 +3,29 @@ complete windows were when they first fired.
 """
 
 from slackwater.jobs.inspection.completeness import BARS, BoundAdvice, BoundPrice
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
+from slackwater.jobs.inspection.lateness_and_bound import advice_of
 from slackwater.jobs.inspection.lateness_distribution import LatenessDistribution
+from slackwater.jobs.inspection.lateness_settings import NoLateness
 from slackwater.jobs.inspection.readable import exact_duration_text, share_text
 from slackwater.jobs.pages.plots import ACCENT, GREY, SECOND, THIRD, Plot
 from slackwater.jobs.pages.table_view import PageColumn, TableView
 
 # Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))
+
+
+def late_row_plots(inspection: Inspection, last_runs: int) -> list[Plot]:
+    """How late rows came, and how complete windows were at their first firing, by the newest `last_runs`
+    runs; no plots where no row can be too late.
+    """
+    try:
+        advice = advice_of(inspection, last_runs=last_runs)
+    except NoLateness:
+        return []
+    distribution = lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms)
+    return [distribution] if advice.bound is None else [distribution, completeness_plot(advice.bound.current)]
 
 
 def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: int) -> Plot:

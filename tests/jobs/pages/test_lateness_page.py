@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pages.app import create_app
+from slackwater.jobs.pages.lateness_plots import late_row_plots
 from tests.integration.command import here
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader
@@ -37,6 +39,16 @@ def test_its_plots_show_every_row_that_came_late(pages: PageReader, replayed: Pa
     assert (taken, late) == (len(late_panes), len(stored.live("late_events")))
     assert figures["lateness"]["layout"]["shapes"][0]["x0"] == 4, "the allowed lateness, in hours"
     assert set(figures) == {"lateness", "price", "completeness", "bounds"}
+
+
+def test_the_plots_of_the_newest_runs_alone(replayed: Path, tmp_path: Path) -> None:
+    stored = StoredTables(replayed, "departures")
+    lateness, completeness = late_row_plots(Inspection.of("departures", str(replayed)), 2)
+    newest = [run["run_id"] for run in sorted(stored.rows("runs"), key=lambda run: run["seq"])][3:5]
+    late = [row for row in stored.rows("late_events") if row["run_id"] in newest]
+    assert sum(lateness.traces[1]["y"]) == len(late) > 0
+    assert sum(completeness.traces[0]["y"]) > 0
+    assert late_row_plots(Inspection.of("totals", str(unpacked(tmp_path))), 30) == []
 
 
 def test_fewer_runs_can_be_looked_at(pages: PageReader) -> None:

@@ -62,8 +62,8 @@ def advise(
     pipelines: str | None,
     output: Output,
 ) -> None:
-    """What another allowed lateness would have saved and cost, how complete windows were at their first
-    firing under this and longer bounds of out-of-orderness, and which settings are worth their price.
+    """What another allowed lateness would have saved and cost, how complete windows were when they first
+    fired under this and longer bounds of the watermark, and which settings are worth their price.
 
     All of it comes from what runs have recorded of rows that came late; the source is read only with
     --elements.

@@ -1,21 +1,27 @@
 """The front door: what a user's file imports, `from slackwater import Pipeline, DeltaSource, agg, expect,
 TumblingEventTimeWindows`.
 
-Names are those of `slackwater.jobs.pipelines`, `slackwater.jobs.sinks` and `slackwater.windowing`, imported
-when one of them is first
-asked for: `slackwater.jobs.args`, which DAG files import, needs the standard library alone. In a checkout the
-folders `jobs`, `windowing` and `dags` stand beside this one, which links to them.
+Names are those of `slackwater.jobs.pipelines`, `slackwater.jobs.sinks`, `slackwater.windowing` and
+`slackwater.jobs.inspection.engine_views`, imported when one of them is first asked for:
+`slackwater.jobs.args`, which DAG files import, needs the standard library alone. In a checkout the folders
+`jobs`, `windowing` and `dags` stand beside this one, which links to them.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slackwater.jobs.inspection.engine_views import *  # noqa: F403
     from slackwater.jobs.pipelines import *  # noqa: F403 - exactly the names of its __all__
     from slackwater.jobs.sinks import *  # noqa: F403
     from slackwater.windowing import *  # noqa: F403
 
-_ROOMS = ("slackwater.jobs.pipelines", "slackwater.jobs.sinks", "slackwater.windowing")
+_ROOMS = (
+    "slackwater.jobs.pipelines",
+    "slackwater.jobs.sinks",
+    "slackwater.windowing",
+    "slackwater.jobs.inspection.engine_views",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -130,8 +130,9 @@ def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
     import slackwater
     from slackwater import windowing
     from slackwater.jobs import pipelines, sinks
+    from slackwater.jobs.inspection import engine_views
 
-    rooms = [pipelines.__all__, sinks.__all__, windowing.__all__]
+    rooms = [pipelines.__all__, sinks.__all__, windowing.__all__, engine_views.__all__]
     names = {name for room in rooms for name in room}
     assert set(dir(slackwater)) == names
     assert all(getattr(slackwater, name) is not None for name in names)

@@ -33,8 +33,8 @@ Row = dict[str, Any]
 
 @cache
 def guide_statements() -> dict[str, str]:
-    """The SQL of docs/guides/inspect.md, by the table that each statement reads."""
-    guide = (ROOT / "docs" / "guides" / "inspect.md").read_text()
+    """The SQL of docs/guides/sql.md, by the table that each statement reads."""
+    guide = (ROOT / "docs" / "guides" / "sql.md").read_text()
     blocks = re.findall(r"^```sql\n(.*?)^```", guide, flags=re.MULTILINE | re.DOTALL)
     return {re.search(r"^SELECT (\w+)\.\*", block, flags=re.MULTILINE)[1]: block for block in blocks}
 

@@ -9,7 +9,7 @@ import re
 
 from slackwater.jobs.errors import UsageError
 
-MEMORY_LIMIT = "220MB"
+MEMORY_LIMIT = "200MB"
 _LINES = 6
 _KINDS_OF_FILES = frozenset({"IO Error", "Invalid Input Error"})
 

@@ -21,6 +21,7 @@ PLACES = [
     *(("readings", at) for at in ("main", "3", "trial")),
     *((pipeline, "main") for pipeline in ("peaks", "totals")),
 ]
+FAST = [("readings", "3"), ("peaks", "main")]
 RAW = ("panes", "late_events", "quarantine", "window_state", "timers", "keyed_state", "source_progress")
 
 
@@ -54,12 +55,16 @@ def wanted(pipeline: str, warehouse: str, at: str) -> dict[str, list[str]]:
         }
 
 
-@pytest.mark.parametrize(("pipeline", "at"), PLACES)
+@pytest.mark.parametrize(
+    ("pipeline", "at"),
+    [pytest.param(*place, marks=[] if place in FAST else pytest.mark.slow) for place in PLACES],
+)
 def test_polars_gives_the_same_rows(warehouse: str, pipeline: str, at: str) -> None:
     frames = polars_views(pipeline, warehouse, at=at)
     answers = {name: ordered(frame.collect().to_arrow()) for name, frame in frames.items()}
-    assert answers.keys() == wanted(pipeline, warehouse, at).keys()
-    for name, rows in wanted(pipeline, warehouse, at).items():
+    expected = wanted(pipeline, warehouse, at)
+    assert answers.keys() == expected.keys()
+    for name, rows in expected.items():
         assert answers[name] == rows, name
     assert answers["panes_live"] and answers["progress_now"]
 

@@ -43,19 +43,19 @@ def walk(paged: PagedView, row_filter: RowFilter, page_rows: int) -> list[RowPag
 
 @pytest.mark.parametrize("is_descending", [False, True])
 @pytest.mark.parametrize(
-    ("view", "order"),
+    ("view", "order", "page_rows"),
     [
-        ("panes_live", ("window_start", "site", "firing")),
-        ("panes_live", ("kind",)),  # most rows are equal
-        ("quarantine_live", ("arrival_time", "reason_code")),  # with nulls
-        ("late_live", ("arrival_time",)),
+        ("panes_live", ("window_start", "site", "firing"), 20),
+        ("panes_live", ("kind",), 20),  # most rows are equal
+        ("quarantine_live", ("arrival_time", "reason_code"), 4),
+        ("late_live", ("arrival_time",), 4),
     ],
 )
 def test_every_row_is_on_one_page_in_order(
-    views: LineageViews, view: str, order: tuple[str, ...], is_descending: bool
+    views: LineageViews, view: str, order: tuple[str, ...], page_rows: int, is_descending: bool
 ) -> None:
     paged = PagedView(views, view, order, is_descending)
-    pages = walk(paged, RowFilter(), 4)
+    pages = walk(paged, RowFilter(), page_rows)
     rows = [row for page in pages for row in page.rows.to_pylist()]
     everything = views.query(f"FROM {view}").to_pylist()
     assert len(pages) > 2 and {page.total for page in pages} == {len(everything)}
@@ -68,14 +68,30 @@ def test_every_row_is_on_one_page_in_order(
         assert len(rows) == len(everything)
 
 
+@pytest.mark.parametrize("is_descending", [False, True])
+def test_rows_without_a_value_are_on_one_page_too(warehouse: str, is_descending: bool) -> None:
+    """Rows of the ledger: those that are no run have no slice."""
+    with LineageViews.of("readings", warehouse) as views:
+        paged = PagedView(views, "runs", ("slice_start", "engine", "seq"), is_descending)
+        pages = walk(paged, RowFilter(), 2)
+        rows = [row for page in pages for row in page.rows.to_pylist()]
+        back = [page.previous_place for page in pages[1:]]
+        starts = [row["slice_start"] for row in rows]
+        assert None in starts and len({row["seq"] for row in rows}) == len(rows) == pages[0].total
+        assert (starts[-1] is None) is is_descending and (starts[0] is None) is not is_descending
+        for place, before in zip(back, pages, strict=False):
+            assert place is not None
+            assert paged.page(RowFilter(), place, 2).rows == before.rows
+
+
 def test_pages_backwards_are_those_of_forwards(views: LineageViews) -> None:
     paged = PagedView(views, "panes_live", ("window_start", "site", "firing"))
-    pages = walk(paged, RowFilter(), 7)
+    pages = walk(paged, RowFilter(), 25)
     for before, page in pairwise(pages):
         place = page.previous_place
         assert place is not None and place.is_backward
         text = place.to_text()
-        back = paged.page(RowFilter(), RowPlace.from_text(text, is_backward=True), 7)
+        back = paged.page(RowFilter(), RowPlace.from_text(text, is_backward=True), 25)
         assert back.rows == before.rows
 
 

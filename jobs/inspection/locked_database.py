@@ -39,6 +39,7 @@ _LAST_SETTINGS = (
 )
 _BATCH_ROWS = 1 << 14
 _EXPLAIN = "EXPLAIN "
+_INTERRUPTION_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ class LockedDatabase:
             NotAStatement: it names what is not there, needs too much memory, or was stopped after `seconds`.
         """
         with self._errors_of(sql, parameters, seconds), self._stopped_after(seconds):
-            return self._connection.sql(sql, params=list(parameters) or None).to_arrow_table()
+            relation = self._connection.sql(sql, params=list(parameters) or None)
+            return self._interruptibly(relation.to_arrow_table)
 
     @contextmanager
     def stream(self, sql: str, parameters: Sequence[Any], seconds: float | None) -> Iterator[RowBatches]:
@@ -132,8 +134,8 @@ class LockedDatabase:
             yield batch
 
     def _interruptibly(self, work: Callable[[], Result]) -> Result:
-        """`work` of DuckDB that does not look for Ctrl-C itself. Ctrl-C reaches a main thread that waits for
-        another one, and no thread that is in DuckDB.
+        """`work` of DuckDB, which does not always look for Ctrl-C itself. Ctrl-C reaches a main thread that
+        waits for another one, and no thread that is in DuckDB.
         """
         if threading.current_thread() is not threading.main_thread():
             return work()
@@ -141,8 +143,9 @@ class LockedDatabase:
         try:
             return future.result()
         except KeyboardInterrupt:
-            self._connection.interrupt()
-            wait([future])
+            while not future.done():
+                self._connection.interrupt()
+                wait([future], timeout=_INTERRUPTION_SECONDS)
             raise
 
     @contextmanager
@@ -157,6 +160,10 @@ class LockedDatabase:
                 if message_with_place is not None:
                     message, offset = message_with_place, len(_EXPLAIN)
             raise error_of_statement(message, sql, seconds=seconds, offset=offset) from error
+        except RuntimeError as error:
+            if str(error) != "Query interrupted":  # what DuckDB makes of Ctrl-C
+                raise
+            raise KeyboardInterrupt from error
 
     def _message_with_place(self, sql: str, parameters: Sequence[Any]) -> str | None:
         """The message of a statement that can't be bound: DuckDB says where only to who executes it at once.
@@ -170,13 +177,21 @@ class LockedDatabase:
 
     @contextmanager
     def _stopped_after(self, seconds: float | None) -> Iterator[None]:
+        """Interrupts what the block does with the connection after some seconds."""
         if seconds is None:
             yield
             return
-        timer = threading.Timer(seconds, self._connection.interrupt)
-        timer.daemon = True
-        timer.start()
+        has_ended = threading.Event()
+        watch = threading.Thread(target=self._interrupt_after, args=(seconds, has_ended), daemon=True)
+        watch.start()
         try:
             yield
         finally:
-            timer.cancel()
+            has_ended.set()
+            watch.join()
+
+    def _interrupt_after(self, seconds: float, has_ended: threading.Event) -> None:
+        """Interrupt again and again: an interruption before a statement has begun is lost."""
+        has_ended.wait(seconds)
+        while not has_ended.wait(_INTERRUPTION_SECONDS):
+            self._connection.interrupt()

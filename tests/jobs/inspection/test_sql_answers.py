@@ -218,6 +218,9 @@ def test_ctrl_c_stops_a_statement(views: LineageViews) -> None:
     threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         answer(views, ENDLESS, 1)
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        views.query(ENDLESS)
     assert answer(views, "SELECT 1", 1).rows.num_rows == 1
 
 

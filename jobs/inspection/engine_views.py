@@ -161,8 +161,8 @@ def _spark_frame(spark: Any, source: ViewSource) -> Any:
     if source.seqs is None:
         return rows.selectExpr(*expressions)
     runs = spark.createDataFrame(list(source.seqs.items()), f"{_RUN_ID} string, __run_seq bigint")
-    joined = rows.join(runs.hint("broadcast"), _RUN_ID)
-    return joined.selectExpr(f"__run_seq AS {RUN_SEQ}", *expressions)
+    live_rows = rows.join(runs.hint("broadcast"), _RUN_ID)
+    return live_rows.selectExpr(f"__run_seq AS {RUN_SEQ}", *expressions)
 
 
 def _spark_path(path: str) -> str:

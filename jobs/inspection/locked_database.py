@@ -142,7 +142,7 @@ class LockedDatabase:
         future = self._threads.submit(work)
         try:
             return future.result()
-        except KeyboardInterrupt:
+        except BaseException:  # Ctrl-C, or what a handler of signals raises instead
             while not future.done():
                 self._connection.interrupt()
                 wait([future], timeout=_INTERRUPTION_SECONDS)

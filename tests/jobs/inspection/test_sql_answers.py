@@ -214,7 +214,15 @@ def test_a_failure_in_the_middle_of_a_stream_is_one_of_the_statement(views: Line
 ENDLESS = "SELECT max(hash(a.range + b.range)) FROM range(1000000) a, range(1000000) b"
 
 
-def test_ctrl_c_stops_a_statement(views: LineageViews) -> None:
+@pytest.fixture
+def interruptions() -> Iterator[None]:
+    """Ctrl-C as a process has it at its start, whatever other tests have made of it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+def test_ctrl_c_stops_a_statement(views: LineageViews, interruptions: None) -> None:
     threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         answer(views, ENDLESS, 1)

@@ -44,6 +44,7 @@ VERBS = [
     ("explain", "departures", "--key", "JFK", "--window", "2013-01-02T15:00"),
     ("late", "list", "departures"),
     ("late", "report", "departures"),
+    ("sql", "departures", "FROM windows_now"),
     ("late", "advise", "departures"),
     ("examples", "list"),
     ("doctor",),

@@ -26,11 +26,13 @@ class LineageAsOf:
         pipeline: its declaration.
         head: the ledger row as of which is looked.
         key_rows: the rows of the key.
+        last_seq: the newest ledger row, of all branches, that is looked at.
     """
 
     pipeline: Pipeline
     head: LedgerRow
     key_rows: KeyRows
+    last_seq: int
 
     @property
     def tables(self) -> Tables:

@@ -40,6 +40,9 @@ def _clauses(life: WindowExplanation) -> Iterator[str]:
     status = life.window.status
     if status is WindowStatus.LATE_ROWS_ONLY:
         yield f"it has never been open; {count_text(life.elements.late, 'row')} came too late for it"
+    elif status is WindowStatus.ON_BRANCH:
+        branches = sorted({firing.standing for firing in life.replaced_firings})
+        yield f"it has fired on {', '.join(branches)} alone, and not on {life.branch}"
     elif status is WindowStatus.IS_REPLACED:
         yield "it has fired in runs that no longer count, and in none that does"
     elif status is WindowStatus.NEVER_FIRED:
@@ -73,7 +76,8 @@ def _clauses_of_time(life: WindowExplanation, goal_time: datetime) -> Iterator[s
         if life.window.status is WindowStatus.OPEN:
             yield f"no timer will make it fire, its trigger is {life.window.trigger}"
     if waiting.domain == "processing":
-        yield f"{goal} {_time(goal_time)} on the clock, which stands at {_time(waiting.clock)}"
+        clock = short_time_text(waiting.clock)
+        yield f"{goal} {short_time_text(goal_time)} on the clock, which stands at {clock}"
         return
     yield f"{goal} watermark {_goal_and_progress(goal_time, waiting.present)}"
     yield from _holders(life)
@@ -84,8 +88,8 @@ def _goal_and_progress(goal_time: datetime, present: datetime | None) -> str:
     that.
     """
     if present is None:
-        return f"{_time(goal_time)}, there is none yet"
-    texts = _time(goal_time), _time(present)
+        return f"{short_time_text(goal_time)}, there is none yet"
+    texts = short_time_text(goal_time), short_time_text(present)
     if texts[0] == texts[1] and goal_time != present:
         texts = time_text(goal_time, Precision.MILLISECOND), time_text(present, Precision.MILLISECOND)
     return f"{texts[0]}, it is at {texts[1][11:] if texts[1][:10] == texts[0][:10] else texts[1]}"
@@ -125,13 +129,13 @@ def _sentences_of_waiting(life: WindowExplanation) -> Iterator[str]:
             if names == ["the source"]
             else f" from {'each of ' if len(waiting.held_back_by) > 1 else ''}{names_text}"
         )
-        yield f"A row of event time {_time(waiting.needed_event_time)} or later{of_whom} would do."
+        yield f"A row of event time {short_time_text(waiting.needed_event_time)} or later{of_whom} would do."
     idle_times = [one.idle_from for one in waiting.held_back_by]
     if None not in idle_times:
         last = max(time for time in idle_times if time is not None)
         yield (
             "If nothing more arrives, "
-            f"{'it is' if len(idle_times) == 1 else 'all of them are'} idle at {_time(last)} and "
+            f"{'it is' if len(idle_times) == 1 else 'all of them are'} idle at {short_time_text(last)} and "
             f"{'holds' if len(idle_times) == 1 else 'hold'} nothing back."
         )
     elif waiting.lag is not None and waiting.lag.total_seconds() > 0:
@@ -141,7 +145,9 @@ def _sentences_of_waiting(life: WindowExplanation) -> Iterator[str]:
 def _sentences_of_lineage(life: WindowExplanation) -> Iterator[str]:
     stopped_slice = life.stopped_slice
     if stopped_slice is not None:
-        slice_text = f"from {_time(stopped_slice.slice_start)} to {_time(stopped_slice.slice_end)}"
+        slice_text = (
+            f"from {short_time_text(stopped_slice.slice_start)} to {short_time_text(stopped_slice.slice_end)}"
+        )
         reason = f" ({plain_text(stopped_slice.error)})" if stopped_slice.error else ""
         step = f" at {stopped_slice.step}" if stopped_slice.step else ""
         yield (
@@ -158,7 +164,7 @@ def _sentences_of_lineage(life: WindowExplanation) -> Iterator[str]:
 def _sentences_of_window(life: WindowExplanation) -> Iterator[str]:
     window = life.window
     if window.instant is not None:
-        yield f"{_time(window.instant)} lies in the session {_session(life)}."
+        yield f"{short_time_text(window.instant)} lies in the session {_session(life)}."
     parked_state = life.parked_state
     if parked_state is not None and parked_state.elements == 0 and parked_state.firings:
         yield "Its newest firing has purged it: it is empty until the next element."
@@ -170,16 +176,17 @@ def _sentences_of_window(life: WindowExplanation) -> Iterator[str]:
             f"{'those' if len(runs) > 1 else 'that one'} no longer count."
         )
     if window.status is not WindowStatus.LATE_ROWS_ONLY and life.elements.late:
-        verb = "were" if life.elements.late > 1 else "was"
+        verb, them = ("were", "them") if life.elements.late > 1 else ("was", "it")
         yield (
             f"{count_text(life.elements.late, 'row')} {verb} too late for it; `slackwater late report "
-            f"{window.pipeline}` says what would save them."
+            f"{window.pipeline}` says what would have saved {them}."
         )
 
 
 def _session(life: WindowExplanation) -> str:
     columns = life.window.columns
-    return f"{_time(columns['window_start'])} – {_beside(columns['window_end'], columns['window_start'])}"
+    start, end = columns["window_start"], columns["window_end"]
+    return f"{short_time_text(start)} – {_beside(end, start)}"
 
 
 def _times(life: WindowExplanation) -> str:
@@ -200,7 +207,7 @@ def _since(life: WindowExplanation) -> str:
     cleanup_time, run = life.window.cleanup_time, life.window.collected_by
     if cleanup_time is None:
         return ""
-    return f": run {run} passed {_time(cleanup_time)}" if run is not None else ""
+    return f": run {run} passed {short_time_text(cleanup_time)}" if run is not None else ""
 
 
 def _name(partition: SlowPartition) -> str:
@@ -212,7 +219,7 @@ def _event_time(partition: SlowPartition, life: WindowExplanation) -> str:
     return f"{_beside(partition.max_event_time, life.waits_for.needed_time)} since {since}"
 
 
-def _time(moment: datetime | None) -> str:
+def short_time_text(moment: datetime | None) -> str:
     """A time without milliseconds: a watermark of 05:59:59.999 reads as the 06:00 that it has reached."""
     return time_text(moment, precision_of([moment]))
 
@@ -221,7 +228,7 @@ def _beside(moment: datetime | None, other: datetime | None) -> str:
     """A time beside another one: without its date where that is the same."""
     if moment is None:
         return NOTHING
-    text, other_text = _time(moment), _time(other)
+    text, other_text = short_time_text(moment), short_time_text(other)
     return text[11:] if text[:10] == other_text[:10] else text
 
 
@@ -233,8 +240,8 @@ def title(life: WindowExplanation) -> str:
     bounds = window_text(columns)
     if columns["window_start"] is not None and end is not None:
         bounds = bounds.replace(
-            _time(columns["window_start"]),
-            f"{_time(columns['window_start'])} – {_beside(end, columns['window_start'])}",
+            short_time_text(columns["window_start"]),
+            f"{short_time_text(columns['window_start'])} – {_beside(end, columns['window_start'])}",
             1,
         )
     return " · ".join(part for part in (life.window.pipeline, key, bounds) if part)

@@ -146,7 +146,7 @@ def firings_of(
     firings = []
     for row in rows:
         run = runs[row["run_id"]]
-        if run is None or run.seq > lineage.head.seq:
+        if run is None or run.seq > lineage.last_seq:
             continue
         firings.append(
             WindowFiring(

@@ -16,6 +16,7 @@ from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.key_rows import KeyRows
 from slackwater.jobs.inspection.lineage_as_of import LineageAsOf
 from slackwater.jobs.inspection.parked_window import ParkedWindow, parked_window, row_of
+from slackwater.jobs.inspection.watermark_points import WatermarkPoint, watermark_points
 from slackwater.jobs.inspection.window_elements import HeldElements, WindowElements, held_by_run, late_rows_of
 from slackwater.jobs.inspection.window_firings import (
     AbsorbedWindow,
@@ -45,6 +46,7 @@ class WindowStatus(StrEnum):
         HAS_FIRED: it has fired, and elements may still make it fire again.
         IS_COLLECTED: it has fired, and takes no elements any more.
         NEVER_FIRED: it was collected without a firing; its elements are in no result.
+        ON_BRANCH: only runs of a branch that is not published have fired it.
         IS_REPLACED: only runs that no longer count have fired it.
         LATE_ROWS_ONLY: it has never been open: all of its rows came too late.
     """
@@ -53,6 +55,7 @@ class WindowStatus(StrEnum):
     HAS_FIRED = "fired"
     IS_COLLECTED = "collected"
     NEVER_FIRED = "never fired"
+    ON_BRANCH = "on a branch"
     IS_REPLACED = "replaced"
     LATE_ROWS_ONLY = "late rows only"
 
@@ -115,6 +118,7 @@ class WindowExplanation:
         published_rows: its rows that readers see now.
         parked_state: its state in the snapshot; None where it is not open.
         waits_for: what comes next.
+        watermarks: the course of the watermark during its life, as far as it is recorded.
         stopped_slice: why no run comes next, if one was tried.
     """
 
@@ -130,6 +134,7 @@ class WindowExplanation:
     published_rows: Sequence[Mapping[str, Any]]
     parked_state: ParkedWindow | None
     waits_for: WaitsFor
+    watermarks: Sequence[WatermarkPoint]
     stopped_slice: StoppedSlice | None
 
     def as_json(self) -> dict[str, Any]:
@@ -182,7 +187,8 @@ def explain_window(
     inspection = Inspection.of(pipeline.name, warehouse_uri)
     head = inspection.run(None) if question.at is None else inspection.at(question.at)
     key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), question.key, pipeline.max_parallelism)
-    lineage = LineageAsOf(pipeline, head, key_rows)
+    newest = inspection.tables.ledger.newest() if question.at is None else head
+    lineage = LineageAsOf(pipeline, head, key_rows, (newest or head).seq)
     columns = find_window(lineage, question.name)
     row = row_of(lineage, columns)
     timers = [] if row is None else timers_of(lineage, columns)
@@ -198,7 +204,7 @@ def explain_window(
         key=dict(key_rows.values),
         columns=columns,
         instant=_instant_within(lineage, question.name.instant, columns),
-        status=_status(row, own_firings, held_elements, is_replaced=len(firings) > len(live_firings)),
+        status=_status(row, own_firings, held_elements, firings),
         trigger=type(pipeline.effective_trigger).__name__,
         cleanup_time=cleanup_time,
         collected_by=None if row is not None else _collected_by(lineage, cleanup_time, held_elements),
@@ -225,6 +231,7 @@ def explain_window(
         published_rows=published_rows(lineage, columns) if is_main else (),
         parked_state=None if row is None else parked_window(lineage, row, timers),
         waits_for=waits_for(lineage, row, timers),
+        watermarks=watermark_points(lineage, columns["window_start"], cleanup_time, live_firings, elements),
         stopped_slice=_stopped_slice(lineage, head) if is_main and row is not None else None,
     )
 
@@ -233,8 +240,7 @@ def _status(
     row: Mapping[str, Any] | None,
     firings: Sequence[WindowFiring],
     held_elements: Sequence[HeldElements],
-    *,
-    is_replaced: bool,
+    all_firings: Sequence[WindowFiring],
 ) -> WindowStatus:
     if row is not None:
         return WindowStatus.HAS_FIRED if row["firings"] else WindowStatus.OPEN
@@ -242,7 +248,10 @@ def _status(
         return WindowStatus.IS_COLLECTED
     if held_elements:
         return WindowStatus.NEVER_FIRED
-    return WindowStatus.IS_REPLACED if is_replaced else WindowStatus.LATE_ROWS_ONLY
+    standings = {firing.standing for firing in all_firings}
+    if "replaced" in standings:
+        return WindowStatus.IS_REPLACED
+    return WindowStatus.ON_BRANCH if standings - {"live"} else WindowStatus.LATE_ROWS_ONLY
 
 
 def _instant_within(

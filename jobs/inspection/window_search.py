@@ -41,7 +41,15 @@ WindowColumns = Mapping[str, Any]
 
 
 class NoSuchWindow(UsageError):
-    """The pipeline has never had the window. Facts: nearest."""
+    """The pipeline has never had the window. Facts: nearest, windows of the key by their columns."""
+
+    nearest: Sequence[WindowColumns]
+
+
+class SeveralWindows(UsageError):
+    """A name that several windows have. Facts: windows, by their columns."""
+
+    windows: Sequence[WindowColumns]
 
 
 @dataclass(frozen=True)
@@ -121,9 +129,9 @@ def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
 
 
 def _was_committed(lineage: LineageAsOf, row: Mapping[str, Any]) -> bool:
-    """Whether the run of a row was in the ledger as of the head, live or not."""
+    """Whether the run of a row was in the ledger then, live or not."""
     run = lineage.run_of(row["run_id"])
-    return run is not None and run.seq <= lineage.head.seq
+    return run is not None and run.seq <= lineage.last_seq
 
 
 def _check_name(lineage: LineageAsOf, name: WindowName) -> None:
@@ -247,14 +255,13 @@ def _only(lineage: LineageAsOf, name: WindowName, windows: Sequence[dict[str, An
     if len(windows) == 1:
         return windows[0]
     texts = ", ".join(window_text(window) for window in windows[:_NEAREST])
-    declared_columns = [
+    columns = [
         column for column in lineage.window_columns if column not in all_bounds and column not in name.columns
     ]
-    raise UsageError(
-        f"{lineage.pipeline.name}: {len(windows)} windows have the name {name}: {texts}. Name one with "
-        f"--column {declared_columns[0]}=VALUE."
-        if declared_columns
-        else f"{lineage.pipeline.name}: {len(windows)} windows have the name {name}: {texts}."
+    advice = f" Name one with --column {columns[0]}=VALUE." if columns else ""
+    raise SeveralWindows(
+        f"{lineage.pipeline.name}: {len(windows)} windows have the name {name}: {texts}.{advice}",
+        windows=windows,
     )
 
 
@@ -274,16 +281,16 @@ def window_text(window: WindowColumns) -> str:
 
 def _no_such_window(lineage: LineageAsOf, name: WindowName) -> NoSuchWindow:
     pipeline, key = lineage.pipeline, key_text(list(lineage.key_rows.values.values()))
-    newest = lineage.tables.ledger.head()
-    is_past = newest is not None and newest.seq != lineage.head.seq
+    newest = lineage.tables.ledger.newest()
+    is_past = newest is not None and newest.seq != lineage.last_seq
     subject = (
         f"{pipeline.name}: there has never been a window{f' of {key}' if key else ''}"
         f"{f' at {name}' if str(name) else ''}{f' as of run {lineage.head.seq}' if is_past else ''}"
     )
     nearest = _nearest_windows(lineage, name)
-    facts = {"nearest": [window_text(window) for window in nearest]}
     if nearest:
-        return NoSuchWindow(f"{subject}. Nearest are {', '.join(facts['nearest'])}.", **facts)
+        texts = ", ".join(window_text(window) for window in nearest)
+        return NoSuchWindow(f"{subject}. Nearest are {texts}.", nearest=nearest)
     near_keys = _near_keys(lineage, name) if key else []
     advice = (
         f"; keys like it are {', '.join(map(key_text, near_keys))}"

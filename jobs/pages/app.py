@@ -15,6 +15,7 @@ from slackwater.jobs.pages import (
     state_page,
     static_files,
     warehouse_page,
+    window_page,
 )
 from slackwater.jobs.pages.failures import handle_failures
 from slackwater.jobs.pages.security_headers import SecurityHeaders
@@ -30,6 +31,7 @@ ROUTERS = (
     state_page.router,
     sql_page.router,
     history_page.router,
+    window_page.router,
     pipeline_page.router,
 )
 

@@ -3,10 +3,9 @@ publication has changed.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.inspection.change_reason import reason_of
@@ -17,6 +16,7 @@ from slackwater.jobs.inspection.readable import plain_text
 from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
 from slackwater.jobs.pages.changes_table import cause_cell, changes_table, summary_text, window_cell
 from slackwater.jobs.pages.links import link, same_page
+from slackwater.jobs.pages.query_times import moment_of
 from slackwater.jobs.pages.rendering import render
 from slackwater.jobs.pages.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
@@ -146,15 +146,8 @@ def _changes_of_row(request: Request, view: PipelineView, seq: int, offset: int)
 
 
 def _window_ms(start: str | None) -> int | None:
-    if not start:
-        return None
-    try:
-        moment = datetime.fromisoformat(start.strip())
-    except ValueError as error:
-        raise HTTPException(
-            400, f"{start!r} is no date or time. Write it like 2013-01-02 or 2013-01-02 06:00 (UTC)."
-        ) from error
-    return to_ms(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
+    moment = moment_of(start)
+    return None if moment is None else to_ms(moment)
 
 
 def _verb(view: PipelineView, key: str | None, start: str | None, run: str | None) -> str:

@@ -21,7 +21,7 @@ def link(request: Request, name: str, query: Mapping[str, object] | None = None,
     route_path = request.app.url_path_for(name, **path)
     url = quote(request.scope.get("root_path", "").rstrip("/") + str(route_path))
     values = {key: value for key, value in (query or {}).items() if value not in (None, "")}
-    return f"{url}?{urlencode(values)}" if values else url
+    return f"{url}?{urlencode(values, doseq=True)}" if values else url
 
 
 def same_page(request: Request, **changes: object) -> str:

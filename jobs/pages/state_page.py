@@ -4,20 +4,19 @@ page, by key and time, and as a file.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.row_exports import csv_pieces, parquet_pieces
 from slackwater.jobs.inspection.row_pages import PAGE_ROWS, PagedView, RowFilter, RowPage, RowPlace
 from slackwater.jobs.inspection.state_tables import OPTIONAL_COLUMNS, STATE_TABLES, StateTable
 from slackwater.jobs.inspection.views import LineageViews
 from slackwater.jobs.pages.answer_table import answer_table, run_link, window_link
 from slackwater.jobs.pages.links import link, same_page
+from slackwater.jobs.pages.query_times import moment_of
 from slackwater.jobs.pages.rendering import render
 from slackwater.jobs.pages.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.table_view import TableView
@@ -28,10 +27,6 @@ Form = Literal["csv", "parquet"]
 _PIECES = {"csv": csv_pieces, "parquet": parquet_pieces}
 _MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 _DIGITS = {"ge": 1, "le": 2**63 - 1}
-
-
-class NotATime(UsageError):
-    """A text that is no date or time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +58,8 @@ class Question:
         return RowFilter(
             key=self.key or None,
             time_column=table.time_column,
-            start=_moment(self.start),
-            end=_moment(self.end),
+            start=moment_of(self.start),
+            end=moment_of(self.end),
         )
 
     @property
@@ -216,15 +211,3 @@ def _verb(view: PipelineView, table: StateTable, question: Question) -> str:
         words += ["--run", question.run]
     verb = {"late": "late list", "quarantine": "quarantine list"}.get(table.name, f"state {table.name}")
     return view.command(verb, *words)
-
-
-def _moment(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise NotATime(
-            f"{text!r} is no date or time. Write it like 2013-01-02 or 2013-01-02 06:00 (UTC)."
-        ) from error
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

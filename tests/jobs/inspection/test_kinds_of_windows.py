@@ -168,6 +168,19 @@ def test_a_restated_window_shows_the_firings_that_count_and_says_which_do_not(tm
         explained(world, 8, at="1")
 
 
+def test_a_window_that_only_a_branch_has_fired_is_found_there(tmp_path: Path) -> None:
+    world = half_a_day(tmp_path)
+    world.append([Event(2.5, 3.2, 99, key="b")])
+    world.backfill(0, 12, publish=False)
+    life = explained(world, 2, key="b")
+    [firing] = life.replaced_firings
+    assert (life.window.status, life.firings) == (WindowStatus.ON_BRANCH, [])
+    assert firing.standing == f"branch {world.ledger.branches()[0].name}"
+    assert answer(life) == f"on a branch: it has fired on {firing.standing} alone, and not on main"
+    on_branch = explained(world, 2, key="b", at=world.ledger.branches()[0].name)
+    assert [one.elements for one in on_branch.firings] == [1]
+
+
 def test_a_slice_that_was_rejected_is_why_nothing_goes_on(tmp_path: Path) -> None:
     world = half_a_day(tmp_path)
     head = world.main

@@ -4,7 +4,7 @@ The ground on which the parts of a window's explanation stand; it answers no que
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -27,12 +27,14 @@ class LineageAsOf:
         head: the ledger row as of which is looked.
         key_rows: the rows of the key.
         last_seq: the newest ledger row, of all branches, that is looked at.
+        since: runs whose slices end by then have nothing of what is asked; None: any may.
     """
 
     pipeline: Pipeline
     head: LedgerRow
     key_rows: KeyRows
     last_seq: int
+    since: datetime | None = None
 
     @property
     def tables(self) -> Tables:
@@ -40,8 +42,15 @@ class LineageAsOf:
 
     @cached_property
     def live_runs(self) -> tuple[LedgerRow, ...]:
-        """The runs that count at the head, in slice order."""
-        return tuple(self.tables.ledger.live_runs(self.head))
+        """The runs that count at the head and may have something of what is asked, in slice order."""
+        return tuple(self.tables.ledger.live_runs(self.head, self.since))
+
+    def from_window(self, start: datetime | None) -> "LineageAsOf":
+        """The same lineage without runs that end before the first element of a window with this start may
+        have arrived.
+        """
+        since = None if start is None else start - self.pipeline.max_ahead
+        return self if since == self.since else replace(self, since=since)
 
     @cached_property
     def places(self) -> Mapping[str, int]:

@@ -24,7 +24,7 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import MILLISECOND
 
 # So many snapshots that hold the window are looked at.
-_SNAPSHOTS_LOOKED_AT = 8
+_SNAPSHOTS_LOOKED_AT = 5
 _LATE_COLUMNS = ("event_time", "arrival_time", "windows", "late_by_ms", "watermark")
 
 

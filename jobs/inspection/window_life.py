@@ -189,7 +189,9 @@ def explain_window(
     key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), question.key, pipeline.max_parallelism)
     newest = inspection.tables.ledger.newest() if question.at is None else head
     lineage = LineageAsOf(pipeline, head, key_rows, (newest or head).seq)
+    lineage = lineage.from_window(question.name.instant)
     columns = find_window(lineage, question.name)
+    lineage = lineage.from_window(columns["window_start"])
     row = row_of(lineage, columns)
     timers = [] if row is None else timers_of(lineage, columns)
     corrections = corrections_of(lineage, columns)

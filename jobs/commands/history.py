@@ -11,9 +11,11 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 
 if TYPE_CHECKING:
+    from slackwater.jobs.inspection.causing_rows import CausingRow
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.published_change import PublishedChange
     from slackwater.jobs.inspection.window_history import WindowHistory
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 
 @click.command("history")
@@ -29,6 +31,11 @@ if TYPE_CHECKING:
 @click.option(
     "--run", "seq", type=options.SEQ, metavar="SEQ", help="only what this row of the ledger changed"
 )
+@click.option(
+    "--elements",
+    is_flag=True,
+    help="with --window: read the rows that caused each change from the source, too",
+)
 @options.warehouse
 @options.pipelines
 @printing.output
@@ -38,6 +45,7 @@ def command(
     key: str | None,
     window_ms: int | None,
     seq: int | None,
+    elements: bool,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -50,11 +58,15 @@ def command(
     \b
     slackwater history departures --key JFK
     slackwater history departures --key JFK --window 2013-01-03T06:00
+    slackwater history departures --key JFK --window 2013-01-03T06:00 --elements
     slackwater history departures --run 7
     """
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
+    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
+    if elements and window_ms is None:
+        raise click.UsageError("--elements reads the rows of one window; name it with --window START")
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
     if key is None and seq is not None and window_ms is None:
@@ -66,7 +78,34 @@ def command(
             f"with --run SEQ (`slackwater runs {pipeline}` lists them)"
         )
     question = HistoryQuestion(key=key, window_ms=window_ms, seq=seq, limit=output.row_limit)
-    _show_history(pipeline, key, history_of(inspection, question), output, is_of_window=window_ms is not None)
+    history = history_of(inspection, question)
+    rows_by_change = None
+    if elements:
+        opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+        rows_by_change = _causing_rows(opened_pipeline, inspection, key, history)
+    if output.is_json:
+        rows = [
+            _json_row(change, None if rows_by_change is None else rows_by_change[place])
+            for place, change in enumerate(history.changes)
+        ]
+        printing.show(rows, [], output, empty="")
+        return
+    _show_history(pipeline, key, history, output, is_of_window=window_ms is not None)
+    if rows_by_change is not None:
+        _show_causing_rows(history, rows_by_change, output)
+
+
+def _causing_rows(
+    opened_pipeline: "OpenedPipeline", inspection: "Inspection", key: str | None, history: "WindowHistory"
+) -> "list[Sequence[CausingRow]]":
+    """The rows of the source that caused each change of one window."""
+    from slackwater.jobs.inspection.causing_rows import CausingRows
+    from slackwater.jobs.inspection.key_rows import KeyRows
+
+    declaration = opened_pipeline.pipeline
+    key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), key, declaration.max_parallelism)
+    causes = CausingRows(declaration, inspection.tables, opened_pipeline.warehouse, key_rows)
+    return [causes.of(change) for change in history.changes]
 
 
 def _show_row(inspection: "Inspection", seq: int, output: Output) -> None:
@@ -92,10 +131,7 @@ def _show_history(
     pipeline: str, key: str | None, history: "WindowHistory", output: Output, *, is_of_window: bool
 ) -> None:
     whose = "" if key is None else f" of {key}"
-    if output.is_json:
-        rows: Sequence[dict[str, Any]] = [_json_row(change) for change in history.changes]
-    else:
-        rows = [_table_row(change) for change in history.changes]
+    rows = [_table_row(change) for change in history.changes]
     has_starts = all(change.window["window_start"] is not None for change in history.changes)
     window = [Column("window", "range") if has_starts else Column("window_text", heading="window")]
     own_columns = [Column(name) for name in list(history.changes[0].window)[2:]] if history.changes else []
@@ -109,8 +145,6 @@ def _show_history(
     ]
     empty = f"{pipeline}: nothing{whose} was published{' in this window' if is_of_window else ''}."
     printing.show(rows, columns, output, empty=empty)
-    if output.is_json:
-        return
     if history.has_more:
         printing.note("There are older changes; --limit N shows more, --limit 0 all.")
     if history.dropped_seq is not None:
@@ -118,6 +152,30 @@ def _show_history(
             f"Changes up to run {history.dropped_seq} of windows that were final by then are not kept "
             "(keep_history)."
         )
+
+
+def _show_causing_rows(
+    history: "WindowHistory", rows_by_change: "Sequence[Sequence[CausingRow]]", output: Output
+) -> None:
+    """The rows of the source below the changes that they caused."""
+    rows = [
+        {
+            "seq": change.seq,
+            "what": "taken in" if cause.is_taken else "left out",
+            "event_time": cause.row.event_time,
+            "arrival_time": cause.row.arrival_time,
+            "row": dict(cause.row.values),
+        }
+        for change, causes in zip(history.changes, rows_by_change, strict=True)
+        for cause in causes
+    ]
+    columns = [
+        Column("seq", "id", heading="run"),
+        Column("what", heading="what"),
+        *(Column("event_time"), Column("arrival_time"), Column("row", "text")),
+    ]
+    empty = "No row of the source differs."
+    printing.show(rows, columns, output, empty=empty, title="\nRows of the source")
 
 
 def _table_row(change: "PublishedChange") -> dict[str, Any]:
@@ -131,7 +189,7 @@ def _table_row(change: "PublishedChange") -> dict[str, Any]:
     return changed_rows.table_row({**facts, **change.window}) | {"why": reason_of(change), "at": minute}
 
 
-def _json_row(change: "PublishedChange") -> dict[str, Any]:
+def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") -> dict[str, Any]:
     from slackwater.jobs.inspection.change_reason import reason_of
 
     brought_by = change.brought_by
@@ -155,4 +213,9 @@ def _json_row(change: "PublishedChange") -> dict[str, Any]:
         "absorbed_by": change.absorbed_by,
         "moved_count": change.moved_count,
         "moved_rows": [vars(row) for row in change.moved_rows],
+        **({} if causes is None else {"source_rows": [_source_row(cause) for cause in causes]}),
     }
+
+
+def _source_row(cause: "CausingRow") -> dict[str, Any]:
+    return {"is_taken": cause.is_taken, **vars(cause.row)}

@@ -75,7 +75,7 @@ def rows_of_window(
     """
     rows: list[RowOfWindow] = []
     for run in _runs_to_read(lineage, window, first_arrival, collected_by):
-        rows += _rows_of_run(lineage, warehouse, run, window)
+        rows += rows_of_run(lineage, warehouse, run, window)
     return rows
 
 
@@ -94,9 +94,14 @@ def _runs_to_read(
     return runs
 
 
-def _rows_of_run(
+def rows_of_run(
     lineage: LineageAsOf, warehouse: Warehouse, run: LedgerRow, window: WindowColumns
 ) -> list[RowOfWindow]:
+    """The rows of the window that one run has read, those that came too late for it included.
+
+    Raises:
+        NeedsSpark, CannotRepeat, SnapshotGone: as of `rows_of_window`.
+    """
     pipeline = lineage.pipeline
     work = recorded_slice(pipeline, warehouse, lineage.tables, run)
     scan = work.scan()

@@ -11,8 +11,10 @@ from datetime import timedelta
 import pytest
 
 from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.inspection.causing_rows import CausingRows
 from slackwater.jobs.inspection.change_reason import reason_of
 from slackwater.jobs.inspection.inspection import Inspection
+from slackwater.jobs.inspection.key_rows import KeyRows
 from slackwater.jobs.inspection.window_history import HistoryQuestion, WindowHistory, history_of
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -77,6 +79,21 @@ def test_each_change_of_a_window_stands_with_its_run_and_what_caused_it(world: W
     )
     assert [row.is_taken for row in restored.moved_rows] == [False]
     assert restored.after is not None and restored.after.seq == 2
+
+
+def test_the_rows_that_caused_a_change_are_read_from_the_source(world: World) -> None:
+    key_rows = KeyRows.of(world.tables, ["k"], "a", world.pipeline.max_parallelism)
+    causes = CausingRows(world.pipeline, world.tables, world.warehouse, key_rows)
+    rows = [
+        [(cause.is_taken, cause.row.values["row"]) for cause in causes.of(change)]
+        for change in history(world, window_ms=ms(20)).changes
+    ]
+    assert rows == [
+        [(False, 502)],
+        [(True, 502)],
+        [(True, 500), (True, 501)],
+        [(True, 20), (True, 21)],
+    ]
 
 
 def test_a_key_has_the_changes_of_all_its_windows_page_by_page(world: World) -> None:

@@ -90,7 +90,7 @@ class CausingRows:
     def _accepted_rows(self, change: PublishedChange, run: LedgerRow) -> list[RowOfWindow]:
         """The rows that a run has taken into the window."""
         if run.seq not in self._rows_of_runs:
-            lineage = LineageAsOf(self.pipeline, run, self.key_rows)
+            lineage = LineageAsOf(self.pipeline, run, self.key_rows, run.seq)
             rows = rows_of_run(lineage, self.warehouse, run, change.window)
             self._rows_of_runs[run.seq] = [row for row in rows if not row.is_late]
         return self._rows_of_runs[run.seq]

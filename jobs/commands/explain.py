@@ -9,6 +9,7 @@ import click
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
+from slackwater.jobs.inspection.change_text import source_row_text
 
 if TYPE_CHECKING:
     from slackwater.jobs.inspection.window_firings import WindowCorrection, WindowFiring
@@ -237,21 +238,17 @@ def _show_elements(life: "WindowExplanation", output: Output) -> None:
         printing.show(rows, _BY_RUN, output, empty="", title="\nHow it filled, by run")
     if elements.rows is not None:
         rows = [
-            {**vars(row), "late": "late" if row.is_late else "", "values": _values(row.values)}
+            {**vars(row), "late": "late" if row.is_late else "", "values": source_row_text(row.values)}
             for row in elements.rows
         ]
         printing.show(
             rows, _ROWS, output, empty="\nThe source has no rows of it.", title="\nRows of the source"
         )
     if elements.late:
-        rows = [{**vars(row), "values": _values(row.values)} for row in elements.late_rows]
+        rows = [{**vars(row), "values": source_row_text(row.values)} for row in elements.late_rows]
         printing.show(
             rows, _LATE_ROWS, output, empty="", title="\nRows that came too late", total=elements.late
         )
-
-
-def _values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value_text(value)}" for name, value in values.items() if value is not None)
 
 
 def _show_parked(life: "WindowExplanation", output: Output) -> None:

@@ -1,4 +1,4 @@
-"""Writes changes of published rows as people read them: `flights 12 → 13, mean_dep_delay 3.20 → 3.31`.
+"""Writes rows and their changes as people read them: `flights 12 → 13, mean_dep_delay 3.20 → 3.31`.
 
 Pure functions of values; `readable` writes each of these.
 """
@@ -68,6 +68,17 @@ def value_text(value: Any) -> str:
             return value.hex()
         case _:
             return plain_text(str(value))
+
+
+def source_row_text(values: Mapping[str, Any]) -> str:
+    """The values of a row of a source: `carrier EV, flight 4368`. Whole numbers stand as they are, because
+    many of them are names.
+    """
+    return ", ".join(
+        f"{plain_text(name)} {value if type(value) is int else value_text(value)}"
+        for name, value in values.items()
+        if value is not None
+    )
 
 
 def window_text(row: Mapping[str, Any]) -> str:

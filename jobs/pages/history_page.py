@@ -9,10 +9,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.inspection.change_reason import reason_of
-from slackwater.jobs.inspection.change_text import change_text, value_text
+from slackwater.jobs.inspection.change_text import change_text, source_row_text
 from slackwater.jobs.inspection.published_change import PublishedChange
 from slackwater.jobs.inspection.published_changes import PublishedChanges
-from slackwater.jobs.inspection.readable import plain_text
 from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
 from slackwater.jobs.pages.changes_table import cause_cell, changes_table, summary_text, window_cell
 from slackwater.jobs.pages.links import link, same_page
@@ -115,10 +114,7 @@ def _moved_rows(request: Request, pipeline: str, changes: Sequence[PublishedChan
             "taken in" if row.is_taken else "left out",
             row.event_time,
             row.arrival_time,
-            Cell(
-                ", ".join(f"{plain_text(name)} {value_text(value)}" for name, value in row.values.items()),
-                tone="wrap",
-            ),
+            Cell(source_row_text(row.values), tone="wrap"),
         )
         for change in changes
         for row in change.moved_rows

@@ -6,13 +6,11 @@ Every value is escaped; control characters are shown, not sent.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup, escape
 
-from slackwater.jobs.inspection import readable
+from slackwater.jobs.inspection import change_text, readable
 from slackwater.jobs.inspection.readable import Precision
 
 # `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
@@ -108,19 +106,7 @@ def html_of(table: TableView) -> Markup:
 
 def value_text(value: Any) -> str:
     """A value of any column of a user's table, for people; Markup stays what it is."""
-    if value is None:
-        return readable.NOTHING
-    if isinstance(value, Markup):
-        return value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, datetime):
-        return readable.time_text(value)
-    if isinstance(value, int | float | Decimal):
-        return readable.number_text(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    return value.hex() if isinstance(value, bytes) else readable.plain_text(str(value))
+    return value if isinstance(value, Markup) else change_text.value_text(value)
 
 
 def _value(value: Any) -> Any:

@@ -36,7 +36,6 @@ def window_plot(life: WindowExplanation, *, is_event_time: bool) -> Plot:
             "hovermode": "closest",
             "shapes": _shapes(life, is_event_time=is_event_time),
             "annotations": _annotations(life, is_event_time=is_event_time),
-            "margin": {"t": 24},
         },
         numbers=_numbers(life),
         height=400,
@@ -183,20 +182,22 @@ def _annotations(life: WindowExplanation, *, is_event_time: bool) -> list[Mappin
         return []
     places = []
     if start is not None and end is not None:
-        places.append(((start + end) // 2, "window"))
+        places.append(((start + end) // 2, "window", "center"))
     if life.window.cleanup_time is not None:
-        places.append((to_ms(life.window.cleanup_time) + 1, "cleanup"))
+        places.append((to_ms(life.window.cleanup_time) + 1, "cleanup", "right"))
     return [
         {
             "x": place,
             "y": 1,
             "yref": "paper",
-            "yanchor": "bottom",
+            "yanchor": "top",
+            "xanchor": anchor,
+            "xshift": -4 if anchor == "right" else 0,
             "text": text,
             "showarrow": False,
             "font": {"size": 11, "color": GREY},
         }
-        for place, text in places
+        for place, text, anchor in places
     ]
 
 

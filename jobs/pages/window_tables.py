@@ -1,17 +1,17 @@
 """The tables of the page of a window."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fastapi import Request
 
-from slackwater.jobs.inspection.change_text import change_text
+from slackwater.jobs.inspection.change_text import change_text, source_row_text
 from slackwater.jobs.inspection.readable import plain_text
 from slackwater.jobs.inspection.window_answer import short_time_text
 from slackwater.jobs.inspection.window_firings import WindowFiring
 from slackwater.jobs.inspection.window_life import WindowExplanation
 from slackwater.jobs.pages.links import link
-from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView, value_text
+from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
 
 
 def holders_table(life: WindowExplanation) -> TableView:
@@ -163,7 +163,7 @@ def late_table(life: WindowExplanation) -> TableView:
                 row.event_time,
                 row.missing_lateness,
                 row.seq,
-                Cell(_row(row.values), tone="wrap"),
+                Cell(source_row_text(row.values), tone="wrap"),
             )
             for row in life.elements.late_rows
         ],
@@ -182,17 +182,11 @@ def source_table(life: WindowExplanation, most: int) -> TableView:
             (
                 *(row.arrival_time, row.event_time),
                 Cell("too late", tone="late") if row.is_late else "",
-                *(short_time_text(row.watermark), Cell(_row(row.values), tone="wrap")),
+                *(short_time_text(row.watermark), Cell(source_row_text(row.values), tone="wrap")),
             )
             for row in list(life.elements.rows or ())[:most]
         ],
         empty="The source has no rows of it.",
-    )
-
-
-def _row(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{plain_text(name)} {value_text(value)}" for name, value in values.items() if value is not None
     )
 
 

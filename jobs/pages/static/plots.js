@@ -50,7 +50,7 @@ Document.prototype.createElement = function (name, options) {
   function layoutOf(figure, width) {
     const axis = {
       gridcolor: "var(--grid)", linecolor: "var(--line)", zerolinecolor: "var(--line)",
-      tickcolor: "var(--line)", automargin: true, fixedrange: false, title: { standoff: 8 },
+      tickcolor: "var(--line)", automargin: true, fixedrange: false, title: { standoff: 8, font: { size: 11, color: "var(--muted)" } },
       tickfont: { size: 11, color: "var(--muted)" },
     };
     const common = {

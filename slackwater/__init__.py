@@ -2,7 +2,7 @@
 TumblingEventTimeWindows`.
 
 Names are those of `slackwater.jobs.pipelines`, `slackwater.jobs.sinks`, `slackwater.windowing` and
-`slackwater.jobs.inspection.engine_views`, imported when one of them is first asked for:
+`slackwater.jobs.inspection.sql.engine_views`, imported when one of them is first asked for:
 `slackwater.jobs.args`, which DAG files import, needs the standard library alone. In a checkout the folders
 `jobs`, `windowing` and `dags` stand beside this one, which links to them.
 """
@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slackwater.jobs.inspection.engine_views import *  # noqa: F403
+    from slackwater.jobs.inspection.sql.engine_views import *  # noqa: F403
     from slackwater.jobs.pipelines import *  # noqa: F403 - exactly the names of its __all__
     from slackwater.jobs.sinks import *  # noqa: F403
     from slackwater.windowing import *  # noqa: F403
@@ -20,7 +20,7 @@ _ROOMS = (
     "slackwater.jobs.pipelines",
     "slackwater.jobs.sinks",
     "slackwater.windowing",
-    "slackwater.jobs.inspection.engine_views",
+    "slackwater.jobs.inspection.sql.engine_views",
 )
 
 

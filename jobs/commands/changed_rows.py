@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.jobs.commands import printing
 from slackwater.jobs.commands.table_layout import Column
-from slackwater.jobs.inspection.change_text import change_text, window_text
+from slackwater.jobs.inspection.changes.change_text import change_text, window_text
 from slackwater.jobs.inspection.readable import count_text, key_text
 
 if TYPE_CHECKING:
-    from slackwater.jobs.inspection.published_changes import PublishedChanges
+    from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.tables.ledger.rows import LedgerRow
 
@@ -41,7 +41,7 @@ def json_row(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 def first_lines(opened_pipeline: "OpenedPipeline", row: "LedgerRow") -> list[str]:
     """Lines that say which rows a publication has changed first, and which command shows the others."""
-    from slackwater.jobs.inspection.published_changes import PublishedChanges
+    from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
 
     changes = PublishedChanges.of_row(opened_pipeline.tables, row, FIRST_ROWS)
     lines = [f"  {line}" for line in _lines(changes)]

@@ -53,8 +53,8 @@ def command(
 def _show_branch(
     pipeline: str, branch: str, warehouse: str | None, pipelines: str | None, output: Output
 ) -> None:
+    from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.published_changes import PublishedChanges
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.restating.branches import counts_text
 
@@ -86,7 +86,7 @@ def _show_branch(
 
 
 def _show_pipelines(left: str, right: str, warehouse: str | None, output: Output) -> None:
-    from slackwater.jobs.inspection.comparison import PublishedComparison
+    from slackwater.jobs.inspection.changes.comparison import PublishedComparison
 
     comparison = PublishedComparison.of(left, right, warehouse)
     rows = comparison.differences()

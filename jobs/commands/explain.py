@@ -9,11 +9,11 @@ import click
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
-from slackwater.jobs.inspection.change_text import source_row_text
+from slackwater.jobs.inspection.changes.change_text import source_row_text
 
 if TYPE_CHECKING:
-    from slackwater.jobs.inspection.window_firings import WindowCorrection, WindowFiring
-    from slackwater.jobs.inspection.window_life import WindowExplanation
+    from slackwater.jobs.inspection.windows.window_firings import WindowCorrection, WindowFiring
+    from slackwater.jobs.inspection.windows.window_life import WindowExplanation
 
 _HOLDERS = [
     Column("source_partition", "text"),
@@ -104,8 +104,8 @@ def command(
     \b
     slackwater explain departures --key JFK --window 2013-01-02T06:00
     """
-    from slackwater.jobs.inspection.window_life import WindowQuestion, explain_window
-    from slackwater.jobs.inspection.window_search import WindowName
+    from slackwater.jobs.inspection.windows.window_life import WindowQuestion, explain_window
+    from slackwater.jobs.inspection.windows.window_search import WindowName
     from slackwater.jobs.pipelines import registry
     from slackwater.windowing.times import to_datetime
 
@@ -119,7 +119,7 @@ def command(
 
 
 def _tell(life: "WindowExplanation", output: Output) -> None:
-    from slackwater.jobs.inspection.window_answer import answer, further_sentences, title
+    from slackwater.jobs.inspection.windows.window_answer import answer, further_sentences, title
 
     for sentence in (answer(life), title(life), *further_sentences(life)):
         _say_wrapped(sentence)

@@ -11,10 +11,10 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 
 if TYPE_CHECKING:
-    from slackwater.jobs.inspection.causing_rows import CausingRow
+    from slackwater.jobs.inspection.changes.causing_rows import CausingRow
+    from slackwater.jobs.inspection.changes.published_change import PublishedChange
+    from slackwater.jobs.inspection.changes.window_history import WindowHistory
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.published_change import PublishedChange
-    from slackwater.jobs.inspection.window_history import WindowHistory
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 
@@ -61,8 +61,8 @@ def command(
     slackwater history departures --key JFK --window 2013-01-03T06:00 --elements
     slackwater history departures --run 7
     """
+    from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     if elements and window_ms is None:
@@ -99,8 +99,8 @@ def _causing_rows(
     opened_pipeline: "OpenedPipeline", inspection: "Inspection", key: str | None, history: "WindowHistory"
 ) -> "list[Sequence[CausingRow]]":
     """The rows of the source that caused each change of one window."""
-    from slackwater.jobs.inspection.causing_rows import CausingRows
-    from slackwater.jobs.inspection.key_rows import KeyRows
+    from slackwater.jobs.inspection.changes.causing_rows import CausingRows
+    from slackwater.jobs.inspection.windows.key_rows import KeyRows
 
     declaration = opened_pipeline.pipeline
     key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), key, declaration.max_parallelism)
@@ -110,7 +110,7 @@ def _causing_rows(
 
 def _show_row(inspection: "Inspection", seq: int, output: Output) -> None:
     """Everything that a row of the ledger has changed."""
-    from slackwater.jobs.inspection.published_changes import PublishedChanges
+    from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
 
     row = inspection.run(seq)
     changes = PublishedChanges.of_row(inspection.tables, row, output.row_limit)
@@ -179,7 +179,7 @@ def _show_causing_rows(
 
 
 def _table_row(change: "PublishedChange") -> dict[str, Any]:
-    from slackwater.jobs.inspection.change_reason import reason_of
+    from slackwater.jobs.inspection.changes.change_reason import reason_of
 
     facts = {
         name: getattr(change, name)
@@ -190,7 +190,7 @@ def _table_row(change: "PublishedChange") -> dict[str, Any]:
 
 
 def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") -> dict[str, Any]:
-    from slackwater.jobs.inspection.change_reason import reason_of
+    from slackwater.jobs.inspection.changes.change_reason import reason_of
 
     brought_by = change.brought_by
     return {

@@ -50,8 +50,8 @@ def list_late(
 ) -> None:
     """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.top_rows import top_rows
-    from slackwater.jobs.inspection.views import LineageViews
+    from slackwater.jobs.inspection.rows.top_rows import top_rows
+    from slackwater.jobs.inspection.sql.views import LineageViews
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
@@ -123,10 +123,10 @@ def report(
               slackwater late report departures --lateness 5h --bound 2h
     """
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.lateness import RowCondition
-    from slackwater.jobs.inspection.lateness import report as report_lateness
-    from slackwater.jobs.inspection.lateness_settings import LatenessSettings, recorded_runs
-    from slackwater.jobs.inspection.views import LineageViews
+    from slackwater.jobs.inspection.late_rows.lateness import RowCondition
+    from slackwater.jobs.inspection.late_rows.lateness import report as report_lateness
+    from slackwater.jobs.inspection.late_rows.lateness_settings import LatenessSettings, recorded_runs
+    from slackwater.jobs.inspection.sql.views import LineageViews
     from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
     from slackwater.windowing.times import MILLISECOND, to_datetime, to_ms
 

@@ -71,9 +71,9 @@ def advise(
     \b
     Example: slackwater late advise departures --lateness 7h
     """
-    from slackwater.jobs.inspection import lateness_sentences
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.lateness_and_bound import advice_of
+    from slackwater.jobs.inspection.late_rows import lateness_sentences
+    from slackwater.jobs.inspection.late_rows.lateness_and_bound import advice_of
 
     reading = None
     if elements:
@@ -141,7 +141,7 @@ def _note(price: Any, current: Any, suggestion: Any) -> str:
 
 
 def _bound_values(price: Any) -> dict[str, Any]:
-    from slackwater.jobs.inspection.completeness import BARS
+    from slackwater.jobs.inspection.late_rows.completeness import BARS
 
     return {
         **asdict(price),

@@ -13,7 +13,7 @@ from slackwater.jobs.commands.table_layout import Column
 def command(pipelines: str | None, output: Output) -> None:
     """What is registered: source, window, lateness, engine."""
     from slackwater.jobs.engines.planner import choose
-    from slackwater.jobs.inspection.declared_windows import windows_text
+    from slackwater.jobs.inspection.late_rows.declared_windows import windows_text
     from slackwater.jobs.pipelines import registry
 
     pipelines_by_name = registry.load(pipelines)

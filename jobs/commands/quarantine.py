@@ -39,8 +39,8 @@ def list_rows(
     Example: slackwater quarantine list departures --reason null_event_time
     """
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.quarantined_rows import quarantined_rows, row_text
-    from slackwater.jobs.inspection.views import LineageViews
+    from slackwater.jobs.inspection.rows.quarantined_rows import quarantined_rows, row_text
+    from slackwater.jobs.inspection.sql.views import LineageViews
 
     inspection = Inspection.of(pipeline, warehouse)
     with LineageViews.over(inspection, inspection.run(None)) as views:

@@ -38,7 +38,7 @@ def command(*, port: int, host: str, warehouse: str | None, pipelines: str | Non
     import uvicorn
 
     from slackwater.jobs.pages.app import create_app
-    from slackwater.jobs.pages.guard import LoopbackGuard, TokenGuard, is_loopback
+    from slackwater.jobs.pages.frame.guard import LoopbackGuard, TokenGuard, is_loopback
 
     app = create_app(warehouse, pipelines)
     listening = _listening_socket(host, port)

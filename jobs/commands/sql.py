@@ -16,8 +16,8 @@ from slackwater.jobs.inspection.readable import count_text, plain_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from slackwater.jobs.inspection.locked_database import RowBatches
-    from slackwater.jobs.inspection.views import LineageViews
+    from slackwater.jobs.inspection.sql.locked_database import RowBatches
+    from slackwater.jobs.inspection.sql.views import LineageViews
 
 Form = Literal["table", "json", "csv"]
 
@@ -63,7 +63,7 @@ def command(
 
     For example: slackwater sql departures "SELECT origin, count(*) FROM late_live GROUP BY ALL"
     """
-    from slackwater.jobs.inspection.views import LineageViews
+    from slackwater.jobs.inspection.sql.views import LineageViews
     from slackwater.jobs.tables.ledger.rows import MAIN
 
     if seq is not None and branch is not None:
@@ -93,8 +93,8 @@ def print_answer(
     Raises:
         NotAStatement: it can't be asked.
     """
-    from slackwater.jobs.inspection import sql_answers
-    from slackwater.jobs.inspection.locked_database import RowBatches
+    from slackwater.jobs.inspection.sql import sql_answers
+    from slackwater.jobs.inspection.sql.locked_database import RowBatches
 
     if form != "table" and row_limit is None:
         with sql_answers.answer_in_batches(views, statement) as stream:
@@ -112,7 +112,7 @@ def print_answer(
 
 
 def _print_table(rows: "pa.Table", *, is_wide: bool) -> None:
-    from slackwater.jobs.inspection.row_exports import rows_of
+    from slackwater.jobs.inspection.rows.row_exports import rows_of
 
     names = [f"{number} {name}" for number, name in enumerate(rows.schema.names)]  # names may be equal
     columns = [
@@ -124,7 +124,7 @@ def _print_table(rows: "pa.Table", *, is_wide: bool) -> None:
 
 
 def _print_stream(stream: "RowBatches", form: Form) -> None:
-    from slackwater.jobs.inspection.row_exports import csv_pieces, json_pieces
+    from slackwater.jobs.inspection.rows.row_exports import csv_pieces, json_pieces
 
     if form == "csv":
         for content in csv_pieces(stream):

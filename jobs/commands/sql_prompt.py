@@ -22,8 +22,8 @@ from pygments.lexers.sql import SqlLexer
 from slackwater.jobs.commands import printing
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.readable import time_text
-from slackwater.jobs.inspection.sql_answers import TABLE_FUNCTIONS
-from slackwater.jobs.inspection.views import LineageViews
+from slackwater.jobs.inspection.sql.sql_answers import TABLE_FUNCTIONS
+from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.runtime.cache import cache
 
 KEYWORDS = """

@@ -12,7 +12,7 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
 
 if TYPE_CHECKING:
-    from slackwater.jobs.inspection.top_rows import TopRows
+    from slackwater.jobs.inspection.rows.top_rows import TopRows
 
 
 @click.group("state")
@@ -221,8 +221,8 @@ def _snapshot_rows(
     order of time; and the names of the columns of keys and of windows.
     """
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.inspection.top_rows import top_rows
-    from slackwater.jobs.inspection.views import LineageViews
+    from slackwater.jobs.inspection.rows.top_rows import top_rows
+    from slackwater.jobs.inspection.sql.views import LineageViews
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()

@@ -13,13 +13,13 @@ from slackwater.jobs.pages import (
     run_page,
     sql_page,
     state_page,
-    static_files,
     warehouse_page,
     window_page,
 )
-from slackwater.jobs.pages.failures import handle_failures
-from slackwater.jobs.pages.security_headers import SecurityHeaders
-from slackwater.jobs.pages.site import AirflowLinks, Authorize, Site, check_sender
+from slackwater.jobs.pages.frame import static_files
+from slackwater.jobs.pages.frame.failures import handle_failures
+from slackwater.jobs.pages.frame.security_headers import SecurityHeaders
+from slackwater.jobs.pages.frame.site import AirflowLinks, Authorize, Site, check_sender
 
 # Fixed paths come before `/{pipeline}`.
 ROUTERS = (

@@ -9,17 +9,17 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.errors import SlackwaterError, UsageError
-from slackwater.jobs.inspection.change_text import are_equal, value_text
-from slackwater.jobs.inspection.changes_between import changes_between
-from slackwater.jobs.inspection.comparison import PublishedComparison, published_days
-from slackwater.jobs.inspection.published_changes import PublishedChanges
+from slackwater.jobs.inspection.changes.change_text import are_equal, value_text
+from slackwater.jobs.inspection.changes.changes_between import changes_between
+from slackwater.jobs.inspection.changes.comparison import PublishedComparison, published_days
+from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
+from slackwater.jobs.inspection.changes.run_comparison import FigurePair, compare_runs
 from slackwater.jobs.inspection.readable import duration_text, key_text, plain_text, time_text
-from slackwater.jobs.inspection.run_comparison import FigurePair, compare_runs
-from slackwater.jobs.pages.changes_table import changes_table, summary_text, window_cell
-from slackwater.jobs.pages.links import link, same_page
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath, PipelineView, site_of
-from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.drawing.changes_table import changes_table, summary_text, window_cell
+from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.frame.links import link, same_page
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView, site_of
 from slackwater.jobs.pipelines.registry import product_version
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from slackwater.jobs.inspection.change_reason import reason_of
-from slackwater.jobs.inspection.change_text import change_text, source_row_text
-from slackwater.jobs.inspection.published_change import PublishedChange
-from slackwater.jobs.inspection.published_changes import PublishedChanges
-from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
-from slackwater.jobs.pages.changes_table import cause_cell, changes_table, summary_text, window_cell
-from slackwater.jobs.pages.links import link, same_page
-from slackwater.jobs.pages.query_times import moment_of
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath, PipelineView
-from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.inspection.changes.change_reason import reason_of
+from slackwater.jobs.inspection.changes.change_text import change_text, source_row_text
+from slackwater.jobs.inspection.changes.published_change import PublishedChange
+from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
+from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
+from slackwater.jobs.pages.drawing.changes_table import cause_cell, changes_table, summary_text, window_cell
+from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.frame.links import link, same_page
+from slackwater.jobs.pages.frame.query_times import moment_of
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.windowing.times import to_ms
 
 router = APIRouter()

@@ -7,23 +7,23 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from slackwater.jobs.inspection import lateness_sentences
-from slackwater.jobs.inspection.completeness import BoundAdvice, BoundPrice
-from slackwater.jobs.inspection.lateness_advice import STEPS_MS, LatenessAdvice, LatenessPrice
-from slackwater.jobs.inspection.lateness_and_bound import LateRowAdvice, advice_of
-from slackwater.jobs.inspection.lateness_settings import NoLateness
+from slackwater.jobs.inspection.late_rows import lateness_sentences
+from slackwater.jobs.inspection.late_rows.completeness import BoundAdvice, BoundPrice
+from slackwater.jobs.inspection.late_rows.lateness_advice import STEPS_MS, LatenessAdvice, LatenessPrice
+from slackwater.jobs.inspection.late_rows.lateness_and_bound import LateRowAdvice, advice_of
+from slackwater.jobs.inspection.late_rows.lateness_settings import NoLateness
 from slackwater.jobs.inspection.readable import NOTHING, count_text, exact_duration_text
+from slackwater.jobs.pages.drawing.plots import Plot
+from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.frame.links import same_page
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath
 from slackwater.jobs.pages.lateness_plots import (
     bound_price_plot,
     completeness_plot,
     lateness_distribution_plot,
     lateness_price_plot,
 )
-from slackwater.jobs.pages.links import same_page
-from slackwater.jobs.pages.plots import Plot
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath
-from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
 
 router = APIRouter()
 # How many of the newest runs a reader may look at.

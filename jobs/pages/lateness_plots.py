@@ -2,15 +2,15 @@
 complete windows were when they first fired.
 """
 
-from slackwater.jobs.inspection.completeness import BARS, BoundAdvice, BoundPrice
 from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.inspection.lateness_advice import LatenessAdvice
-from slackwater.jobs.inspection.lateness_and_bound import advice_of
-from slackwater.jobs.inspection.lateness_distribution import LatenessDistribution
-from slackwater.jobs.inspection.lateness_settings import NoLateness
+from slackwater.jobs.inspection.late_rows.completeness import BARS, BoundAdvice, BoundPrice
+from slackwater.jobs.inspection.late_rows.lateness_advice import LatenessAdvice
+from slackwater.jobs.inspection.late_rows.lateness_and_bound import advice_of
+from slackwater.jobs.inspection.late_rows.lateness_distribution import LatenessDistribution
+from slackwater.jobs.inspection.late_rows.lateness_settings import NoLateness
 from slackwater.jobs.inspection.readable import exact_duration_text, share_text
-from slackwater.jobs.pages.plots import ACCENT, GREY, SECOND, THIRD, Plot
-from slackwater.jobs.pages.table_view import PageColumn, TableView
+from slackwater.jobs.pages.drawing.plots import ACCENT, GREY, SECOND, THIRD, Plot
+from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
 
 # Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))

@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from slackwater.jobs.inspection.run_series import RunFigures, run_series
-from slackwater.jobs.pages.links import link
-from slackwater.jobs.pages.plots import ACCENT, SECOND, Plot, plot_times
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath
-from slackwater.jobs.pages.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.inspection.runs.run_series import RunFigures, run_series
+from slackwater.jobs.pages.drawing.plots import ACCENT, SECOND, Plot, plot_times
+from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.frame.links import link
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath
 
 router = APIRouter()
 

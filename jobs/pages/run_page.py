@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath
 
 router = APIRouter()
 

@@ -13,16 +13,16 @@ from fastapi.responses import Response
 
 from slackwater.jobs.errors import RetryableError, without_credentials
 from slackwater.jobs.inspection.readable import count_text
-from slackwater.jobs.inspection.row_exports import csv_pieces
-from slackwater.jobs.inspection.sql_answers import SqlAnswer, answer, answer_in_batches, list_of_views
-from slackwater.jobs.inspection.statement_errors import MEMORY_LIMIT, NotAStatement
-from slackwater.jobs.inspection.views import LineageViews
-from slackwater.jobs.pages.answer_table import answer_table
-from slackwater.jobs.pages.links import link
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath, PipelineView
+from slackwater.jobs.inspection.rows.row_exports import csv_pieces
+from slackwater.jobs.inspection.sql.sql_answers import SqlAnswer, answer, answer_in_batches, list_of_views
+from slackwater.jobs.inspection.sql.statement_errors import MEMORY_LIMIT, NotAStatement
+from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.pages.drawing.answer_table import answer_table
+from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
+from slackwater.jobs.pages.frame.links import link
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.state_page import download
-from slackwater.jobs.pages.table_view import PageColumn, TableView
 
 router = APIRouter()
 

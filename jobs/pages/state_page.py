@@ -10,16 +10,16 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
-from slackwater.jobs.inspection.row_exports import csv_pieces, parquet_pieces
-from slackwater.jobs.inspection.row_pages import PAGE_ROWS, PagedView, RowFilter, RowPage, RowPlace
-from slackwater.jobs.inspection.state_tables import OPTIONAL_COLUMNS, STATE_TABLES, StateTable
-from slackwater.jobs.inspection.views import LineageViews
-from slackwater.jobs.pages.answer_table import answer_table, run_link, window_link
-from slackwater.jobs.pages.links import link, same_page
-from slackwater.jobs.pages.query_times import moment_of
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath, PipelineView
-from slackwater.jobs.pages.table_view import TableView
+from slackwater.jobs.inspection.rows.row_exports import csv_pieces, parquet_pieces
+from slackwater.jobs.inspection.rows.row_pages import PAGE_ROWS, PagedView, RowFilter, RowPage, RowPlace
+from slackwater.jobs.inspection.rows.state_tables import OPTIONAL_COLUMNS, STATE_TABLES, StateTable
+from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.pages.drawing.answer_table import answer_table, run_link, window_link
+from slackwater.jobs.pages.drawing.table_view import TableView
+from slackwater.jobs.pages.frame.links import link, same_page
+from slackwater.jobs.pages.frame.query_times import moment_of
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 
 router = APIRouter()
 

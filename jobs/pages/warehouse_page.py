@@ -6,10 +6,10 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.inspection.run_series import RunFigures, run_series
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineView, site_of
-from slackwater.jobs.pages.small_bars import small_bars
+from slackwater.jobs.inspection.runs.run_series import RunFigures, run_series
+from slackwater.jobs.pages.drawing.small_bars import small_bars
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineView, site_of
 from slackwater.jobs.tables.errors import NoRuns
 
 router = APIRouter()

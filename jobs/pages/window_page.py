@@ -8,19 +8,24 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from slackwater.jobs.inspection.window_answer import answer, further_sentences, short_time_text, title
-from slackwater.jobs.inspection.window_life import (
+from slackwater.jobs.inspection.windows.window_answer import answer, further_sentences, short_time_text, title
+from slackwater.jobs.inspection.windows.window_life import (
     WindowExplanation,
     WindowQuestion,
     WindowStatus,
     explain_window,
 )
-from slackwater.jobs.inspection.window_search import NoSuchWindow, SeveralWindows, WindowName, window_text
+from slackwater.jobs.inspection.windows.window_search import (
+    NoSuchWindow,
+    SeveralWindows,
+    WindowName,
+    window_text,
+)
 from slackwater.jobs.pages import window_tables as tables
-from slackwater.jobs.pages.links import link
-from slackwater.jobs.pages.query_times import moment_of
-from slackwater.jobs.pages.rendering import render
-from slackwater.jobs.pages.site import PipelineInPath, PipelineView
+from slackwater.jobs.pages.frame.links import link
+from slackwater.jobs.pages.frame.query_times import moment_of
+from slackwater.jobs.pages.frame.rendering import render
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.window_plot import window_plot
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.window_columns import identifying_columns

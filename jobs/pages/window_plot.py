@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from slackwater.jobs.inspection.window_firings import WindowFiring
-from slackwater.jobs.inspection.window_life import WindowExplanation
-from slackwater.jobs.pages.plots import ACCENT, BAD, GREY, LINE, SECOND, THIRD, Plot, plot_times
-from slackwater.jobs.pages.table_view import PageColumn, TableView
+from slackwater.jobs.inspection.windows.window_firings import WindowFiring
+from slackwater.jobs.inspection.windows.window_life import WindowExplanation
+from slackwater.jobs.pages.drawing.plots import ACCENT, BAD, GREY, LINE, SECOND, THIRD, Plot, plot_times
+from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
 from slackwater.windowing.times import to_ms
 
 _SOFT = "var(--accent-soft)"

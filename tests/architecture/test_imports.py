@@ -130,7 +130,7 @@ def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
     import slackwater
     from slackwater import windowing
     from slackwater.jobs import pipelines, sinks
-    from slackwater.jobs.inspection import engine_views
+    from slackwater.jobs.inspection.sql import engine_views
 
     rooms = [pipelines.__all__, sinks.__all__, windowing.__all__, engine_views.__all__]
     names = {name for room in rooms for name in room}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.inspection.published_changes import PublishedChanges
+from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward

@@ -16,8 +16,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from slackwater.jobs.commands.sql_prompt import SqlCompleter, prompt
-from slackwater.jobs.inspection.statement_errors import NotAStatement
-from slackwater.jobs.inspection.views import LineageViews
+from slackwater.jobs.inspection.sql.statement_errors import NotAStatement
+from slackwater.jobs.inspection.sql.views import LineageViews
 from tests.integration.command import here
 from tests.integration.stored import StoredTables
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.inspection.change_reason import reason_of
+from slackwater.jobs.inspection.changes.change_reason import reason_of
+from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
 from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.inspection.window_history import HistoryQuestion, history_of
 from slackwater.jobs.pages.app import create_app
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.pages.page_reader import PageReader

@@ -10,7 +10,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
 
 from slackwater.jobs.pages.app import create_app
-from slackwater.jobs.pages.site import check_sender
+from slackwater.jobs.pages.frame.site import check_sender
 from tests.jobs.pages.page_reader import PageReader, ReadPage
 
 

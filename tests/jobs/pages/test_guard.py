@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from slackwater.jobs.pages.guard import COOKIE, LoopbackGuard, TokenGuard, is_loopback
+from slackwater.jobs.pages.frame.guard import COOKIE, LoopbackGuard, TokenGuard, is_loopback
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.jobs.inspection import row_pages
+from slackwater.jobs.inspection.rows import row_pages
 from slackwater.jobs.pages import sql_page, state_page
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader, ReadPage

@@ -6,11 +6,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.inspection.window_answer import answer
-from slackwater.jobs.inspection.window_life import WindowExplanation, WindowQuestion, explain_window
-from slackwater.jobs.inspection.window_search import WindowName
+from slackwater.jobs.inspection.windows.window_answer import answer
+from slackwater.jobs.inspection.windows.window_life import WindowExplanation, WindowQuestion, explain_window
+from slackwater.jobs.inspection.windows.window_search import WindowName
 from slackwater.jobs.pages.app import create_app
-from slackwater.jobs.pages.query_times import moment_of
+from slackwater.jobs.pages.frame.query_times import moment_of
 from slackwater.windowing.times import to_ms
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.pages.page_reader import PageReader

@@ -1,0 +1,1 @@
+"""What pages are drawn with: tables, plots and small bars, as values that templates write."""

@@ -10,24 +10,22 @@ wraps within its column, a long key is cut. Pure: rows and a width in, lines out
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from slackwater.jobs.errors import without_credentials
+from slackwater.jobs.inspection import readable
 from slackwater.jobs.inspection.readable import (
     NOTHING,
     Precision,
     duration_text,
     exact_duration_text,
     key_text,
-    number_text,
     plain_text,
     precision_of,
     range_text,
     share_text,
     size_text,
-    time_text,
 )
 
 Kind = Literal["value", "exact", "key", "text", "duration", "exact_duration", "size", "share", "range", "id"]
@@ -109,33 +107,7 @@ def value_text(value: Any, kind: Kind = "value", precision: Precision | None = N
         case "id":
             return NOTHING if value is None else plain_text(str(value))
         case _:
-            return _text_of_type(value, precision)
-
-
-def _text_of_type(value: Any, precision: Precision) -> str:
-    match value:
-        case None:
-            return NOTHING
-        case bool():
-            return "yes" if value else "no"
-        case int() | float() | Decimal():
-            return number_text(value)
-        case datetime():
-            return time_text(value, precision)
-        case date():
-            return value.isoformat()
-        case timedelta():
-            return duration_text(value)
-        case bytes():
-            return value.hex()
-        case list() | tuple():
-            return ", ".join(_text_of_type(item, precision) for item in value) or NOTHING
-        case Mapping():
-            return ", ".join(
-                f"{plain_text(str(name))} {_text_of_type(item, precision)}" for name, item in value.items()
-            )
-        case _:
-            return plain_text(without_credentials(str(value)))
+            return readable.value_text(value, precision)
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column], width: int | None, *, is_wide: bool) -> Layout:

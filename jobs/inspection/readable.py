@@ -5,13 +5,14 @@ Pure functions of single values, standard library only. Where a value is None, t
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any
 
+from slackwater.jobs.errors import without_credentials
 from slackwater.windowing.times import MILLISECOND, to_datetime
 
 NOTHING = "–"
@@ -231,6 +232,37 @@ def _escape(character: str) -> str:
         return short_form
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def value_text(value: Any, precision: Precision | None = None) -> str:
+    """A value of any type, on one line and without control characters.
+
+    Args:
+        precision: of times, as `time_text` takes it.
+    """
+    match value:
+        case None:
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case int() | float() | Decimal():
+            return number_text(value)
+        case datetime():
+            return time_text(value, precision)
+        case date():
+            return value.isoformat()
+        case timedelta():
+            return duration_text(value)
+        case bytes():
+            return value.hex()
+        case list() | tuple():
+            return ", ".join(value_text(item, precision) for item in value) or NOTHING
+        case Mapping():
+            return ", ".join(
+                f"{plain_text(str(name))} {value_text(item, precision)}" for name, item in value.items()
+            )
+        case _:
+            return plain_text(without_credentials(str(value)))
 
 
 def key_text(values: Any) -> str:

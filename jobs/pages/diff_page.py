@@ -9,12 +9,12 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.errors import SlackwaterError, UsageError
-from slackwater.jobs.inspection.changes.change_text import are_equal, value_text
+from slackwater.jobs.inspection.changes.change_text import are_equal
 from slackwater.jobs.inspection.changes.changes_between import changes_between
 from slackwater.jobs.inspection.changes.comparison import PublishedComparison, published_days
 from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
 from slackwater.jobs.inspection.changes.run_comparison import FigurePair, compare_runs
-from slackwater.jobs.inspection.readable import duration_text, key_text, plain_text, time_text
+from slackwater.jobs.inspection.readable import duration_text, key_text, plain_text, time_text, value_text
 from slackwater.jobs.pages.drawing.changes_table import changes_table, summary_text, window_cell
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link, same_page

@@ -4,16 +4,13 @@ Pure functions of values; `readable` writes each of these.
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 from slackwater.jobs.inspection.readable import (
-    NOTHING,
-    number_text,
     plain_text,
     range_text,
     time_text,
+    value_text,
 )
 
 
@@ -49,25 +46,6 @@ def pair_text(old: Any, new: Any) -> str:
     if before == after:
         before, after = plain_text(repr(old)), plain_text(repr(new))
     return f"{before} → {after}"
-
-
-def value_text(value: Any) -> str:
-    """A value of a result."""
-    match value:
-        case None:
-            return NOTHING
-        case bool():
-            return "yes" if value else "no"
-        case int() | float() | Decimal():
-            return number_text(value)
-        case datetime():
-            return time_text(value)
-        case date():
-            return value.isoformat()
-        case bytes():
-            return value.hex()
-        case _:
-            return plain_text(str(value))
 
 
 def source_row_text(values: Mapping[str, Any]) -> str:

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup, escape
 
 from slackwater.jobs.inspection import readable
-from slackwater.jobs.inspection.changes import change_text
 from slackwater.jobs.inspection.readable import Precision
 
 # `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
@@ -107,7 +106,7 @@ def html_of(table: TableView) -> Markup:
 
 def value_text(value: Any) -> str:
     """A value of any column of a user's table, for people; Markup stays what it is."""
-    return value if isinstance(value, Markup) else change_text.value_text(value)
+    return value if isinstance(value, Markup) else readable.value_text(value)
 
 
 def _value(value: Any) -> Any:

@@ -139,7 +139,7 @@ def test_what_is_gone_is_said_with_what_is_kept(six_runs: Hourly, new_output: Ca
         and "that of run 2, which ends at 2013-01-02T00:00:00Z" in text
     )
     assert here("state", "windows", "hourly", "--run", 1, *six_runs.where) == 2
-    assert "is gone. `slackwater maintain` drops snapshots" in new_output()
+    assert "is gone: `slackwater maintain` drops snapshots" in new_output()
     assert here("state", "windows", "hourly", *six_runs.where) == 0
     assert here("state", "fork", "hourly", "side", "--run", 3, *six_runs.where) == 0
     assert "begins behind run 2, the nearest whose snapshot is kept before 3" in new_output()

@@ -8,7 +8,17 @@ from slackwater.jobs.pipelines import aggregates as agg
 from slackwater.jobs.pipelines import expectations as expect
 from slackwater.jobs.pipelines.aggregates import Aggregate
 from slackwater.jobs.pipelines.expectations import Expectation
+from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.pipeline import Pipeline
 from slackwater.jobs.pipelines.sources import DeltaSource, ParquetSource
 
-__all__ = ["Aggregate", "DeltaSource", "Expectation", "ParquetSource", "Pipeline", "agg", "expect"]
+__all__ = [
+    "Aggregate",
+    "DeltaSource",
+    "Expectation",
+    "Health",
+    "ParquetSource",
+    "Pipeline",
+    "agg",
+    "expect",
+]

@@ -7,9 +7,10 @@ name.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.pipelines.windows import ProcessFunction
 from slackwater.jobs.stored_columns import RESERVED_NAMES
@@ -53,6 +54,7 @@ _TYPES = (
     ("schedule", str | None, "a cron expression, a preset such as '@daily', or None"),
     ("approve_warnings", bool, "True or False"),
     ("sinks", Sequence, "a list of sinks"),
+    ("health", Health, "a Health(...) with its thresholds"),
 )
 _CHOICES = {
     "stragglers": ("fold", "restate"),
@@ -176,3 +178,28 @@ def check_column_names(subject: str, names: Sequence[str]) -> None:
             )
     if len({name.lower() for name in names}) != len(names):
         raise PipelineError(subject, "columns of keys, windows and results must differ, also in lower case")
+
+
+def start_in_utc(subject: str, value: object) -> datetime:
+    """The declared start, a date, a datetime or ISO 8601 text, as a datetime of UTC.
+
+    Raises:
+        PipelineError: it is none of these, or not in whole milliseconds.
+    """
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise PipelineError(
+                subject, f"start is {value!r}; it is an ISO 8601 date or time, e.g. '2013-01-01'"
+            ) from None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - the zone is set below
+    if not isinstance(value, datetime):
+        raise PipelineError(subject, f"start is {value!r}; it is a date, a datetime or ISO 8601 text")
+    value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if value.microsecond % 1000:
+        raise PipelineError(
+            subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds"
+        )
+    return value

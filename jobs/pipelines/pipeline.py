@@ -6,7 +6,7 @@ it is made.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
 from slackwater.jobs.pipelines import declaration_checks as checks
@@ -17,6 +17,7 @@ from slackwater.jobs.pipelines.conditions import Term, parse_condition
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.expectations import Expectation, InputExpectation
 from slackwater.jobs.pipelines.expressions import Expression, parse_derivations
+from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import Roles, Source, check_sources, roles_of
@@ -113,6 +114,8 @@ class Pipeline:
         sinks: where published results are delivered to besides, `SqlSink`, `RedisSink`, `ChangeFeedSink`,
             `FunctionSink` or a `Sink` of your own. They are no part of what is computed: a change of them is
             none of the lineage.
+        health: from where on `slackwater health` calls the pipeline yellow or red, see `Health`. It is no
+            part of what is computed.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
 
     Raises:
@@ -157,6 +160,7 @@ class Pipeline:
     flink_exact: bool = False
     approve_warnings: bool = False
     sinks: Sequence[Sink] = ()
+    health: Health = field(default_factory=Health)
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
     derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
@@ -189,7 +193,7 @@ class Pipeline:
         set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
-        set_(self, "start", _start_in_utc(self._subject, self.start))
+        set_(self, "start", checks.start_in_utc(self._subject, self.start))
         checks.check_durations(self._subject, vars(self))
         checks.check_counts(self._subject, vars(self))
         checks.check_forgetting(self._subject, vars(self))
@@ -299,10 +303,13 @@ class Pipeline:
 
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in the canonical form of which the config hash is
-        computed. Sinks are left out: where results go to besides is no part of what they are.
+        computed. Sinks and health are left out: where results go to besides, and when somebody is called, is
+        no part of what they are.
         """
         declarations = {
-            f.name: plain_value(getattr(self, f.name)) for f in fields(self) if f.init and f.name != "sinks"
+            f.name: plain_value(getattr(self, f.name))
+            for f in fields(self)
+            if f.init and f.name not in ("sinks", "health")
         }
         # Lineages from before there were such settings keep their hash.
         for name in ("keep_history", "distinct_by", "max_behind"):
@@ -458,28 +465,3 @@ class Pipeline:
                 self._subject,
                 "expect.late_share, but no row is ever too late: there are no windows of event time",
             )
-
-
-def _start_in_utc(subject: str, value: object) -> datetime:
-    """The declared start, a date, a datetime or ISO 8601 text, as a datetime of UTC.
-
-    Raises:
-        PipelineError: it is none of these, or not in whole milliseconds.
-    """
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise PipelineError(
-                subject, f"start is {value!r}; it is an ISO 8601 date or time, e.g. '2013-01-01'"
-            ) from None
-    elif isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - the zone is set below
-    if not isinstance(value, datetime):
-        raise PipelineError(subject, f"start is {value!r}; it is a date, a datetime or ISO 8601 text")
-    value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-    if value.microsecond % 1000:
-        raise PipelineError(
-            subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds"
-        )
-    return value

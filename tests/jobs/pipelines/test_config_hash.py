@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
+from slackwater.jobs.pipelines import DeltaSource, Health, Pipeline, agg, expect
 from slackwater.jobs.pipelines.canonical import OpaqueValue, plain_value
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.registry import config_hash, load
@@ -171,7 +171,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 
 
 def test_every_declaration_changes_the_hash_and_no_two_changes_are_alike() -> None:
-    assert set(CHANGES) == {field.name for field in fields(Pipeline) if field.init} - {"sinks"}
+    assert set(CHANGES) == {field.name for field in fields(Pipeline) if field.init} - {"sinks", "health"}
     hashes = [config_hash(declared())]
     for name, values in CHANGES.items():
         hashes += [config_hash(declared(**{**NEEDS.get(name, {}), name: value})) for value in values]
@@ -189,6 +189,7 @@ def test_every_declaration_changes_the_hash_and_no_two_changes_are_alike() -> No
         {"expect": ()},
         {"window": TumblingEventTimeWindows.of(timedelta(minutes=60))},
         {"sinks": [ChangeFeedSink("feed", uri="feeds/flights")]},
+        {"health": Health(overdue=(timedelta(hours=3), None))},
     ],
 )
 def test_equal_declarations_have_equal_hashes(alike: dict[str, Any]) -> None:

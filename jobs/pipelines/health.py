@@ -33,7 +33,7 @@ class Health:
         growth: by which factor open windows, timers or the size of the snapshot have grown since the first
             half of the runs, beyond the factor by which rows read have.
         backlog: for how long something has been waiting that is committed: `published` for its roll-forward,
-            a sink for its corrections, a staged run for its publication.
+            a sink for its corrections. A staged run that waits for its publication is never red by itself.
         snapshots_due: how many snapshots more are stored than `slackwater maintain` would keep, about. None
             for yellow: as many as `keep_snapshots`.
 

@@ -78,6 +78,10 @@ class Registry(Mapping[str, Pipeline]):
     def __contains__(self, name: object) -> bool:
         return name in self._pipelines
 
+    def get(self, name: str, default: Pipeline | None = None) -> Pipeline | None:  # type: ignore[override]
+        """The pipeline of that name, or `default`: what `__getitem__` raises is no KeyError."""
+        return self._pipelines.get(name, default)
+
     def add(self, module: ModuleType) -> int:
         """Register every `Pipeline` that `module` holds; returns their number. An example gives its name to a
         pipeline of the user's.

@@ -136,7 +136,7 @@ class PinnedSource:
         new = None if before is None else self._new_since(before, newer_reads)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
-        for file, bounds in files_with_bounds(self.actions, self._name_in_log(arrival)):
+        for file, bounds in files_with_bounds(self.actions, self.name_in_log(arrival)):
             read_ms = None if new is None else read_to(newer_reads, new.get(file.path, UNKNOWN))
             has_unread_arrivals = bounds is None or (
                 bounds[0] < low and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
@@ -204,7 +204,7 @@ class PinnedSource:
                 actions = (before if version == before.version else replace(self, version=version)).actions
                 files_by_version[version] = {
                     file.path: (file, bounds)
-                    for file, bounds in files_with_bounds(actions, self._name_in_log(arrival))
+                    for file, bounds in files_with_bounds(actions, self.name_in_log(arrival))
                 }
             file, bounds = files_by_version[version][loss.path]
             low, high = (
@@ -218,7 +218,7 @@ class PinnedSource:
         """As `_files_with_lost_rows` where the log is gone: the files that are not there any more. Their rows
         can only stand in files that have come since. If one of those may hold rows that arrived before the
         slice, the result is empty: Spark then compares the rows."""
-        column, paths = self._name_in_log(arrival), _paths(before)
+        column, paths = self.name_in_log(arrival), _paths(before)
         for file, bounds in files_with_bounds(self.actions, column):
             if file.path not in paths and (
                 file.may_hold_unread or bounds is None or bounds[0] < from_ms * 1000
@@ -233,7 +233,7 @@ class PinnedSource:
                 files[file.path] = None if bounds is None or bounds == NOWHERE else bounds[0] // 1000
         return files
 
-    def _name_in_log(self, column: str) -> str:
+    def name_in_log(self, column: str) -> str:
         """The name of a column in the list of files. Where Delta maps columns, that is the mapped name, but
         for columns that the table is partitioned by."""
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names

@@ -5,7 +5,7 @@ Reads the ledger, and of the snapshot tables their logs alone; never rows of sta
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -88,7 +88,11 @@ def run_series(tables: Tables, head: LedgerRow | None, last: int | None = None) 
     if last is not None:
         head = replace(head, live=spans_of(seqs_of(head.live)[-last:]))
     runs = tables.ledger.live_runs(head)
-    bytes_by_run_id = snapshot_bytes(tables)
+    return figures_of(runs, snapshot_bytes(tables))
+
+
+def figures_of(runs: Iterable[LedgerRow], bytes_by_run_id: Mapping[str, int]) -> tuple[RunFigures, ...]:
+    """The figures of some runs, with the sizes of the snapshots that are stored; see `snapshot_bytes`."""
     return tuple(_figures(run, bytes_by_run_id.get(run.run_id)) for run in runs)
 
 

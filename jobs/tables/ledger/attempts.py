@@ -71,10 +71,19 @@ class AttemptsReader:
 
     def newest_rows(self) -> list[Attempt]:
         """The newest row of every attempt at a slice, in the order of their times."""
-        return sorted(
-            (row for row in self._newest().values() if not row.is_upkeep),
-            key=lambda row: (row.at, _progress(row)),
+        return _in_order(self._newest())
+
+    def newest_rows_after(self, slice_end: datetime, at: datetime) -> list[Attempt]:
+        """As `newest_rows`, of the attempts whose slices end after `slice_end` or that were heard of after
+        `at`. Of a longer history no more is read.
+        """
+        files = self.folder.files()
+        candidates = (
+            *files.within(Within("slice_end", slice_end, None)).paths,
+            *files.within(Within("at", at, None)).paths,
         )
+        where = (pc.field("slice_end") > slice_end) | (pc.field("at") > at)
+        return _in_order(self._newest(where, files=files.among(candidates)))
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:
         """How many attempts at exactly this slice there have been."""
@@ -125,6 +134,13 @@ class AttemptsReader:
             if row.run_id not in newest or _order(newest[row.run_id]) <= _order(row):
                 newest[row.run_id] = row
         return newest
+
+
+def _in_order(newest_rows: dict[str, Attempt]) -> list[Attempt]:
+    """Rows of attempts at slices, in the order of their times."""
+    return sorted(
+        (row for row in newest_rows.values() if not row.is_upkeep), key=lambda row: (row.at, _progress(row))
+    )
 
 
 def _without_ended(files: StoredFiles) -> StoredFiles:

@@ -53,14 +53,17 @@ def command(
     Exit codes: 0 green or yellow, 1 red.
     """
     from slackwater.jobs.commands.metrics_text import metrics_text
-    from slackwater.jobs.inspection.health.report import names_in, warehouse_health
+    from slackwater.jobs.inspection.health.report import names_in, pipeline_health, warehouse_health
     from slackwater.jobs.pipelines import registry
     from slackwater.jobs.tables.warehouse import Warehouse
 
-    place, registered = Warehouse.at(warehouse), registry.load(pipelines)
+    place, declarations = Warehouse.at(warehouse), registry.load(pipelines)
     own_names = registry.load(pipelines, examples=False)
-    names = [pipeline] if pipeline else sorted({*names_in(place), *own_names})
-    healths = warehouse_health(registered, place, datetime.now(UTC), names)
+    now = datetime.now(UTC)
+    if pipeline:
+        healths = [pipeline_health(pipeline, declarations.get(pipeline), place, now)]
+    else:
+        healths = warehouse_health(declarations, place, now, sorted({*names_in(place), *own_names}))
     if kind == "prometheus":
         click.echo(metrics_text(healths), nl=False)
     else:

@@ -9,7 +9,7 @@ from datetime import datetime
 from slackwater.jobs.errors import without_credentials
 from slackwater.jobs.inspection.health import runs, series, source, stored, stragglers
 from slackwater.jobs.inspection.health.report import PipelineHealth
-from slackwater.jobs.inspection.run_series import RunFigures
+from slackwater.jobs.inspection.runs.run_series import RunFigures
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "slackwater_"

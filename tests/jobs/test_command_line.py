@@ -21,6 +21,7 @@ NO_VERBS = {
     "late_advice",
     "__init__",
     "options",
+    "metrics_text",
     "moves",
     "printing",
     "recorded_cases",

@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import median
 from typing import TypeVar
 
-from slackwater.jobs.inspection.run_series import RunFigures
+from slackwater.jobs.inspection.runs.run_series import RunFigures
 from slackwater.jobs.pipelines import Health, Pipeline
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow

@@ -11,7 +11,7 @@ from slackwater.jobs.inspection.health import runs, series, source, stored, stra
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject, worst
 from slackwater.jobs.inspection.health.source import SourceLogs
 from slackwater.jobs.inspection.readable import plain_text
-from slackwater.jobs.inspection.run_series import RunFigures, figures_of, snapshot_bytes
+from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import NoRuns
@@ -67,11 +67,6 @@ class PipelineHealth:
         return sorted(reasons, key=_rank, reverse=True)
 
     @property
-    def unanswered(self) -> list[Finding]:
-        """The findings on what can't be judged."""
-        return [finding for finding in self.findings if finding.colour is None]
-
-    @property
     def newest_run(self) -> RunFigures | None:
         return self.series[-1] if self.series else None
 
@@ -123,7 +118,7 @@ def _colour_of_absence(declaration: Pipeline, now: datetime) -> Colour:
 
 
 def warehouse_health(
-    registered: Mapping[str, Pipeline],
+    declarations: Mapping[str, Pipeline],
     warehouse: Warehouse,
     now: datetime,
     names: Iterable[str] | None = None,
@@ -131,13 +126,17 @@ def warehouse_health(
     """How each pipeline is that has tables in the warehouse, in the order of their names.
 
     Args:
-        registered: the declarations that are known here.
+        declarations: the declarations that are known here.
         names: the pipelines to look at; None: those that have tables.
     """
-    return [
-        pipeline_health(name, registered.get(name), warehouse, now)
-        for name in (names_in(warehouse) if names is None else names)
-    ]
+    healths = []
+    for name in names_in(warehouse) if names is None else names:
+        try:
+            healths.append(pipeline_health(name, declarations.get(name), warehouse, now))
+        except NoRuns:
+            finding = Finding(TABLES, Colour.RED, "its ledger has no rows, and it is not registered here")
+            healths.append(PipelineHealth(pipeline=name, is_registered=False, findings=(finding,)))
+    return healths
 
 
 def names_in(warehouse: Warehouse) -> list[str]:

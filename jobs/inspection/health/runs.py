@@ -27,8 +27,9 @@ _COUNTED_INTERVALS = 1000
 
 def judge_attempts(subject: Subject) -> Finding:
     """Whether runs after the head, or restatements since it was committed, have not come to their end."""
-    judged = (_judge_slice(subject, attempts) for attempts in _by_slice_start(_recent_attempts(subject)))
-    findings = sorted((finding for finding in judged if finding is not None), key=_rank, reverse=True)
+    attempts_by_slice = _by_slice_start(_recent_attempts(subject))
+    answers = [_judge_slice(subject, attempts) for attempts in attempts_by_slice]
+    findings = sorted((finding for finding in answers if finding is not None), key=_rank, reverse=True)
     if not findings:
         return Finding(ATTEMPTS, Colour.GREEN, "no run was rejected or left unfinished", value=0)
     is_bad = [finding for finding in findings if finding.colour is not Colour.GREEN]
@@ -66,7 +67,7 @@ def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | Non
     slice_text = range_text(newest.slice_start, newest.slice_end)
     is_restatement = subject.head_end is not None and newest.slice_start < subject.head_end
     what = f"the restatement of {slice_text}" if is_restatement else f"the run of {slice_text}"
-    seen = f"slackwater runs {subject.pipeline}"
+    command = f"slackwater runs {subject.pipeline}"
     if newest.outcome == OPEN:
         is_alive = (newest.expires_at is None or newest.expires_at > subject.now) and not is_dead(
             newest.owner or ""
@@ -75,17 +76,17 @@ def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | Non
             return Finding(ATTEMPTS, Colour.GREEN, f"{what} is at work")
         since = duration_text(subject.now - newest.at)
         return Finding(
-            ATTEMPTS, Colour.YELLOW, f"{what} stopped {since} ago without a result: it was killed", seen
+            ATTEMPTS, Colour.YELLOW, f"{what} stopped {since} ago without a result: it was killed", command
         )
     if newest.outcome == "rejected":
         colour = Colour.YELLOW if is_restatement else Colour.RED
-        return Finding(ATTEMPTS, colour, f"{what} was rejected: {_failed_checks(subject, newest)}", seen)
+        return Finding(ATTEMPTS, colour, f"{what} was rejected: {_failed_checks(subject, newest)}", command)
     if newest.outcome == "failed":
         failures = sum(attempt.outcome == "failed" for attempt in attempts)
         is_final = newest.exit_code != _RETRY or failures >= _MANY_FAILURES
         colour = Colour.RED if is_final and not is_restatement else Colour.YELLOW
         times = "" if failures == 1 else f" {failures} times"
-        return Finding(ATTEMPTS, colour, f"{what} failed{times}: {_first_line(newest)}", seen)
+        return Finding(ATTEMPTS, colour, f"{what} failed{times}: {_first_line(newest)}", command)
     age = subject.now - newest.at
     return Finding(
         ATTEMPTS,
@@ -145,11 +146,11 @@ def judge_schedule(subject: Subject) -> Finding:
     if due is None or overdue <= timedelta(0):
         until = "" if due is None else f", and the next run is due at {time_text(due + declaration.settle)}"
         return Finding(SCHEDULE, Colour.GREEN, f"the head is at {time_text(head_end)}{until}", value=0)
+    missing_runs = _missing_runs_text(cron, due, subject.now - declaration.settle)
     return Finding(
         SCHEDULE,
         colour_of(overdue, subject.thresholds.overdue),
-        f"the head is at {time_text(head_end)}: {_missed(cron, due, subject.now - declaration.settle)}, "
-        f"overdue by {duration_text(overdue)}",
+        f"the head is at {time_text(head_end)}: {missing_runs}, overdue by {duration_text(overdue)}",
         f"slackwater plan {subject.pipeline}",
         overdue.total_seconds(),
     )
@@ -170,7 +171,7 @@ def follows_the_clock(subject: Subject, cron: Cron) -> bool:
     return False
 
 
-def _missed(cron: Cron, first: datetime, until: datetime) -> str:
+def _missing_runs_text(cron: Cron, first: datetime, until: datetime) -> str:
     count, time = 0, first
     while time <= until and count < _COUNTED_INTERVALS:
         count += 1

@@ -23,7 +23,7 @@ from slackwater.jobs.inspection.readable import (
     size_text,
     time_text,
 )
-from slackwater.jobs.inspection.run_series import RunFigures
+from slackwater.jobs.inspection.runs.run_series import RunFigures
 
 WATERMARK = "watermark"
 LATE_ROWS = "late_rows"
@@ -170,8 +170,8 @@ class _Growth:
         """The growth of an amount from the first half of the runs to the last ones; none (factor 1) where it
         is small. None where it is known of too few runs.
         """
-        known = [(value, run.rows_read) for run in runs if (value := amount(run)) is not None]
-        earlier, recent = known[: len(known) // 2], known[-_RECENT_RUNS:]
+        amounts = [(value, run.rows_read) for run in runs if (value := amount(run)) is not None]
+        earlier, recent = amounts[: len(amounts) // 2], amounts[-_RECENT_RUNS:]
         if len(earlier) < LEAST_HISTORY:
             return None
         before, after = (median(value for value, _ in part) for part in (earlier, recent))

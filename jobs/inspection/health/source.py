@@ -31,7 +31,7 @@ _SHORT_SILENCE = timedelta(days=1)
 _FAR_SILENCE = 2
 _PROGRESS_SNAPSHOTS = 8
 _PROGRESS_ROWS = 50_000
-_NAMED = 3
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,22 @@ class SourceLogs:
         """
         declaration, subject = self.subject.declaration, self.subject
         assert declaration is not None
-        pinned = []
+        pinned_sources = []
         for source in declaration.sources:
             if isinstance(source, DeltaSource):
                 place = subject.warehouse.source(source.table)
                 newest = pin(source, place, may_be_empty=True)
-                pinned.append((source, without_erased(newest, source.table, subject.tables.ledger)))
-        return pinned
+                pinned_sources.append((source, without_erased(newest, source.table, subject.tables.ledger)))
+        return pinned_sources
 
     def newest_arrival(self) -> datetime | None:
         """The greatest arrival of all sources, by the statistics of their files; None for no such."""
         greatest = [
             bounds[1]
-            for source, pinned in self.sources
-            for _, bounds in files_with_bounds(pinned.actions, pinned.name_in_log(source.arrival_time))
+            for source, pinned_source in self.sources
+            for _, bounds in files_with_bounds(
+                pinned_source.actions, pinned_source.name_in_log(source.arrival_time)
+            )
             if bounds not in (None, NOWHERE) and bounds is not None
         ]
         return to_datetime(max(greatest) // 1000) if greatest else None
@@ -140,8 +142,8 @@ def judge_partitions(subject: Subject) -> Finding:
     if not silent:
         return Finding(PARTITIONS, Colour.GREEN, f"{count_text(len(silences), 'source partition')}", value=0)
     silent.sort(reverse=True)
-    names = [f"{plain_text(name)} for {duration_text(silence)}" for silence, name, _ in silent[:_NAMED]]
-    more = f" and {len(silent) - _NAMED:,} more" if len(silent) > _NAMED else ""
+    names = [f"{plain_text(name)} for {duration_text(silence)}" for silence, name, _ in silent[:_MOST_NAMES]]
+    more = f" and {len(silent) - _MOST_NAMES:,} more" if len(silent) > _MOST_NAMES else ""
     colour = max((colour for *_, colour in silent), key=lambda one: one.rank)
     return Finding(
         PARTITIONS,

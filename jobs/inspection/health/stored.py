@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject, colour_of, worst
 from slackwater.jobs.inspection.readable import count_text, duration_text, plain_text, size_text
-from slackwater.jobs.inspection.run_series import snapshot_bytes
+from slackwater.jobs.inspection.runs.run_series import snapshot_bytes
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.delivery import Delivery, SinkState
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
@@ -19,7 +19,7 @@ SINKS = "sinks"
 SNAPSHOTS = "snapshots"
 
 # A sink that has not answered after so many seconds is not waited for.
-_SINK_SECONDS = 2.0
+SINK_SECONDS = 2.0
 
 
 def judge_published(subject: Subject) -> Finding:
@@ -91,7 +91,7 @@ def _states(subject: Subject, declaration: Pipeline) -> Iterator[tuple[str, Sink
     states: dict[str, SinkState | None] = dict.fromkeys(names)
     try:
         for _ in names:
-            name, state = answers.get(timeout=_SINK_SECONDS)
+            name, state = answers.get(timeout=SINK_SECONDS)
             states[name] = state
     except queue.Empty:
         pass
@@ -100,19 +100,19 @@ def _states(subject: Subject, declaration: Pipeline) -> Iterator[tuple[str, Sink
 
 def _judge_sink(subject: Subject, name: str, state: SinkState | None) -> Finding:
     if state is None:
-        return Finding(SINKS, Colour.YELLOW, f"sink {name} did not answer within {_SINK_SECONDS:.0f} s")
+        return Finding(SINKS, Colour.YELLOW, f"sink {name} did not answer within {SINK_SECONDS:.0f} s")
     if state.position is None or state.backlog is None:
         reason = plain_text((state.problem or "").splitlines()[0]) if state.problem else "out of reach"
         return Finding(SINKS, Colour.YELLOW, f"sink {name} can't be reached: {reason}")
     if not state.backlog:
         return Finding(SINKS, Colour.GREEN, f"sink {name} has all corrections", value=0)
-    waiting = [
+    rows = [
         row
         for row in subject.tables.ledger.rows(since=max(0, state.position.seq - 1), until=state.newest_seq)
         if row.branch == MAIN
     ]
-    undelivered = [row for row in waiting if row.seq > state.position.seq] or waiting
-    age = _age(subject, undelivered[0]) if undelivered else timedelta(0)
+    waiting_rows = [row for row in rows if row.seq > state.position.seq] or rows
+    age = _age(subject, waiting_rows[0]) if waiting_rows else timedelta(0)
     return Finding(
         SINKS,
         colour_of(age, subject.thresholds.backlog),

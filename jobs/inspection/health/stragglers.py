@@ -42,10 +42,10 @@ def judge_stragglers(subject: Subject, logs: SourceLogs | None) -> Finding:
         return Finding(STRAGGLERS, None, "the source can't be read")
     folds = subject.declaration.stragglers == "fold"
     rows, is_exact, first, last = 0, True, None, None
-    for source, pinned in sources:
+    for source, pinned_source in sources:
         live = read_ranges_of(subject.runs, source.table)
         try:
-            candidates = _straggling_files(pinned, live, source.arrival_time, folds=folds)
+            candidates = _straggling_files(pinned_source, live, source.arrival_time, folds=folds)
         except SlackwaterError as error:
             return Finding(STRAGGLERS, None, plain_text(str(error)))
         if candidates is None:
@@ -55,12 +55,12 @@ def judge_stragglers(subject: Subject, logs: SourceLogs | None) -> Finding:
                 "the source's log does not say which rows are new",
                 f"slackwater plan {subject.pipeline}",
             )
-        counted = _count(pinned, candidates, source.arrival_time)
-        rows += counted.rows
-        is_exact = is_exact and counted.is_exact
-        if counted.rows:
-            first = counted.first if first is None else min(first, counted.first)
-            last = counted.last if last is None else max(last, counted.last)
+        count = _count(pinned_source, candidates, source.arrival_time)
+        rows += count.rows
+        is_exact = is_exact and count.is_exact
+        if count.rows:
+            first = count.first if first is None else min(first, count.first)
+            last = count.last if last is None else max(last, count.last)
     if not rows or first is None or last is None:
         return Finding(
             STRAGGLERS, Colour.GREEN, "no row has appeared in a slice that was run before", value=0

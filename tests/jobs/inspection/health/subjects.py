@@ -11,7 +11,7 @@ from deltalake import DeltaTable, Transaction, write_deltalake
 
 from slackwater import DeltaSource, Health, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 from slackwater.jobs.inspection.health.findings import Subject
-from slackwater.jobs.inspection.run_series import RunFigures, figures_of, snapshot_bytes
+from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.run_files.staging import write_staged

@@ -112,12 +112,14 @@ class History:
         reached: how many slices have been run.
         rows: rows of the source by slice of their arrival.
         changed: slices that were rewritten, or that have rows which main was not there for.
+        has_shared_files: whether rows of several slices were put into one file.
     """
 
     world: World
     reached: int = 0
     rows: dict[int, list[Event]] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)
+    has_shared_files: bool = False
 
     def events(self, slice_: int, drawn: list[tuple]) -> list[Event]:
         arrivals = [(slice_ * LENGTH + into, delay, row, key, x) for delay, into, row, key, x in drawn]
@@ -129,8 +131,14 @@ class History:
             return
         self.restate_changed()
         self.add(self.reached, drawn)
+        try:
+            self.world.run((self.reached + 1) * LENGTH)
+        except SourceRewritten:
+            # Rows that came after the run before share a file with rows that it has read: all are restated.
+            assert self.has_shared_files
+            self.world.backfill(0, self.reached * LENGTH)
+            self.world.run((self.reached + 1) * LENGTH)
         self.reached += 1
-        self.world.run(self.reached * LENGTH)
 
     def add(self, slice_: int, drawn: list[tuple]) -> None:
         found = self.events(slice_, drawn)
@@ -166,6 +174,7 @@ class History:
         """
         self.restate_changed()
         self.world.write_again(source % self.sources)
+        self.has_shared_files = True
 
     def restate(self, first: int, count: int, hours: int | None, new_code: bool) -> None:
         """A range is restated, with the changes outside of it, without which it would be refused."""

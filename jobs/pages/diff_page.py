@@ -13,9 +13,9 @@ from slackwater.jobs.inspection.changes.change_text import are_equal
 from slackwater.jobs.inspection.changes.changes_between import changes_between
 from slackwater.jobs.inspection.changes.comparison import PublishedComparison, published_days
 from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
-from slackwater.jobs.inspection.changes.run_comparison import FigurePair, compare_runs
-from slackwater.jobs.inspection.readable import duration_text, key_text, plain_text, time_text, value_text
+from slackwater.jobs.inspection.readable import key_text, plain_text, time_text, value_text
 from slackwater.jobs.pages.drawing.changes_table import changes_table, summary_text, window_cell
+from slackwater.jobs.pages.drawing.figures_table import figures_table
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link, same_page
 from slackwater.jobs.pages.frame.rendering import render
@@ -23,7 +23,6 @@ from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView, site_
 from slackwater.jobs.pipelines.registry import product_version
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
-from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
 
@@ -145,7 +144,7 @@ def _rows_of_ledger(request: Request, view: PipelineView, a: str, b: str, page: 
     earlier, later = sorted((left, right), key=lambda row: row.seq)
     answer: dict[str, Any] = {
         "heading": f"Run {earlier.seq} → run {later.seq}",
-        "figures": _figures_table([earlier], [later], str(earlier.seq), str(later.seq)),
+        "figures": figures_table([earlier], [later], str(earlier.seq), str(later.seq)),
         "commands": [
             (view.command("state diff", earlier.seq, later.seq), "What differs in the parked state")
         ],
@@ -192,7 +191,7 @@ def _branch(request: Request, view: PipelineView, name: str, page: int) -> Mappi
     return {
         **_changes(request, view, changes, page, "main → branch"),
         "heading": heading,
-        "figures": _figures_table(replaced_runs, publication.branch_runs, "main", name),
+        "figures": figures_table(replaced_runs, publication.branch_runs, "main", name),
         "obstacle": _obstacle(publication.obstacle),
         "commands": [
             (view.command("diff", "--branch", name), "The same on a terminal"),
@@ -225,45 +224,6 @@ def _changes(
         "previous_page": same_page(request, page=page - 1) if page > 1 else "",
         "next_page": same_page(request, page=page + 1) if last < changes.total else "",
     }
-
-
-def _figures_table(
-    left: Sequence[LedgerRow], right: Sequence[LedgerRow], left_title: str, right_title: str
-) -> TableView | None:
-    """The figures of two groups of runs; None where these are no runs."""
-    sides = [[row for row in rows if row.kind in RUN_KINDS] for rows in (left, right)]
-    if not all(sides):
-        return None
-    return TableView(
-        caption="Figures of the runs side by side",
-        columns=[
-            *(PageColumn("Figure"), PageColumn(left_title), PageColumn(right_title)),
-            PageColumn("Difference"),
-        ],
-        rows=[_figure_row(pair) for pair in compare_runs(*sides)],
-    )
-
-
-def _figure_row(pair: FigurePair) -> list[Any]:
-    cells = [_figure_text(value, pair.kind) for value in (pair.left, pair.right)]
-    return [pair.name, *cells, _difference(pair)]
-
-
-def _figure_text(value: Any, kind: str) -> str:
-    return duration_text(value) if kind == "duration" else value_text(value)
-
-
-def _difference(pair: FigurePair) -> str:
-    left, right = pair.left, pair.right
-    if not pair.is_different:
-        return "the same"
-    if (
-        pair.kind in ("number", "duration")
-        and isinstance(left, int | float)
-        and isinstance(right, int | float)
-    ):
-        return f"{'+' if right > left else '−'}{_figure_text(abs(right - left), pair.kind)}"
-    return "differs"
 
 
 def _pipelines(request: Request, a: str, b: str, page: int) -> Mapping[str, Any]:

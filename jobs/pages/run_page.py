@@ -1,20 +1,248 @@
-"""The page of one run: where its rows went, what it checked, and what it changed."""
+"""The page of one run: where its rows went, how long it took, what it checked, and what it changed."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
+from slackwater.jobs.inspection.readable import count_text, time_text
+from slackwater.jobs.inspection.runs.run_account import (
+    Account,
+    corrections_by_cause,
+    rows_account,
+    run_after,
+    run_before,
+    windows_account,
+)
+from slackwater.jobs.pages.drawing.changes_table import cause_cell
+from slackwater.jobs.pages.drawing.figures_table import figures_table
+from slackwater.jobs.pages.drawing.flow_drawing import flow_drawing
+from slackwater.jobs.pages.drawing.plots import ACCENT, Plot
+from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
-from slackwater.jobs.pages.frame.site import PipelineInPath
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
+from slackwater.jobs.protocol.staging.slices import iso
+from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.windowing.times import to_ms
 
 router = APIRouter()
 
 # A ledger row's seq: a signed 64-bit integer from 1.
 Seq = Annotated[int, Path(ge=1, le=2**63 - 1)]
+_NAMES = {
+    "rows_read": "read",
+    "rows_accepted": "accepted",
+    "rows_late": "too late",
+    "rows_unassigned": "unassigned",
+    "rows_quarantined": "quarantined",
+    "rows_filtered": "filtered",
+    "rows_duplicate": "duplicate",
+    "windows_before": "open before",
+    "windows_opened": "opened",
+    "windows_open": "open after",
+    "windows_cleaned": "cleaned up",
+    "windows_merged": "merged away",
+}
+_SAMPLE_CHARACTERS = 600
+# Phases that took no longer are drawn in milliseconds.
+_SHORT_SECONDS = 2
 
 
 @router.get("/{pipeline}/runs/{seq}", name="run")
 def run_page(request: Request, view: PipelineInPath, seq: Seq) -> Response:
-    run = view.inspection.run(seq)
-    return render(request, "run.html", pipeline=view.name, view=view, run=run)
+    tables = view.inspection.tables
+    row = view.inspection.run(seq)
+    is_run = row.kind in RUN_KINDS
+    before = run_before(tables, row)
+    after_seq = run_after(tables, row, tables.ledger.head())
+    return render(
+        request,
+        "run.html",
+        pipeline=view.name,
+        run=row,
+        is_run=is_run,
+        standing=_standing(view, row),
+        before_link=None if before is None else _run_link(request, view, before.seq),
+        after_link=None if after_seq is None else _run_link(request, view, after_seq),
+        flows=list(_flows(row, before)) if is_run else [],
+        phases=_phases_plot(row) if row.phase_seconds else None,
+        checks=_checks_table(view.inspection.checks(seq)) if is_run else None,
+        inputs=_inputs_table(row),
+        corrections=_corrections_table(request, view, seq),
+        figures=None if before is None else figures_table([before], [row], str(before.seq), str(seq)),
+        before=before,
+        diff_link=None
+        if row.parent_seq is None
+        else link(request, "diff", {"a": row.parent_seq, "b": seq}, pipeline=view.name),
+        record=list(_record(row)),
+        commands=list(_commands(view, row)),
+    )
+
+
+def _run_link(request: Request, view: PipelineView, seq: int) -> str:
+    return link(request, "run", pipeline=view.name, seq=seq)
+
+
+def _standing(view: PipelineView, row: LedgerRow) -> str:
+    """Whether what the row says counts, as a clause."""
+    lineage = view.inspection.lineage_of([row])[row.seq]
+    if row.kind in RUN_KINDS:
+        if lineage is None:
+            return "it does not count any more: other runs took its slice, or its branch was dropped"
+        return "live on main" if lineage == "main" else f"on the branch {lineage}, not published"
+    return f"made the runs {lineage} live on {row.branch}" if lineage else f"on {row.branch}"
+
+
+def _flows(row: LedgerRow, before: LedgerRow | None) -> Iterator[Mapping[str, Any]]:
+    """The drawings of what came in and what became of it: rows, then windows."""
+    accounts = (("Rows", rows_account(row)), ("Windows", windows_account(row, before)))
+    for title, account in accounts:
+        yield {
+            "title": title,
+            "drawing": flow_drawing(account, _NAMES, _equation(account)) if account.total else None,
+            "equation": _equation(account),
+            "difference": account.difference,
+        }
+
+
+def _equation(account: Account) -> str:
+    """The account as numbers: `924 read = 919 accepted + 2 too late + 3 quarantined`."""
+    sides = (
+        " + ".join(f"{part.amount:,} {_NAMES[part.name]}" for part in parts)
+        for parts in (account.sources, account.outcomes)
+    )
+    return " = ".join(sides)
+
+
+def _phases_plot(row: LedgerRow) -> Plot:
+    phases = list(row.phase_seconds.items())
+    is_short = max(row.phase_seconds.values()) < _SHORT_SECONDS
+    scale, unit = (1000, "ms") if is_short else (1, "s")
+    return Plot(
+        name="phases",
+        title="Time by phase",
+        note="“session” is the start of Spark.",
+        traces=[
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [seconds * scale for _, seconds in reversed(phases)],
+                "y": [phase for phase, _ in reversed(phases)],
+                "marker": {"color": ACCENT},
+                "hovertemplate": f"%{{y}}: %{{x:,.3~r}} {unit}<extra></extra>",
+            }
+        ],
+        layout={
+            "xaxis": {"title": {"text": unit}, "showgrid": True, "rangemode": "tozero"},
+            "yaxis": {"type": "category", "nticks": len(phases)},
+            "hovermode": "closest",
+        },
+        numbers=TableView(
+            caption="Time by phase",
+            columns=[PageColumn("phase"), PageColumn("time", "duration")],
+            rows=[(phase, seconds * 1000) for phase, seconds in phases],
+        ),
+    )
+
+
+def _checks_table(checks: Sequence[Mapping[str, Any]]) -> TableView:
+    """The checks, those that failed first."""
+    return TableView(
+        caption="Checks",
+        columns=[
+            PageColumn("check"),
+            PageColumn("result"),
+            PageColumn("observed"),
+            *(PageColumn("broken by", "number"), PageColumn("checked", "number")),
+            PageColumn("sample of what broke it"),
+        ],
+        rows=[
+            (
+                Cell(check["expectation"], tone="wrap"),
+                _result_cell(check),
+                Cell(check["observed"], tone="wrap"),
+                check["unexpected"],
+                check["checked"],
+                Cell(_sample(check["sample_json"]), tone="wrap"),
+            )
+            for check in sorted(checks, key=lambda check: bool(check["passed"]))
+        ],
+        empty="No checks were recorded.",
+    )
+
+
+def _result_cell(check: Mapping[str, Any]) -> Cell:
+    if check["passed"]:
+        return Cell("passed", tone="good")
+    return Cell(f"failed: {check['severity']}", tone="bad" if check["severity"] == "reject" else "late")
+
+
+def _sample(text: str | None) -> str:
+    if text is None:
+        return ""
+    return text if len(text) <= _SAMPLE_CHARACTERS else f"{text[:_SAMPLE_CHARACTERS]}…"
+
+
+def _inputs_table(row: LedgerRow) -> TableView:
+    return TableView(
+        caption="Inputs",
+        columns=[
+            *(PageColumn("table"), PageColumn("version", "exact"), PageColumn("rows", "number")),
+            *(PageColumn("files", "number"), PageColumn("size", "size"), PageColumn("table id", "code")),
+        ],
+        rows=[
+            (item.table, item.version, item.rows, item.files, item.bytes, item.table_id)
+            for item in row.inputs
+        ],
+        empty="It has read no source.",
+    )
+
+
+def _corrections_table(request: Request, view: PipelineView, seq: int) -> TableView:
+    """How many published rows the row of the ledger has changed, by cause."""
+    by_cause = corrections_by_cause(view.inspection.tables, seq)
+    return TableView(
+        caption="Changes of published rows by cause",
+        columns=[
+            PageColumn("cause"),
+            *(PageColumn(op, "number") for op in ("insert", "update", "delete")),
+        ],
+        rows=[
+            (cause_cell(cause), *(counts.get(op, 0) for op in ("insert", "update", "delete")))
+            for cause, counts in by_cause.items()
+        ],
+        empty="It has changed no published row.",
+    )
+
+
+def _record(row: LedgerRow) -> Iterator[tuple[str, str]]:
+    """The other columns of the ledger that somebody may look for."""
+    yield "run id", row.run_id
+    yield "branch", row.branch
+    yield "after ledger row", "–" if row.parent_seq is None else str(row.parent_seq)
+    yield "attempt", str(row.attempt)
+    yield "engine", row.engine or "–"
+    if row.kind in RUN_KINDS:
+        yield "watermark before", time_text(row.watermark_in)
+        yield "watermark after", time_text(row.watermark_out)
+        yield "rows folded in", count_text(row.rows_folded, "straggler")
+    yield "committed", time_text(row.committed_at)
+    yield "written by", f"slackwater {row.version or '?'}, format {row.format_version}"
+    for name in ("config_hash", "code_hash", "state_hash", "output_hash"):
+        value = getattr(row, name)
+        if value is not None:
+            yield name.replace("_", " "), value
+
+
+def _commands(view: PipelineView, row: LedgerRow) -> Iterator[tuple[str, str]]:
+    yield view.command("runs", row.seq), "The same on a terminal"
+    if row.kind not in RUN_KINDS:
+        return
+    yield view.command("verify", row.seq), "Replay it, and compare hashes and counts"
+    yield view.command("state windows", "--run", row.seq), "The windows that it left open"
+    if row.kind == RowKind.RUN and row.slice_start is not None and row.slice_end is not None:
+        times = ("--from", iso(to_ms(row.slice_start)), "--to", iso(to_ms(row.slice_end)))
+        yield view.command("backfill", *times), "Restate its slice: this writes"

@@ -1,68 +1,102 @@
-"""The page of a pipeline: its runs, and how they have changed over time."""
+"""The page of a pipeline: its health, its runs as a graph with branches, and plots of them over time."""
 
-from fastapi import APIRouter, Request
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from markupsafe import Markup
 
-from slackwater.jobs.inspection.runs.run_series import RunFigures, run_series
-from slackwater.jobs.pages.drawing.plots import ACCENT, SECOND, Plot, plot_times
+from slackwater.jobs.inspection.health.report import pipeline_health
+from slackwater.jobs.inspection.readable import count_text
+from slackwater.jobs.inspection.runs.check_series import check_series
+from slackwater.jobs.inspection.runs.lineage_graph import LineageGraph, lineage_graph
+from slackwater.jobs.inspection.runs.partition_series import partition_series
+from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
+from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.pages.checks_plot import checks_plot
+from slackwater.jobs.pages.drawing.lineage_drawing import lineage_drawing
+from slackwater.jobs.pages.drawing.plots import Plot
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
-from slackwater.jobs.pages.frame.links import link
+from slackwater.jobs.pages.frame.links import link, same_page
 from slackwater.jobs.pages.frame.rendering import render
-from slackwater.jobs.pages.frame.site import PipelineInPath
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
+from slackwater.jobs.pages.lag_plot import lag_plot
+from slackwater.jobs.pages.lateness_plots import late_row_plots
+from slackwater.jobs.pages.run_plots import firings_plot, phases_plot, rows_plot, state_plot
+from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.ledger.spans import seqs_of
 
 router = APIRouter()
 
+_LAST_RUNS = (30, 90, 365)
+# Late rows are counted one by one: of so many runs.
+_RUNS_OF_LATE_ROWS = 14
+
+Last = Annotated[int, Query(ge=1, le=1000)]
+
 
 @router.get("/{pipeline}", name="pipeline")
-def pipeline_page(request: Request, view: PipelineInPath) -> Response:
-    tables = view.inspection.tables
-    runs = run_series(tables, tables.ledger.head())
+def pipeline_page(request: Request, view: PipelineInPath, last: Last = _LAST_RUNS[0]) -> Response:
+    inspection = view.inspection
+    head = inspection.tables.ledger.head()
+    seqs = () if head is None else seqs_of(head.live)[-last:]
+    rows = inspection.tables.ledger.rows(min(seqs, default=1) - 1)
+    row_by_seq = {row.seq: row for row in rows}
+    runs = figures_of((row_by_seq[seq] for seq in seqs), snapshot_bytes(inspection.tables))
+    graph = lineage_graph(rows)
     return render(
         request,
         "pipeline.html",
         pipeline=view.name,
-        view=view,
-        plots=[_rows_plot(runs)],
+        health=pipeline_health(view.name, view.declaration, view.site.warehouse, datetime.now(UTC)),
+        newest_run=runs[-1] if runs else None,
+        lasts=[(f"{count} runs", same_page(request, last=count), count == last) for count in _LAST_RUNS],
+        drawing=_drawing(request, view, graph, runs),
+        plots=_plots(view, runs, head, last),
         runs=_runs_table(request, view.name, runs),
+        moves=_moves_table(request, view, graph),
+        commands=list(_commands(view)),
+        keys=", ".join(inspection.key_columns()),
     )
 
 
-def _rows_plot(runs: tuple[RunFigures, ...]) -> Plot:
-    times = plot_times(run.slice_start for run in runs)
-    return Plot(
-        name="rows",
-        title="Rows read",
-        note="By the start of each run’s slice; orange rows came too late for every window of theirs.",
-        traces=[
-            {
-                "type": "bar",
-                "name": "read",
-                "x": times,
-                "y": [run.rows_read for run in runs],
-                "marker": {"color": ACCENT},
-            },
-            {
-                "type": "bar",
-                "name": "too late",
-                "x": times,
-                "y": [run.rows_late for run in runs],
-                "marker": {"color": SECOND},
-            },
-        ],
-        layout={"xaxis": {"type": "date"}, "barmode": "overlay"},
-        numbers=TableView(
-            caption="Rows read by each run",
-            columns=[
-                PageColumn("slice start", "time"),
-                PageColumn("read", "number"),
-                PageColumn("too late", "number"),
-            ],
-            rows=[(run.slice_start, run.rows_read, run.rows_late) for run in runs],
-        ),
+def _drawing(
+    request: Request, view: PipelineView, graph: LineageGraph, runs: Sequence[RunFigures]
+) -> Markup | None:
+    if not runs:
+        return None
+    ends = [run.row.slice_end for run in graph.runs if run.row.slice_end is not None]
+    return lineage_drawing(
+        graph,
+        runs[0].slice_start,
+        max(runs[-1].slice_end, *ends),
+        lambda seq: link(request, "run", pipeline=view.name, seq=seq),
     )
 
 
-def _runs_table(request: Request, name: str, runs: tuple[RunFigures, ...]) -> TableView:
+def _plots(view: PipelineView, runs: Sequence[RunFigures], head: LedgerRow | None, last: int) -> list[Plot]:
+    if head is None or not runs:
+        return []
+    with LineageViews.over(view.inspection, head) as views:
+        partitions, checks = partition_series(views, runs), check_series(views, runs)
+    return [
+        *(lag_plot(runs, partitions), rows_plot(runs), firings_plot(runs), state_plot(runs)),
+        *_late_row_plots(view, min(last, _RUNS_OF_LATE_ROWS, len(runs))),
+        *(phases_plot(runs), checks_plot(runs, checks)),
+    ]
+
+
+def _late_row_plots(view: PipelineView, last: int) -> list[Plot]:
+    return [
+        replace(plot, note=f"{plot.note} Of the newest {count_text(last, 'run')}.")
+        for plot in late_row_plots(view.inspection, last)
+    ]
+
+
+def _runs_table(request: Request, name: str, runs: Sequence[RunFigures]) -> TableView:
     return TableView(
         caption="Live runs, newest first",
         columns=[
@@ -79,4 +113,32 @@ def _runs_table(request: Request, name: str, runs: tuple[RunFigures, ...]) -> Ta
             )
             for run in reversed(runs)
         ],
+        empty="No run was committed yet.",
     )
+
+
+def _moves_table(request: Request, view: PipelineView, graph: LineageGraph) -> TableView:
+    """The rows of the ledger that are no runs and have moved main."""
+    return TableView(
+        caption="Publications and other moves of main, newest first",
+        columns=[
+            *(PageColumn("ledger row", "number"), PageColumn("kind"), PageColumn("slices", "range")),
+            PageColumn("committed", "time"),
+        ],
+        rows=[
+            (
+                Cell(row.seq, link(request, "run", pipeline=view.name, seq=row.seq)),
+                *(row.kind, (row.slice_start, row.slice_end)),
+                None if row.committed_at is None else row.committed_at.replace(microsecond=0),
+            )
+            for row in reversed(graph.moves)
+        ],
+        empty="Nothing has moved main but its runs.",
+    )
+
+
+def _commands(view: PipelineView) -> Iterator[tuple[str, str]]:
+    yield view.command("runs"), "The ledger on a terminal"
+    yield view.command("plan"), "What the next run would read and reopen"
+    if view.declaration is not None:
+        yield view.command("run"), "Catch up, slice after slice: this writes"

@@ -58,6 +58,7 @@ def _filters() -> dict[str, Callable[..., Any]]:
         "count": readable.count_text,
         "share": readable.share_text,
         "time": readable.time_text,
+        "minute": lambda moment: readable.time_text(moment, readable.Precision.MINUTE),
         "range": lambda bounds: readable.range_text(*bounds),
         "plain": readable.plain_text,
         "key": readable.key_text,

@@ -86,19 +86,20 @@ class LedgerReader:
 
     def branch(self, name: str) -> "Branch | None":
         """The branch of that name beside main; None if there is none, or it was dropped."""
-        branches = self._branches(pc.field("branch") == name, Within.only("branch", name))
+        files = self.folder.files(Within.only("branch", name))
+        branches = self._branches(pc.field("branch") == name, files)
         return next((branch for branch in branches if branch.name == name), None)
 
     def branches(self) -> "list[Branch]":
         """Every branch beside main that was not dropped, in the order of their forks. Upkeep must keep the
         runs that are live in their heads.
         """
-        return self._branches(pc.field("branch") != MAIN)
+        return self._branches(pc.field("branch") != MAIN, _with_other_branches(self.folder.files(), MAIN))
 
-    def _branches(self, where: pc.Expression, within: Within | None = None) -> "list[Branch]":
+    def _branches(self, where: pc.Expression, files: StoredFiles) -> "list[Branch]":
         forks: dict[str, LedgerRow] = {}
         heads: dict[str, LedgerRow] = {}
-        for row in self._rows(self.folder.read(where=where, within=within)):
+        for row in self._rows(files.read(self.folder.schema.names, where)):
             heads[row.branch] = row
             if row.kind == RowKind.FORK:
                 forks[row.branch] = row
@@ -265,3 +266,12 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
         for first, last, least, greatest in zip(*columns, strict=True):
             if branch is None or least is None or greatest is None or least <= branch <= greatest:
                 yield first, last
+
+
+def _with_other_branches(files: StoredFiles, branch: str) -> StoredFiles:
+    """The files of the ledger that may hold rows of other branches than `branch`."""
+    if not {"min.branch", "max.branch"} <= set(files.actions.column_names):
+        return files
+    bounds = (files.actions.column(name).to_pylist() for name in ("min.branch", "max.branch"))
+    paths = [path for path, *pair in zip(files.paths, *bounds, strict=True) if pair != [branch, branch]]
+    return files.among(paths)

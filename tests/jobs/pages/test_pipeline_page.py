@@ -110,3 +110,15 @@ def test_the_head_of_the_page_says_how_it_is(page: ReadPage, runs: list[dict[str
     assert "slackwater plan departures" in page.text
     lag = duration_text(runs[-1]["slice_end"] - runs[-1]["watermark_out"])
     assert lag in page.text
+
+
+def test_the_first_page_lists_each_pipeline_with_its_health(
+    pages: PageReader, runs: list[dict[str, Any]]
+) -> None:
+    page = pages.page("/")
+    (row,) = page.table("Pipelines").rows
+    assert row[:2] == ["departures", "green"]
+    assert row[5] == number_text(runs[-1]["windows_open"])
+    assert {f"/departures/runs/{run['seq']}" for run in runs} <= set(page.links)
+    assert "slackwater health" in page.text
+    assert "slackwater run turnarounds" in page.text, "it has never run"

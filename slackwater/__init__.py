@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from slackwater.jobs.sinks import *  # noqa: F403
     from slackwater.windowing import *  # noqa: F403
 
-_ROOMS = (
-    "slackwater.jobs.pipelines",
-    "slackwater.jobs.sinks",
-    "slackwater.windowing",
-    "slackwater.jobs.inspection.sql.engine_views",
-)
+_ROOMS = ("slackwater.jobs.pipelines", "slackwater.jobs.sinks", "slackwater.windowing")
+# A room that imports pyarrow is imported for its own names alone.
+_VIEWS = "slackwater.jobs.inspection.sql.engine_views"
+_NAMES_OF_VIEWS = frozenset({"polars_views", "spark_views"})
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMES_OF_VIEWS:
+        return getattr(import_module(_VIEWS), name)
     if not name.startswith("_"):
         for module in map(import_module, _ROOMS):
             if name in module.__all__:
@@ -35,4 +35,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({name for module in map(import_module, _ROOMS) for name in module.__all__})
+    names = {name for module in map(import_module, _ROOMS) for name in module.__all__}
+    return sorted(names | _NAMES_OF_VIEWS)

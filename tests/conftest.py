@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A user's own settings must change no result; only where downloads come from and go to is theirs.
-_KEPT = {"SLACKWATER_CACHE", "SLACKWATER_IVY_SETTINGS", "SLACKWATER_SPARK_LOG"}
+_KEPT = {
+    "SLACKWATER_CACHE",
+    "SLACKWATER_CHROMIUM",
+    "SLACKWATER_IVY_SETTINGS",
+    "SLACKWATER_REQUIRE_BROWSER",
+    "SLACKWATER_SPARK_LOG",
+}
 # Where a test takes seconds: begun first, so that no process is left alone with a long file at the end.
 _COSTLY = (
     "tests/jobs/commands/",

@@ -73,7 +73,7 @@ def lineage_drawing(
         *_numbers(runs, scale),
     ]
     label = f"{count_text(len(runs), 'run')} and {count_text(len(branches), 'branch', 'branches')}"
-    return Markup('<svg class="drawing" width="{}" height="{}" role="img" aria-label="{}">{}</svg>').format(
+    return Markup('<svg class="drawing" width="{}" height="{}" role="group" aria-label="{}">{}</svg>').format(
         width, height, label, Markup("").join(pieces)
     )
 

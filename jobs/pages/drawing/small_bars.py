@@ -20,7 +20,7 @@ def small_bars(runs: Sequence[RunFigures], href: Callable[[int], str]) -> Markup
     width = len(runs) * (_WIDTH + _GAP)
     bars = [_bar(run, place * (_WIDTH + _GAP), most, href(run.seq)) for place, run in enumerate(runs)]
     return Markup(
-        '<svg class="drawing" width="{}" height="{}" role="img" '
+        '<svg class="drawing" width="{}" height="{}" role="group" '
         'aria-label="rows read by the last {}">{}</svg>'
     ).format(width, _HEIGHT, count_text(len(runs), "run"), Markup("").join(bars))
 

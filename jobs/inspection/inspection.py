@@ -179,7 +179,10 @@ class Inspection:
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The rows of `validations` of a run."""
-        run_id = self.run(seq).run_id
+        return self.checks_of(self.run(seq).run_id)
+
+    def checks_of(self, run_id: str) -> list[dict[str, Any]]:
+        """The rows of `validations` of a run, or of a try at one, by its run id."""
         return (
             self.tables["validations"]
             .read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))

@@ -6,6 +6,7 @@ Every page is a file with a router; all of them look, none changes anything.
 from fastapi import Depends, FastAPI
 
 from slackwater.jobs.pages import (
+    attempt_page,
     diff_page,
     history_page,
     lateness_page,
@@ -27,6 +28,7 @@ ROUTERS = (
     warehouse_page.router,
     diff_page.router,
     run_page.router,
+    attempt_page.router,
     lateness_page.router,
     state_page.router,
     sql_page.router,

@@ -16,6 +16,7 @@ from slackwater.jobs.inspection.runs.lineage_graph import LineageGraph, lineage_
 from slackwater.jobs.inspection.runs.partition_series import partition_series
 from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
 from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.pages.attempt_page import attempts_table
 from slackwater.jobs.pages.checks_plot import checks_plot
 from slackwater.jobs.pages.drawing.lineage_drawing import lineage_drawing
 from slackwater.jobs.pages.drawing.plots import Plot
@@ -57,6 +58,7 @@ def pipeline_page(request: Request, view: PipelineInPath, last: Last = _LAST_RUN
         drawing=_drawing(request, view, graph, runs),
         plots=_plots(view, runs, head, last),
         runs=_runs_table(request, view.name, runs),
+        attempts=attempts_table(request, view, head, runs[-1].slice_end if runs else None),
         moves=_moves_table(request, view, graph),
         commands=list(_commands(view)),
         keys=", ".join(inspection.key_columns()),

@@ -1,28 +1,22 @@
 """The page of one run: where its rows went, how long it took, what it checked, and what it changed."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.inspection.readable import count_text, time_text
-from slackwater.jobs.inspection.runs.run_account import (
-    Account,
-    corrections_by_cause,
-    rows_account,
-    run_after,
-    run_before,
-    windows_account,
-)
+from slackwater.jobs.inspection.runs.run_account import corrections_by_cause, run_after, run_before
+from slackwater.jobs.pages.checks_table import checks_table
 from slackwater.jobs.pages.drawing.changes_table import cause_cell
 from slackwater.jobs.pages.drawing.figures_table import figures_table
-from slackwater.jobs.pages.drawing.flow_drawing import flow_drawing
 from slackwater.jobs.pages.drawing.plots import ACCENT, Plot
-from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
+from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
 from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
+from slackwater.jobs.pages.run_flows import rows_flow, windows_flow
 from slackwater.jobs.protocol.staging.slices import iso
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -32,21 +26,6 @@ router = APIRouter()
 
 # A ledger row's seq: a signed 64-bit integer from 1.
 Seq = Annotated[int, Path(ge=1, le=2**63 - 1)]
-_NAMES = {
-    "rows_read": "read",
-    "rows_accepted": "accepted",
-    "rows_late": "too late",
-    "rows_unassigned": "unassigned",
-    "rows_quarantined": "quarantined",
-    "rows_filtered": "filtered",
-    "rows_duplicate": "duplicate",
-    "windows_before": "open before",
-    "windows_opened": "opened",
-    "windows_open": "open after",
-    "windows_cleaned": "cleaned up",
-    "windows_merged": "merged away",
-}
-_SAMPLE_CHARACTERS = 600
 # Phases that took no longer are drawn in milliseconds.
 _SHORT_SECONDS = 2
 
@@ -67,9 +46,9 @@ def run_page(request: Request, view: PipelineInPath, seq: Seq) -> Response:
         standing=_standing(view, row),
         before_link=None if before is None else _run_link(request, view, before.seq),
         after_link=None if after_seq is None else _run_link(request, view, after_seq),
-        flows=list(_flows(row, before)) if is_run else [],
+        flows=[rows_flow(row), windows_flow(row, before)] if is_run else [],
         phases=_phases_plot(row) if row.phase_seconds else None,
-        checks=_checks_table(view.inspection.checks(seq)) if is_run else None,
+        checks=checks_table(view.inspection.checks(seq)) if is_run else None,
         inputs=_inputs_table(row),
         corrections=_corrections_table(request, view, seq),
         figures=None if before is None else figures_table([before], [row], str(before.seq), str(seq)),
@@ -94,27 +73,6 @@ def _standing(view: PipelineView, row: LedgerRow) -> str:
             return "it does not count any more: other runs took its slice, or its branch was dropped"
         return "live on main" if lineage == "main" else f"on the branch {lineage}, not published"
     return f"made the runs {lineage} live on {row.branch}" if lineage else f"on {row.branch}"
-
-
-def _flows(row: LedgerRow, before: LedgerRow | None) -> Iterator[Mapping[str, Any]]:
-    """The drawings of what came in and what became of it: rows, then windows."""
-    accounts = (("Rows", rows_account(row)), ("Windows", windows_account(row, before)))
-    for title, account in accounts:
-        yield {
-            "title": title,
-            "drawing": flow_drawing(account, _NAMES, _equation(account)) if account.total else None,
-            "equation": _equation(account),
-            "difference": account.difference,
-        }
-
-
-def _equation(account: Account) -> str:
-    """The account as numbers: `924 read = 919 accepted + 2 too late + 3 quarantined`."""
-    sides = (
-        " + ".join(f"{part.amount:,} {_NAMES[part.name]}" for part in parts)
-        for parts in (account.sources, account.outcomes)
-    )
-    return " = ".join(sides)
 
 
 def _phases_plot(row: LedgerRow) -> Plot:
@@ -146,44 +104,6 @@ def _phases_plot(row: LedgerRow) -> Plot:
             rows=[(phase, seconds * 1000) for phase, seconds in phases],
         ),
     )
-
-
-def _checks_table(checks: Sequence[Mapping[str, Any]]) -> TableView:
-    """The checks, those that failed first."""
-    return TableView(
-        caption="Checks",
-        columns=[
-            PageColumn("check"),
-            PageColumn("result"),
-            PageColumn("observed"),
-            *(PageColumn("broken by", "number"), PageColumn("checked", "number")),
-            PageColumn("sample of what broke it"),
-        ],
-        rows=[
-            (
-                Cell(check["expectation"], tone="wrap"),
-                _result_cell(check),
-                Cell(check["observed"], tone="wrap"),
-                check["unexpected"],
-                check["checked"],
-                Cell(_sample(check["sample_json"]), tone="wrap"),
-            )
-            for check in sorted(checks, key=lambda check: bool(check["passed"]))
-        ],
-        empty="No checks were recorded.",
-    )
-
-
-def _result_cell(check: Mapping[str, Any]) -> Cell:
-    if check["passed"]:
-        return Cell("passed", tone="good")
-    return Cell(f"failed: {check['severity']}", tone="bad" if check["severity"] == "reject" else "late")
-
-
-def _sample(text: str | None) -> str:
-    if text is None:
-        return ""
-    return text if len(text) <= _SAMPLE_CHARACTERS else f"{text[:_SAMPLE_CHARACTERS]}…"
 
 
 def _inputs_table(row: LedgerRow) -> TableView:

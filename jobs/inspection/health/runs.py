@@ -27,7 +27,7 @@ _COUNTED_INTERVALS = 1000
 
 def judge_attempts(subject: Subject) -> Finding:
     """Whether runs after the head, or restatements since it was committed, have not come to their end."""
-    attempts_by_slice = _by_slice_start(_recent_attempts(subject))
+    attempts_by_slice = _by_slice_start(subject.tables.attempts.since(subject.head, subject.head_end))
     answers = [_judge_slice(subject, attempts) for attempts in attempts_by_slice]
     findings = sorted((finding for finding in answers if finding is not None), key=_rank, reverse=True)
     if not findings:
@@ -40,15 +40,6 @@ def judge_attempts(subject: Subject) -> Finding:
 
 def _rank(finding: Finding) -> int:
     return -1 if finding.colour is None else finding.colour.rank
-
-
-def _recent_attempts(subject: Subject) -> list[Attempt]:
-    """Attempts at slices behind the head, and those that were heard of since it was committed."""
-    head = subject.head
-    attempts = subject.tables.attempts
-    if head is None or subject.head_end is None or head.committed_at is None:
-        return attempts.newest_rows()
-    return attempts.newest_rows_after(subject.head_end, head.committed_at)
 
 
 def _by_slice_start(attempts: Iterable[Attempt]) -> list[list[Attempt]]:

@@ -16,6 +16,7 @@ from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.owners import is_dead, this_process
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
@@ -73,16 +74,19 @@ class AttemptsReader:
         """The newest row of every attempt at a slice, in the order of their times."""
         return _in_order(self._newest())
 
-    def newest_rows_after(self, slice_end: datetime, at: datetime) -> list[Attempt]:
-        """As `newest_rows`, of the attempts whose slices end after `slice_end` or that were heard of after
-        `at`. Of a longer history no more is read.
+    def since(self, head: LedgerRow | None, head_end: datetime | None) -> list[Attempt]:
+        """The newest row of every attempt at a slice that ends after `head_end`, where the lineage of `head`
+        ends, or that was heard of since `head` was committed, in the order of their times; of every attempt
+        where there is no head. Of a longer history no more is read.
         """
+        if head is None or head_end is None or head.committed_at is None:
+            return self.newest_rows()
         files = self.folder.files()
         candidates = (
-            *files.within(Within("slice_end", slice_end, None)).paths,
-            *files.within(Within("at", at, None)).paths,
+            *files.within(Within("slice_end", head_end, None)).paths,
+            *files.within(Within("at", head.committed_at, None)).paths,
         )
-        where = (pc.field("slice_end") > slice_end) | (pc.field("at") > at)
+        where = (pc.field("slice_end") > head_end) | (pc.field("at") > head.committed_at)
         return _in_order(self._newest(where, files=files.among(candidates)))
 
     def tries(self, slice_start: datetime, slice_end: datetime) -> int:

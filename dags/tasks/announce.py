@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
+from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import output_of
 from slackwater.jobs import args
@@ -27,6 +28,8 @@ class AnnounceOperator(BaseOperator):
     everything up to it was announced. The state store is set from such events only, by the next announcement.
     Where both are lost, the whole ledger is announced again.
     """
+
+    operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, pipeline: str, asset: Asset, settings: Settings, **kwargs: Any) -> None:
         super().__init__(outlets=[asset], inlets=[asset], **kwargs)

@@ -11,6 +11,7 @@ from typing import Any
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseHook, BaseOperator
 
+from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import require_success
 from slackwater.jobs import args
@@ -40,6 +41,8 @@ class DeliverOperator(BaseOperator):
         url: as declared; of an ``airflow:CONN_ID`` the connection is handed to the command in its
             environment.
     """
+
+    operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, pipeline: str, sink: str, url: str, settings: Settings, **kwargs: Any) -> None:
         super().__init__(**kwargs)

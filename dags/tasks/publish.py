@@ -9,6 +9,7 @@ from typing import Any
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperator
 
+from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import require_success
 from slackwater.jobs import args
@@ -22,6 +23,7 @@ class PublishOperator(BaseOperator):
     """
 
     template_fields = ("run_id",)
+    operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, pipeline: str, run_id: Any, settings: Settings, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -12,6 +12,7 @@ from typing import Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import ROOT, Settings
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
@@ -40,15 +41,21 @@ def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
     return submit("replay", pipeline, settings, arguments, prepare)
 
 
+class SparkApplicationOperator(SparkSubmitOperator):
+    """Airflow's own, with a link to the page of the run."""
+
+    operator_extra_links = (*SparkSubmitOperator.operator_extra_links, RunPageLink())
+
+
 def submit(
     task_id: str,
     pipeline: Pipeline,
     settings: Settings,
     arguments: list[str],
     pre_execute: Callable[[Any], None],
-) -> SparkSubmitOperator:
+) -> SparkApplicationOperator:
     """A task that starts `slackwater` with these (templated) arguments as a Spark application."""
-    return SparkSubmitOperator(
+    return SparkApplicationOperator(
         task_id=task_id,
         name=f"slackwater {pipeline.name}",
         conn_id=settings.spark_connection,

@@ -11,6 +11,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.replay import check_time, forget_manifest, submit
 from slackwater.jobs import args
@@ -61,6 +62,7 @@ class ConcludeOperator(BaseOperator):
     """
 
     template_fields = ("manifest",)
+    operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, manifest: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -72,6 +74,7 @@ class ConcludeOperator(BaseOperator):
             outcome = read_manifest(Path(self.manifest))
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
+        context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)
         if outcome.outcome not in ("published", "kept"):
             raise AirflowFailException(f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}")
         self.log.info("%s: %s", outcome.outcome, outcome.message)

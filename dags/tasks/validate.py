@@ -10,9 +10,8 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.jobs.args import Failure, Manifest, ManifestError, read_manifest
-
-RUN_ID_KEY = "asked_run_id"  # key of the XCom that carries the run id while a person decides
 
 
 class ValidateOperator(ApprovalOperator):
@@ -26,6 +25,7 @@ class ValidateOperator(ApprovalOperator):
     """
 
     template_fields = (*ApprovalOperator.template_fields, "manifest")
+    operator_extra_links = (*ApprovalOperator.operator_extra_links, RunPageLink())
 
     def __init__(self, *, pipeline: str, manifest: str, asks: bool, **kwargs: Any) -> None:
         super().__init__(
@@ -39,6 +39,7 @@ class ValidateOperator(ApprovalOperator):
         on).
         """
         outcome = self._outcome()
+        context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         for failure in outcome.failures:
             self.log.warning("%s", sentence(failure))
@@ -50,7 +51,6 @@ class ValidateOperator(ApprovalOperator):
             )
         if outcome.verdict == "warned" and self.asks:
             self.body = question(outcome)
-            context["ti"].xcom_push(RUN_ID_KEY, outcome.run_id)
             super().execute(context)
         return outcome.run_id
 
@@ -59,7 +59,7 @@ class ValidateOperator(ApprovalOperator):
         Raises HITLRejectException.
         """
         super().execute_complete(context, event)
-        return context["ti"].xcom_pull(task_ids=self.task_id, key=RUN_ID_KEY)
+        return context["ti"].xcom_pull(task_ids=self.task_id, key=STAGED_RUN_KEY)
 
     def _outcome(self) -> Manifest:
         try:

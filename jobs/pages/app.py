@@ -43,6 +43,8 @@ def create_app(
     pipelines: str | None,
     authorize: Authorize | None = None,
     airflow: AirflowLinks | None = None,
+    *,
+    examples: bool = True,
 ) -> FastAPI:
     """The pages of a warehouse, to be served or mounted under any prefix.
 
@@ -52,6 +54,7 @@ def create_app(
         authorize: called with each request and the pipeline that it asks for, or None for a page about no
             single one; raises HTTPException where its sender may not see that.
         airflow: links into the Airflow that shows these pages.
+        examples: whether the examples are among the pipelines.
     """
     app = FastAPI(
         title="Slackwater",
@@ -60,7 +63,13 @@ def create_app(
         openapi_url=None,
         dependencies=[Depends(check_sender)],
     )
-    app.state.site = Site(warehouse_uri=warehouse, pipelines=pipelines, authorize=authorize, airflow=airflow)
+    app.state.site = Site(
+        warehouse_uri=warehouse,
+        pipelines=pipelines,
+        authorize=authorize,
+        airflow=airflow,
+        examples=examples,
+    )
     for router in ROUTERS:
         app.include_router(router)
     handle_failures(app)

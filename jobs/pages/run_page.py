@@ -15,7 +15,7 @@ from slackwater.jobs.pages.drawing.plots import ACCENT, Plot
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
-from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
+from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView, RestateForm
 from slackwater.jobs.pages.run_flows import rows_flow, windows_flow
 from slackwater.jobs.protocol.staging.slices import iso
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
@@ -58,6 +58,7 @@ def run_page(request: Request, view: PipelineInPath, seq: Seq) -> Response:
         else link(request, "diff", {"a": row.parent_seq, "b": seq}, pipeline=view.name),
         record=list(_record(row)),
         commands=list(_commands(view, row)),
+        restate_form=_restate_form(view, row),
     )
 
 
@@ -155,6 +156,14 @@ def _record(row: LedgerRow) -> Iterator[tuple[str, str]]:
         value = getattr(row, name)
         if value is not None:
             yield name.replace("_", " "), value
+
+
+def _restate_form(view: PipelineView, row: LedgerRow) -> RestateForm | None:
+    """How to restate the slice of a run in the Airflow that shows these pages."""
+    airflow = view.site.airflow
+    if airflow is None or row.kind != RowKind.RUN or row.slice_start is None or row.slice_end is None:
+        return None
+    return airflow.restate_form(view.name, row.slice_start, row.slice_end)
 
 
 def _commands(view: PipelineView, row: LedgerRow) -> Iterator[tuple[str, str]]:

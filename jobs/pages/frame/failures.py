@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from slackwater.jobs.errors import RetryableError, SlackwaterError, UsageError, without_credentials
 from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
-from slackwater.jobs.pages.frame.site import site_of
+from slackwater.jobs.pages.frame.site import check_sender, is_sender_checked, site_of
 from slackwater.jobs.pipelines.registry import UnknownPipeline
 from slackwater.jobs.tables.damaged_tables import explain_damage
 from slackwater.jobs.tables.errors import DamagedFile, NoRuns
@@ -47,6 +47,11 @@ def handle_failures(app: FastAPI) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     def answer_refusal(request: Request, error: StarletteHTTPException) -> Response:
+        if not is_sender_checked(request):  # what is not there is none of a stranger's business either
+            try:
+                check_sender(request)
+            except StarletteHTTPException as refusal:
+                error = refusal
         if 300 <= error.status_code < 400:  # whoever shows these pages sends the reader to its login
             return Response(status_code=error.status_code, headers=error.headers)
         detail = error.detail if error.status_code != 404 or error.detail != "Not Found" else "No such page."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 from fastapi import Depends, HTTPException, Request
 
@@ -25,18 +25,32 @@ from slackwater.jobs.tables.warehouse import Warehouse
 Authorize = Callable[[Request, str | None], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AirflowLinks:
-    """Where the Airflow that shows these pages has its own. Each function gives a URL, or None where there is
-    none.
+class RestateForm(NamedTuple):
+    """The form of a DAG that restates a range, and what belongs into it.
 
     Attributes:
-        dag: of a pipeline's DAG.
-        restate_form: of a pipeline's restate DAG, with the range [from, to) of arrivals filled in.
+        dag_id: the DAG.
+        href: its page, where the form is opened.
+        conf: the parameters as JSON, for the form's field of that name.
+    """
+
+    dag_id: str
+    href: str
+    conf: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirflowLinks:
+    """Where the Airflow that shows these pages has its own.
+
+    Attributes:
+        dag: of a pipeline's DAG, its URL; None where there is none.
+        restate_form: of a pipeline's restate DAG, for the range [from, to) of arrivals; None where there is
+            none.
     """
 
     dag: Callable[[str], str | None]
-    restate_form: Callable[[str, datetime, datetime], str | None]
+    restate_form: Callable[[str, datetime, datetime], RestateForm | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +62,14 @@ class Site:
         pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
         authorize: see `Authorize`; None: everyone who reaches the pages may see all.
         airflow: links into the Airflow that shows these pages.
+        examples: whether the examples are registered beside the user's pipelines.
     """
 
     warehouse_uri: str | None
     pipelines: str | None
     authorize: Authorize | None = None
     airflow: AirflowLinks | None = None
+    examples: bool = True
 
     @cached_property
     def warehouse(self) -> Warehouse:
@@ -66,7 +82,7 @@ class Site:
         Raises:
             PipelinesFileError: the user's file can't be loaded.
         """
-        return registry.load(self.pipelines)
+        return registry.load(self.pipelines, examples=self.examples)
 
     @property
     def registry_fault(self) -> str | None:
@@ -127,6 +143,10 @@ class Site:
             raise HTTPException(404, f"No pipeline is called {name!r} here.")
         return PipelineView(self, name)
 
+    def dag_url(self, name: str) -> str | None:
+        """The page of a pipeline's DAG in the Airflow that shows these pages; None where there is none."""
+        return None if self.airflow is None else self.airflow.dag(name)
+
     def command(self, *words: object) -> str:
         """A command line of ours to copy, with the warehouse and the pipelines file of these pages."""
         arguments = ["slackwater", *map(str, words)]
@@ -176,6 +196,12 @@ def site_of(request: Request) -> Site:
 def check_sender(request: Request) -> None:
     """Dependency of every route: the sender may see the pipeline in the path, or the list of pipelines."""
     site_of(request).check(request, request.path_params.get("pipeline"))
+    request.state.is_sender_checked = True
+
+
+def is_sender_checked(request: Request) -> bool:
+    """Whether `check_sender` has let the request through; it is not asked where no route is found."""
+    return getattr(request.state, "is_sender_checked", False)
 
 
 def _pipeline_view(request: Request, pipeline: str) -> PipelineView:

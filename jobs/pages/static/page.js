@@ -1,4 +1,5 @@
-// What a page does besides being read: copy a command, and remember which tables of numbers were open.
+// What a page does besides being read: copy a command, and lead out to Airflow where Airflow does not show it
+// in a frame, out of which no link gets.
 "use strict";
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
@@ -10,4 +11,8 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = text; }, 1500);
   });
+}
+
+if (window.self === window.top) {
+  for (const link of document.querySelectorAll("[data-unframed]")) link.hidden = false;
 }

@@ -3,7 +3,6 @@ failed.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 

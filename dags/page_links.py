@@ -1,0 +1,33 @@
+"""Where the pages of the inspector stand inside of Airflow, for the plugin that serves them and for the tasks
+that link to them.
+"""
+
+from urllib.parse import quote, urlsplit
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+PREFIX = "/slackwater"
+# Below the prefix: to the page of what a DAG, or a run of one, is about.
+DAG_PAGE = "/-/dags/{dag_id}"
+DAG_RUN_PAGE = "/-/dags/{dag_id}/runs/{run_id}"
+# Key of the XCom by which `validate` and `conclude` tell the id of the run that was staged last.
+STAGED_RUN_KEY = "staged_run_id"
+
+
+def airflow_path() -> str:
+    """The path below which Airflow is served, without a slash at its end; "" where it has a host of its
+    own.
+    """
+    return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+
+
+class RunPageLink(BaseOperatorLink):
+    """From a task to the page of the run that its DAG run has made, or is about to publish."""
+
+    name = "Slackwater"
+
+    def get_link(self, operator: object, *, ti_key: object) -> str:
+        """The URL. Airflow calls this where the task ends, in the task's process."""
+        dag_id, run_id = (quote(str(getattr(ti_key, name)), safe="") for name in ("dag_id", "run_id"))
+        return airflow_path() + PREFIX + DAG_RUN_PAGE.format(dag_id=dag_id, run_id=run_id)

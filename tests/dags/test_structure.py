@@ -85,7 +85,7 @@ def test_the_scheduled_dag_of_the_example(dag_folder: Any) -> None:
         "params": {"to": None},
         "edges": {"replay": ["validate"], "validate": ["publish"], "publish": ["announce"], "announce": []},
         "operators": {
-            "replay": "SparkSubmitOperator",
+            "replay": "SparkApplicationOperator",
             "validate": "ValidateOperator",
             "publish": "PublishOperator",
             "announce": "AnnounceOperator",
@@ -159,7 +159,7 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
         },
         "edges": {"restate": ["conclude"], "conclude": ["announce"], "announce": []},
         "operators": {
-            "restate": "SparkSubmitOperator",
+            "restate": "SparkApplicationOperator",
             "conclude": "ConcludeOperator",
             "announce": "AnnounceOperator",
         },
@@ -167,6 +167,12 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
         "retry_delay": {"restate": 7200.0, "conclude": 7200.0, "announce": 7200.0},
         "pools": {"restate": "spark", "conclude": "default_pool", "announce": "default_pool"},
     }
+
+
+def test_each_task_links_to_the_page_of_its_run(dag_folder: Any) -> None:
+    for dag in ("delivered", "delivered__restate"):
+        for serialized_task in dag_folder["dags"][dag]["tasks"]:
+            assert serialized_task["__var"]["_operator_extra_links"]["Slackwater"] == "_link_RunPageLink"
 
 
 def test_each_sink_has_a_task_of_its_own_behind_the_publication(dag_folder: Any) -> None:

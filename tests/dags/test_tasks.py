@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import (
     TaskAwaitingInput,
 )
 
+from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks import restate, validate
 from slackwater.dags.tasks.announce import SEQ_KEY, AnnounceOperator
@@ -78,6 +79,10 @@ class Messages(dict[str, Any]):
         return self[key]
 
 
+def fresh_context() -> dict[str, Any]:
+    return {"ti": Messages()}
+
+
 def validate_operator(
     file: Path, manifest: Manifest | None = None, *, asks: bool = False
 ) -> ValidateOperator:
@@ -127,6 +132,22 @@ def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None
         prepare(replay_context(tmp_path / "run.json", "manual", to))
 
 
+# --- links
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path"), [("http://airflow.example", ""), ("https://example.org/flow/", "/flow")]
+)
+def test_a_task_links_to_the_page_of_what_its_dag_run_has_made(
+    monkeypatch: pytest.MonkeyPatch, base_url: str, path: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    key = SimpleNamespace(dag_id="departures", run_id="scheduled__2013-01-02T00:00:00+00:00/?")
+    url = RunPageLink().get_link(object(), ti_key=key)
+    run_id = "scheduled__2013-01-02T00%3A00%3A00%2B00%3A00%2F%3F"
+    assert url == f"{path}/slackwater/-/dags/departures/runs/{run_id}"
+
+
 # --- restate
 
 
@@ -156,7 +177,9 @@ def test_a_restatement_of_what_is_no_range_is_refused(tmp_path: Path, params: di
 def test_a_restatement_that_ended_as_asked_says_what_it_did(tmp_path: Path, outcome: Any) -> None:
     write_manifest(replace(RESTATED_MANIFEST, outcome=outcome), tmp_path / "run.json")
     operator = restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json"))
-    assert operator.execute({}) == "published as run 9; 12 rows updated in `published`, on 1 day."
+    context = fresh_context()
+    assert operator.execute(context) == "published as run 9; 12 rows updated in `published`, on 1 day."
+    assert context["ti"] == {STAGED_RUN_KEY: "b2"}
 
 
 @pytest.mark.parametrize(
@@ -170,20 +193,26 @@ def test_a_restatement_that_would_end_so_again_fails_for_good(
         tmp_path / "run.json",
     )
     with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0"):
-        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json")).execute({})
+        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json")).execute(
+            fresh_context()
+        )
     with pytest.raises(AirflowFailException, match="Clear the task `replay` or `restate`"):
-        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "missing.json")).execute({})
+        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "missing.json")).execute(
+            fresh_context()
+        )
 
 
 # --- validate
 
 
 def test_a_passed_run_goes_on_to_be_published(tmp_path: Path) -> None:
-    assert validate_operator(tmp_path / "run.json", STAGED_MANIFEST, asks=True).execute({}) == "b2"
+    assert (
+        validate_operator(tmp_path / "run.json", STAGED_MANIFEST, asks=True).execute(fresh_context()) == "b2"
+    )
 
 
 def test_a_covered_range_goes_on_with_nothing_to_publish(tmp_path: Path) -> None:
-    assert validate_operator(tmp_path / "run.json", COVERED_MANIFEST).execute({}) is None
+    assert validate_operator(tmp_path / "run.json", COVERED_MANIFEST).execute(fresh_context()) is None
 
 
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
@@ -194,24 +223,26 @@ def test_any_other_outcome_fails_for_good_and_says_why(tmp_path: Path, outcome: 
     with pytest.raises(
         AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"
     ):
-        validate_operator(tmp_path / "run.json", other_outcome, asks=True).execute({})
+        validate_operator(tmp_path / "run.json", other_outcome, asks=True).execute(fresh_context())
 
 
 def test_a_staged_run_whose_verdict_is_failed_is_not_published(tmp_path: Path) -> None:
+    context = fresh_context()
     with pytest.raises(AirflowFailException, match="verdict is failed"):
-        validate_operator(tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="failed")).execute({})
+        validate_operator(tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="failed")).execute(context)
+    assert context["ti"] == {STAGED_RUN_KEY: "b2"}, "its page shows the checks that it failed"
 
 
 def test_a_missing_manifest_fails_for_good_and_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
-        validate_operator(tmp_path / "run.json").execute({})
+        validate_operator(tmp_path / "run.json").execute(fresh_context())
 
 
 def test_warnings_pass_where_the_pipeline_asks_for_no_approval(tmp_path: Path) -> None:
     assert (
         validate_operator(
             tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,))
-        ).execute({})
+        ).execute(fresh_context())
         == "b2"
     )
 

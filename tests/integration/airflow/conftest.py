@@ -59,11 +59,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Airflow:
-    """The running processes: their environment, their folder and their API."""
+    """The running processes: their environment, their folder and their API, which is asked with `token` where
+    it wants one.
+    """
 
     environment: dict[str, str]
     home: Path
     port: int
+    token: str | None = None
     leaders: set[int] = field(default_factory=set)
 
     def script(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -90,7 +93,10 @@ class Airflow:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/api/v2/{path}",
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={
+                "Content-Type": "application/json",
+                **({} if self.token is None else {"Authorization": f"Bearer {self.token}"}),
+            },
             method=method,
         )
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:

@@ -5,7 +5,6 @@ Starts no server and no browser. Knows no page.
 
 import json
 import re
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from html.parser import HTMLParser
@@ -13,10 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # it asks for a package that is not published
-    from fastapi.testclient import TestClient
+from fastapi.testclient import TestClient
 
 VOID = {"meta", "link", "img", "input", "br", "hr", "wbr", "source"}
 

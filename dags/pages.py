@@ -104,10 +104,10 @@ def dag_page(request: Request, dag_id: str) -> Response:
 def dag_run_page(request: Request, dag_id: str, run_id: str) -> Response:
     """To the page of the run that a DAG run has staged last, or of the pipeline where it has staged none."""
     pipeline = _pipeline_of(request, dag_id)
-    staged_run_id = _staged_run_id(dag_id, run_id)
-    if staged_run_id is None:
+    last_run_id = staged_run_id(dag_id, run_id)
+    if last_run_id is None:
         return RedirectResponse(link(request, "pipeline", pipeline=pipeline), status_code=303)
-    url = link(request, "attempt", pipeline=pipeline, run_id=staged_run_id)
+    url = link(request, "attempt", pipeline=pipeline, run_id=last_run_id)
     return RedirectResponse(url, status_code=303)
 
 
@@ -125,7 +125,7 @@ def _pipeline_of(request: Request, dag_id: str) -> str:
     return pipeline
 
 
-def _staged_run_id(dag_id: str, run_id: str) -> str | None:
+def staged_run_id(dag_id: str, run_id: str) -> str | None:
     """The id of the last run that a DAG run has staged, as its tasks have left it in Airflow's database."""
     query = XComModel.get_many(run_id=run_id, dag_ids=dag_id, key=STAGED_RUN_KEY, limit=1)
     with create_session() as session:

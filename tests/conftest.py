@@ -62,8 +62,6 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile(search)
     # Great Expectations imports modules of the standard library that are on their way out.
     config.addinivalue_line("filterwarnings", r"ignore:module 'sre_\w+' is deprecated:DeprecationWarning")
-    # Starlette asks for a package that is not published.
-    config.addinivalue_line("filterwarnings", "ignore:Using .httpx. with .starlette.testclient.")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -83,14 +83,18 @@ def test_jobs_know_neither_airflow_nor_dags() -> None:
 
 
 def test_dags_start_jobs_by_argv_alone() -> None:
-    light = ("slackwater.jobs.args", "slackwater.jobs.pipelines")
     strangers = {}
     for file in python_files("dags"):
-        foreign_modules = foreign(file, "airflow", "dags", "jobs")
+        light = ["slackwater.jobs.args", "slackwater.jobs.pipelines"]
+        known = ["airflow", "dags", "jobs", "anyio"]
+        if file.name == "pages.py":  # the one file for which Airflow's API server shows the pages
+            light.append("slackwater.jobs.pages")
+            known.append("fastapi")
+        foreign_modules = foreign(file, *known)
         foreign_modules |= {
             name
             for name in imported(file)
-            if name.startswith("slackwater.jobs.") and not name.startswith(light)
+            if name.startswith("slackwater.jobs.") and not name.startswith(tuple(light))
         }
         if foreign_modules:
             strangers[str(file)] = foreign_modules

@@ -14,7 +14,7 @@ from tests.browser.test_pages import opened, plots_are_drawn
 from tests.integration.stored import ROOT
 
 FOLDER = ROOT / "docs" / "images"
-_COLOURS = 96
+_COLOURS = 256
 
 
 class Picture(NamedTuple):
@@ -60,7 +60,9 @@ def main() -> None:
                 page.evaluate(_RENAME, folder)
                 page.wait_for_timeout(500)
                 pixels = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-            pixels.quantize(_COLOURS).save(FOLDER / f"{picture.name}.png", optimize=True)
+            pixels.quantize(_COLOURS, method=Image.Quantize.FASTOCTREE).save(
+                FOLDER / f"{picture.name}.png", optimize=True
+            )
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def test_a_tab_of_a_dag_shows_its_pipeline_to_those_who_may_see_it(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     staged: list[str | None] = [None]
-    monkeypatch.setattr(pages, "_staged_run_id", lambda dag_id, run_id: staged[0])
+    monkeypatch.setattr(pages, "staged_run_id", lambda dag_id, run_id: staged[0])
     answer = get(app, page.format("departures"), "ann")
     assert (answer.status, answer.headers["location"]) == (303, "/departures")
     assert get(app, page.format("turnarounds"), "ann").status == 403

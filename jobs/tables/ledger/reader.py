@@ -1,25 +1,18 @@
 """Reads `runs`, the ledger: the only table that says which rows of all other tables exist."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
-from functools import reduce
-from operator import itemgetter, or_
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from operator import itemgetter
 
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.erasures import Remainders
+from slackwater.jobs.tables.ledger.ledger_files import rows_of_files
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
-
-# URI of a ledger → (paths of the files that may hold erasures, the erasures in them). Every read of a ledger
-# asks for its erasures; a file that its log names never changes.
-_ERASURES: "dict[str, tuple[tuple[str, ...], list[LedgerRow]]]" = {}
 
 
 class LedgerReader:
@@ -35,10 +28,8 @@ class LedgerReader:
 
     def rows(self, since: int = 0, until: int | None = None) -> list[LedgerRow]:
         """Rows with since < seq (≤ until), oldest first."""
-        where = pc.field("seq") > since
-        if until is not None:
-            where = where & (pc.field("seq") <= until)
-        return self._rows(self.folder.read(where=where, within=Within("seq", since + 1, until)))
+        files = self.folder.files(Within("seq", since + 1, until))
+        return self._rows(files, lambda row: since < row.seq and (until is None or row.seq <= until))
 
     def row(self, seq: int) -> LedgerRow:
         """The row of `seq`.
@@ -55,19 +46,14 @@ class LedgerReader:
         """The row of the greatest seq of all branches; None for an empty ledger."""
         files = self.folder.files()
         seq = newest_seq(files)
-        where = pc.field("seq") == seq
-        return (
-            self._rows(files.within(Within.only("seq", seq)).read(self.folder.schema.names, where))[0]
-            if seq
-            else None
-        )
+        if not seq:
+            return None
+        return self._rows(files.within(Within.only("seq", seq)), lambda row: row.seq == seq)[0]
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
         """The row of the run `run_id`; None where it was not committed."""
-        rows = self._rows(
-            self.folder.read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
-        )
-        return rows[0] if rows else None
+        files = self.folder.files(Within.only("run_id", run_id))
+        return next(iter(self._rows(files, lambda row: row.run_id == run_id)), None)
 
     def head(self, branch: str = MAIN) -> LedgerRow | None:
         """The newest row of `branch`, which may be the one that dropped it; None while there is none."""
@@ -78,8 +64,8 @@ class LedgerReader:
         on branch and seq.
         """
         for first, last in sorted(_ranges(files, branch), key=itemgetter(1), reverse=True):
-            where = (pc.field("seq") >= first) & (pc.field("seq") <= last) & (pc.field("branch") == branch)
-            rows = self._rows(files.within(Within("seq", first, last)).read(self.folder.schema.names, where))
+            rows = self._rows(files.within(Within("seq", first, last)), lambda row: row.branch == branch)
+            rows = [row for row in rows if first <= row.seq <= last]
             if rows:
                 return rows[-1]
         return None
@@ -87,19 +73,18 @@ class LedgerReader:
     def branch(self, name: str) -> "Branch | None":
         """The branch of that name beside main; None if there is none, or it was dropped."""
         files = self.folder.files(Within.only("branch", name))
-        branches = self._branches(pc.field("branch") == name, files)
-        return next((branch for branch in branches if branch.name == name), None)
+        return next((branch for branch in self._branches(files) if branch.name == name), None)
 
     def branches(self) -> "list[Branch]":
         """Every branch beside main that was not dropped, in the order of their forks. Upkeep must keep the
         runs that are live in their heads.
         """
-        return self._branches(pc.field("branch") != MAIN, _with_other_branches(self.folder.files(), MAIN))
+        return self._branches(_with_other_branches(self.folder.files(), MAIN))
 
-    def _branches(self, where: pc.Expression, files: StoredFiles) -> "list[Branch]":
+    def _branches(self, files: StoredFiles) -> "list[Branch]":
         forks: dict[str, LedgerRow] = {}
         heads: dict[str, LedgerRow] = {}
-        for row in self._rows(files.read(self.folder.schema.names, where)):
+        for row in self._rows(files, lambda row: row.branch != MAIN):
             heads[row.branch] = row
             if row.kind == RowKind.FORK:
                 forks[row.branch] = row
@@ -117,19 +102,15 @@ class LedgerReader:
         """
         if not head.live:
             return []
-        where = reduce(
-            or_,
-            ((pc.field("seq") >= span.first_seq) & (pc.field("seq") <= span.last_seq) for span in head.live),
-        )
         files = self.folder.files()
         if since is not None:
-            where = where & (pc.field("slice_end") > since)
             files = files.within(Within("slice_end", since, None))
         spans = (files.within(Within("seq", span.first_seq, span.last_seq)) for span in head.live)
-        live_rows = files.among(path for span in spans for path in span.paths).read(
-            self.folder.schema.names, where
+        live_rows = self._rows(
+            files.among(path for span in spans for path in span.paths),
+            lambda row: since is None or (row.slice_end is not None and row.slice_end > since),
         )
-        rows = {row.seq: row for row in self._as_adopted(head, self._rows(live_rows))}
+        rows = {row.seq: row for row in self._as_adopted(head, live_rows)}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
 
     def last_runs(self, head: LedgerRow, count: int, until: datetime) -> list[LedgerRow]:
@@ -162,15 +143,7 @@ class LedgerReader:
         return self._erasures_in(self.folder.files(Within.only("kind", RowKind.ERASE)))
 
     def _erasures_in(self, files: StoredFiles) -> list[LedgerRow]:
-        if not files.actions.num_rows:
-            return []
-        paths = tuple(files.actions.column("path").to_pylist())
-        if _ERASURES.get(self.folder.uri, ((), []))[0] != paths:
-            _ERASURES[self.folder.uri] = (
-                paths,
-                _rows(files.read(self.folder.schema.names, pc.field("kind") == RowKind.ERASE)),
-            )
-        return _ERASURES[self.folder.uri][1]
+        return [row for row in rows_of_files(files) if row.kind == RowKind.ERASE]
 
     def remainders(self) -> Remainders:
         """What erasures have left of each run."""
@@ -183,11 +156,11 @@ class LedgerReader:
         inputs = (item for row in self.erasures() for item in row.inputs)
         return frozenset(item.version for item in inputs if item.table == table and item.table_id == table_id)
 
-    def _rows(self, table: pa.Table) -> list[LedgerRow]:
-        """The rows of `table`. Hashes, files and counts of a run of which rows were erased are those of the
-        rows that are left.
+    def _rows(self, files: StoredFiles, is_wanted: Callable[[LedgerRow], bool]) -> list[LedgerRow]:
+        """The wanted rows of the files, oldest first. Hashes, files and counts of a run of which rows were
+        erased are those of the rows that are left.
         """
-        rows = _rows(table)
+        rows = [row for row in rows_of_files(files) if is_wanted(row)]
         erasures = self._erasures_in(self.folder.files_as_listed(Within.only("kind", RowKind.ERASE)))
         if not erasures:
             return rows
@@ -210,12 +183,8 @@ class LedgerReader:
         """`rows` as they count at `head`: a run that was live in an adopt row up to `head` has read the table
         that this row declares to be the same as its source, at the version declared.
         """
-        adoptions = _rows(
-            self.folder.read(
-                where=pc.field("kind") == RowKind.ADOPT, within=Within.only("kind", RowKind.ADOPT)
-            )
-        )
-        for adoption in (row for row in adoptions if row.seq <= head.seq):
+        candidates = rows_of_files(self.folder.files(Within.only("kind", RowKind.ADOPT)))
+        for adoption in (row for row in candidates if row.kind == RowKind.ADOPT and row.seq <= head.seq):
             rows = [
                 replace(row, inputs=_adopt_inputs(row.inputs, adoption)) if row.is_live_in(adoption) else row
                 for row in rows
@@ -243,10 +212,6 @@ def _adopt_inputs(inputs: Iterable[Input], adoption: LedgerRow) -> tuple[Input, 
         else replace(item, table_id=declared_input.table_id, version=declared_input.version)
         for item, declared_input in pairs
     )
-
-
-def _rows(table: pa.Table) -> list[LedgerRow]:
-    return [LedgerRow.of_values(values) for values in sorted(table.to_pylist(), key=itemgetter("seq"))]
 
 
 def newest_seq(files: StoredFiles) -> int:

@@ -88,10 +88,9 @@ def command(
         _show_run(inspection.run(seq), inspection.checks(seq), output)
         return
     inspection.say_if_unfinished()
-    ledger_rows = inspection.runs(since)
-    total = len(ledger_rows)
-    if output.row_limit is not None:
-        ledger_rows = ledger_rows[-output.row_limit :]
+    seqs = inspection.seqs(since)
+    shown_seqs = seqs if output.row_limit is None else seqs[-output.row_limit :]
+    ledger_rows = inspection.runs(shown_seqs[0] - 1) if shown_seqs else []
     if output.is_json:
         touched_dates = inspection.touched_dates(ledger_rows)
         rows = [{**_summary(row), "touched": touched_dates[row.seq]} for row in ledger_rows]
@@ -103,7 +102,7 @@ def command(
         _columns(ledger_rows),
         output,
         empty=f"{pipeline}: the ledger has no rows after {since}.",
-        total=total,
+        total=len(seqs),
         others="earlier",
     )
     if not output.is_json:

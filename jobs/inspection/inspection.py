@@ -69,6 +69,10 @@ class Inspection:
                 file=sys.stderr,
             )
 
+    def seqs(self, since: int) -> list[int]:
+        """The seqs of ledger rows after `since`, rising."""
+        return sorted(seq for seq in self.tables.ledger.seqs_by_run_id().values() if seq > since)
+
     def runs(self, since: int) -> list[LedgerRow]:
         """Ledger rows after the seq `since`, in the order of their seqs."""
         return self.tables.ledger.rows(since)
@@ -193,10 +197,8 @@ class Inspection:
         """Attempts whose runs are not in the ledger, oldest first. A run that is in the ledger is not among
         them, also if its process died before it could record that.
         """
-        committed_run_ids = {row.run_id for row in self.tables.ledger.rows()}
-        return [
-            asdict(row) for row in self.tables.attempts.newest_rows() if row.run_id not in committed_run_ids
-        ]
+        committed_run_ids = self.tables.ledger.seqs_by_run_id()
+        return [asdict(row) for row in self.tables.attempts.newest_rows(without=committed_run_ids)]
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""

@@ -52,7 +52,9 @@ def pipeline_page(request: Request, view: PipelineInPath, last: Last = _LAST_RUN
         request,
         "pipeline.html",
         pipeline=view.name,
-        health=pipeline_health(view.name, view.declaration, view.site.warehouse, datetime.now(UTC)),
+        health=pipeline_health(
+            view.name, view.declaration, view.site.warehouse, datetime.now(UTC), inspection.tables
+        ),
         newest_run=runs[-1] if runs else None,
         lasts=[(f"{count} runs", same_page(request, last=count), count == last) for count in _LAST_RUNS],
         drawing=_drawing(request, view, graph, runs),

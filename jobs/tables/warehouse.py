@@ -68,12 +68,13 @@ class Warehouse:
                 made them.
             LogDamaged: see `Tables.check_logs`.
         """
-        folders: dict[str, Folder] = {}
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
-        for name in (*every, *map(schemas.side_table, sides)):
-            folder = Folder.existing_at(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name))
-            if folder is not None:
-                folders[name] = folder
+        names = (*every, *map(schemas.side_table, sides))
+        found = map_concurrently(
+            lambda name: Folder.existing_at(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name)),
+            names,
+        )
+        folders = {name: folder for name, folder in zip(names, found, strict=True) if folder is not None}
         if "runs" in folders:
             absent = {
                 name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]))

@@ -198,8 +198,7 @@ class ChangeCauses:
     @cached_property
     def _seqs(self) -> Mapping[str, int]:
         """run_id → seq of every row of the ledger."""
-        runs = self.inspection.tables["runs"].read(["run_id", "seq"])
-        return dict(zip(runs.column("run_id").to_pylist(), runs.column("seq").to_pylist(), strict=True))
+        return self.inspection.tables.ledger.seqs_by_run_id()
 
     def _rows_around(self, select: str, order: str, limit: int) -> pa.Table:
         """Rows of the key in a table with windows, those that overlap the windows in question."""

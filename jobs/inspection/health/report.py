@@ -17,7 +17,7 @@ from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
-from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 TABLES = "tables"
 # What is asked of every pipeline, in this order; `tables` only where they can't be read.
@@ -86,16 +86,24 @@ def _rank(finding: Finding) -> int:
 
 
 def pipeline_health(
-    pipeline: str, declaration: Pipeline | None, warehouse: Warehouse, now: datetime
+    pipeline: str,
+    declaration: Pipeline | None,
+    warehouse: Warehouse,
+    now: datetime,
+    tables: Tables | None = None,
 ) -> PipelineHealth:
     """How a pipeline is at the moment `now` of the wall clock.
+
+    Args:
+        tables: its tables, where they are open already.
 
     Raises:
         NoRuns: it is neither registered nor in the warehouse.
     """
     is_registered = declaration is not None
     try:
-        subject = _subject(pipeline, declaration, warehouse, now)
+        stored_tables = warehouse.stored_tables(pipeline) if tables is None else tables
+        subject = _subject(pipeline, declaration, warehouse, stored_tables, now)
         findings = _findings(subject)
     except NoRuns:
         if declaration is None:
@@ -151,8 +159,9 @@ def names_in(warehouse: Warehouse) -> list[str]:
     return sorted(name for name, log in zip(folders, logs, strict=True) if log.type != pafs.FileType.NotFound)
 
 
-def _subject(pipeline: str, declaration: Pipeline | None, warehouse: Warehouse, now: datetime) -> Subject:
-    tables = warehouse.stored_tables(pipeline)
+def _subject(
+    pipeline: str, declaration: Pipeline | None, warehouse: Warehouse, tables: Tables, now: datetime
+) -> Subject:
     head = tables.ledger.head()
     live: tuple[LedgerRow, ...] = ()
     if head is not None:

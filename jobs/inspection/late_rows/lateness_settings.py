@@ -11,15 +11,11 @@ from enum import Enum
 from itertools import accumulate
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
+from slackwater.jobs.tables.ledger.spans import spans_of
 from slackwater.jobs.tables.run_files.staging import declaration_of
 
 # Triggers that fire when the watermark reaches a window's last instant, and again for each element after it.
@@ -168,17 +164,10 @@ class LatenessSettings:
 
 
 def recorded_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:
-    """The runs and closes of the branch that `head` ends, in slice order. Of the ledger only these columns
-    are read.
-    """
-    seqs = seqs_of(head.live)
-    rows = inspection.tables["runs"].read(
-        [field.name for field in fields(RecordedRun)],
-        pc.field("seq").isin(pa.array(seqs, pa.int64())),
-        Within("seq", min(seqs, default=0), max(seqs, default=0)),
-    )
-    runs = {row["seq"]: RecordedRun(**row) for row in rows.to_pylist()}
-    return [runs[seq] for seq in seqs if seq in runs]
+    """The runs and closes of the branch that `head` ends, in slice order."""
+    names = [field.name for field in fields(RecordedRun)]
+    rows = inspection.tables.ledger.live_runs(head)
+    return [RecordedRun(**{name: getattr(row, name) for name in names}) for row in rows]
 
 
 def _lateness_ms(declaration: Mapping[str, Any] | None) -> int:

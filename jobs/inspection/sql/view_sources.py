@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
@@ -153,12 +152,9 @@ class ViewSources:
 
     def _live_seqs(self, row: LedgerRow) -> Mapping[str, int]:
         if row.seq not in self._seqs:
-            live = seqs_of(row.live)
-            within = Within("seq", min(live, default=0), max(live, default=0))
-            runs = self.folders["runs"].read(["seq", _RUN_ID], within=within)
-            runs = runs.filter(pc.is_in(runs.column("seq"), value_set=pa.array(live, pa.int64())))
-            seqs = zip(runs.column(_RUN_ID).to_pylist(), runs.column("seq").to_pylist(), strict=True)
-            self._seqs[row.seq] = dict(sorted(seqs))
+            live = set(seqs_of(row.live))
+            seqs = self.inspection.tables.ledger.seqs_by_run_id()
+            self._seqs[row.seq] = {run_id: seq for run_id, seq in sorted(seqs.items()) if seq in live}
         return self._seqs[row.seq]
 
     def _snapshot(self, table: str, row: LedgerRow) -> ViewSource:

@@ -224,6 +224,18 @@ def open_verified(
         yield pq.ParquetFile(data, metadata=footer, page_checksum_verification=True, **options)
 
 
+def read_small_file(uri: str, files: pafs.FileSystem, path: str) -> pa.Table:
+    """All rows of a file of the table at `uri`, by one request to storage.
+
+    Raises:
+        DamagedFile: the file's contents are not what was written.
+        FileNotFoundError: there is no file at `path`.
+    """
+    with naming_damaged_file(uri, files, [path]):
+        content = pa.BufferReader(checked_bytes(files, path))
+        return pq.ParquetFile(content, page_checksum_verification=True).read(use_threads=False)
+
+
 def checked_bytes(files: pafs.FileSystem, path: str) -> pa.Buffer:
     """All bytes of a file, compared with its seal.
 

@@ -143,6 +143,21 @@ class StoredFiles:
             ).as_py()
         )
 
+    def values_in_log(self, *columns: str) -> dict[str, tuple[Any, ...]]:
+        """The values of integers and texts in files of one row, as far as the log has them whole: path →
+        values of `columns`. Other files are left out.
+        """
+        names = [f"{side}.{column}" for column in columns for side in ("min", "max")]
+        if not {*names, "num_records"} <= set(self.actions.column_names):
+            return {}
+        sides = [self.actions.column(name).to_pylist() for name in names]
+        lows, highs = zip(*sides[::2], strict=True), zip(*sides[1::2], strict=True)
+        rows = zip(self.paths, self.actions.column("num_records").to_pylist(), lows, highs, strict=True)
+        # A text that the log has cut has other bounds above than below.
+        return {
+            path: low for path, count, low, high in rows if count == 1 and low == high and None not in low
+        }
+
     def among(self, paths: Iterable[str]) -> "StoredFiles":
         """The files among these at one of `paths`."""
         if not self.actions.num_rows:

@@ -4,7 +4,7 @@ advisory lease of a lineage.
 No row is ever changed: the newest row of a run_id says how that attempt stands.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 
@@ -70,9 +70,18 @@ class AttemptsReader:
         """The newest row of the attempt `run_id`; None where there is no such attempt."""
         return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
-    def newest_rows(self) -> list[Attempt]:
-        """The newest row of every attempt at a slice, in the order of their times."""
-        return _in_order(self._newest())
+    def newest_rows(self, without: Container[str] = ()) -> list[Attempt]:
+        """The newest row of every attempt at a slice, in the order of their times.
+
+        Args:
+            without: run ids of attempts that are left out. Files that have these alone, by their statistics,
+                are not read.
+        """
+        files = self.folder.files()
+        run_ids = files.values_in_log("run_id")
+        wanted = [path for path in files.paths if run_ids.get(path, ("",))[0] not in without]
+        newest = _in_order(self._newest(files=files.among(wanted)))
+        return [row for row in newest if row.run_id not in without]
 
     def since(self, head: LedgerRow | None, head_end: datetime | None) -> list[Attempt]:
         """The newest row of every attempt at a slice that ends after `head_end`, where the lineage of `head`

@@ -2,13 +2,14 @@
 one that somebody has changed all the same is told by its size and time.
 """
 
-import os
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from slackwater.jobs.tables.delta.parquet import open_verified
+import pyarrow as pa
+
+from slackwater.jobs.tables.delta.concurrency import map_concurrently
+from slackwater.jobs.tables.delta.parquet import read_small_file
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.file_relations import is_local
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -39,13 +40,15 @@ def rows_of_files(files: StoredFiles) -> list[LedgerRow]:
         NewerFormat: a row was written by a newer version of the product.
     """
     identities = _identities(files)
-    unread = [identity for identity in identities if identity not in _ROWS]
+    rows_by_file = {identity: rows for identity in identities if (rows := _ROWS.get(identity)) is not None}
+    unread = [identity for identity in identities if identity not in rows_by_file]
     if unread:
-        while len(_ROWS) > max(0, _MOST_FILES - len(unread)):
-            _ROWS.pop(next(iter(_ROWS)), None)
-        _ROWS.update(zip(unread, _read(files, [identity.path for identity in unread]), strict=True))
-    rows = (row for identity in identities for row in _ROWS.get(identity) or _read_one(files, identity.path))
-    return sorted(rows, key=attrgetter("seq"))
+        paths = [identity.path for identity in unread]
+        rows_by_file.update(zip(unread, _read(files, paths), strict=True))
+        if len(_ROWS) + len(unread) > _MOST_FILES:
+            _ROWS.clear()
+        _ROWS.update({identity: rows_by_file[identity] for identity in unread})
+    return sorted((row for rows in rows_by_file.values() for row in rows), key=attrgetter("seq"))
 
 
 def _identities(files: StoredFiles) -> list[_Identity]:
@@ -58,20 +61,20 @@ def _identities(files: StoredFiles) -> list[_Identity]:
     ]
 
 
-def _read(files: StoredFiles, paths: Sequence[str]) -> Iterable[tuple[LedgerRow, ...]]:
-    if len(paths) == 1:
-        return [_read_one(files, paths[0])]
-    with ThreadPoolExecutor(os.cpu_count() or 1, "ledger") as threads:
-        return list(threads.map(lambda path: _read_one(files, path), paths))
+def _read(files: StoredFiles, paths: Sequence[str]) -> Iterator[tuple[LedgerRow, ...]]:
+    def table_of(path: str) -> pa.Table:
+        return _table_of(files, path)
+
+    for rows in map_concurrently(table_of, paths) if len(paths) > 1 else map(table_of, paths):
+        yield tuple(LedgerRow.of_values(values) for values in rows.to_pylist())
 
 
-def _read_one(files: StoredFiles, path: str) -> tuple[LedgerRow, ...]:
+def _table_of(files: StoredFiles, path: str) -> pa.Table:
     try:
-        with open_verified(files.uri, files.folder, path) as parquet:
-            rows = parquet.read(use_threads=False)
+        rows = read_small_file(files.uri, files.folder, path)
     except FileNotFoundError:
         rows = None
     if rows is None or (rows.schema.names, rows.schema.types) != (files.schema.names, files.schema.types):
         # It is of an earlier format, or missing, which this says as it should be said.
-        rows = files.among([path]).read(files.schema.names)
-    return tuple(LedgerRow.of_values(values) for values in rows.to_pylist())
+        return files.among([path]).read(files.schema.names)
+    return rows

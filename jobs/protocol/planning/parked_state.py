@@ -21,7 +21,7 @@ from slackwater.jobs.protocol.staging.collected_mark import (
     newest_last_instants,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.run_files.snapshots import snapshot_files
+from slackwater.jobs.tables.run_files.snapshots import snapshot_files, stored_snapshot
 from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 
 
@@ -43,15 +43,15 @@ def count_touched_windows(
         return TouchedWindows(0, 0, 0)
     keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
     columns = [*keys, *all_columns(pipeline)]
-    parked_windows = read_staged(tables, "window_state", snapshot_files(tables, "window_state", owner))
-    published_windows = tables["published"].schema.empty_table().select(columns)
-    if points:
-        times = pa.concat_tables(part.select([touched_windows.TIME_COLUMN]) for part in points)
-        published_windows = touched_windows.windows_between(tables["published"], columns, times, reach_ms)
+    times = touched_windows.times_of(points)
+    parked, published = (
+        touched_windows.windows_at(files, columns, times, reach_ms)
+        for files in (stored_snapshot(tables["window_state"], owner), tables["published"].files())
+    )
     return TouchedWindows(
-        parked_windows.num_rows,
-        touched_windows.count(keys, parked_windows.select(columns), points, reach_ms),
-        touched_windows.count(keys, published_windows, points, reach_ms),
+        count_staged(tables, "window_state", snapshot_files(tables, "window_state", owner)),
+        touched_windows.count(keys, parked, points, reach_ms),
+        touched_windows.count(keys, published, points, reach_ms),
     )
 
 

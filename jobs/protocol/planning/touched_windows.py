@@ -7,15 +7,21 @@ say more.
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.jobs.tables.sql import connect
 
+IntArray = npt.NDArray[np.int64]
+
 TIME_COLUMN = "__time"
+_ROWS_AT_ONCE = 1 << 18
+_EVER_MIN, _EVER_MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
@@ -29,18 +35,48 @@ def points(pipeline: Pipeline, rows: pa.Table) -> pa.Table:
     return key_times.filter(pc.is_valid(time)).group_by(key_times.column_names).aggregate([])
 
 
-def windows_between(folder: Folder, columns: Sequence[str], times: pa.Table, reach_ms: int) -> pa.Table:
-    """Windows of `published` that points of these `times` may touch, whatever their keys. `columns`: the key
-    columns and those of windows.
+def times_of(parts: Iterable[pa.Table]) -> IntArray:
+    """The distinct times of some tables of points, rising, in microseconds."""
+    times = [part.column(TIME_COLUMN).cast(pa.int64()).to_numpy() for part in parts]
+    return np.unique(np.concatenate([*times, np.zeros(0, np.int64)]))
+
+
+def windows_at(files: StoredFiles, columns: Sequence[str], times: IntArray, reach_ms: int) -> pa.Table:
+    """The windows in `files` that points at one of `times` may touch, whatever their keys. Few rows are held
+    at once, and a file without such windows is not read where its statistics tell so.
+
+    Args:
+        columns: the key columns and those of windows.
+        times: as of `times_of`.
     """
-    bounds = pc.min_max(times.column(TIME_COLUMN)).as_py()
-    start, end = pc.field("window_start"), pc.field("window_end")
-    if bounds["min"] is None:
-        return folder.read(list(columns), start.is_null() & start.is_valid())
-    low, high = (pa.scalar(bounds[side], TIME) for side in ("min", "max"))
-    reach = pa.scalar(reach_ms * 1000, pa.duration("us"))
-    where = start.is_null() | ((start < pc.add(high, reach)) & (end > low))
-    return folder.read(list(columns), where)
+    found = [pa.schema([files.read_schema.field(name) for name in columns]).empty_table()]
+    for part in _files_at(files, times, reach_ms).scan(columns, None, _ROWS_AT_ONCE):
+        start, end = part.column("window_start"), part.column("window_end")
+        found.append(part.filter(_hold_one_of(times, start, end, reach_ms)))
+    return pa.concat_tables(found)
+
+
+def _files_at(files: StoredFiles, times: IntArray, reach_ms: int) -> StoredFiles:
+    names = ("min.window_start", "max.window_end", "null_count.window_start", "null_count.window_end")
+    if not {*names} <= set(files.actions.column_names):
+        return files
+    start, end, *null_counts = (files.actions.column(name) for name in names)
+    has_nulls = pc.greater(pc.add(*null_counts), 0)
+    # The log may cut times to milliseconds.
+    end = pc.add(end, pa.scalar(1000, pa.duration("us")))
+    may_hold = pc.or_(_hold_one_of(times, start, end, reach_ms), pc.fill_null(has_nulls, True))
+    paths = (path for path, is_wanted in zip(files.paths, may_hold.to_pylist(), strict=True) if is_wanted)
+    return files.among(paths)
+
+
+def _hold_one_of(times: IntArray, start: pa.ChunkedArray, end: pa.ChunkedArray, reach_ms: int) -> pa.Array:
+    """For each window [start, end), whether one of `times` touches it, see `count`."""
+    low = pc.fill_null(start.cast(TIME).cast(pa.int64()), _EVER_MIN).to_numpy()
+    high = pc.fill_null(end.cast(TIME).cast(pa.int64()), _EVER_MAX).to_numpy()
+    if reach_ms:
+        low = np.where(low == _EVER_MIN, low, low - reach_ms * 1000)
+    first = np.searchsorted(times, low, "right" if reach_ms else "left")
+    return pa.array(first < np.searchsorted(times, high, "left"))
 
 
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:

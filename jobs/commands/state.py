@@ -140,7 +140,7 @@ def diff(
     from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
-    rows = inspection.differences(a, b)
+    rows, total = inspection.differences(a, b, output.row_limit)
     if not output.is_json:
         rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
     start, *others = inspection.window_columns()
@@ -152,7 +152,8 @@ def diff(
         Column("name", "text", is_optional=True),
         *(Column(name, is_optional=True) for name in others),
     ]
-    printing.show(rows, columns, output, empty=f"{pipeline}: the states of {a} and {b} are the same")
+    empty = f"{pipeline}: the states of {a} and {b} are the same"
+    printing.show(rows, columns, output, empty=empty, total=total)
 
 
 def _text_of_name(name: dict[str, Any] | None) -> str | None:

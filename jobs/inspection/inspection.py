@@ -19,7 +19,7 @@ from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
 from slackwater.jobs.tables.named_keys import is_key
-from slackwater.jobs.tables.run_files.snapshots import snapshot_files
+from slackwater.jobs.tables.run_files.snapshots import snapshot_files, stored_snapshot
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 
@@ -171,15 +171,18 @@ class Inspection:
                 lineages[row.seq] = ", ".join(_span(span) for span in row.live) or None
         return lineages
 
-    def differences(self, left_name: str, right_name: str) -> list[dict[str, Any]]:
-        """Where the snapshots as of two ledger rows (see `at`) differ; rows of
-        `slackwater.jobs.inspection.snapshot_diff.differences`.
+    def differences(
+        self, left_name: str, right_name: str, most: int | None = None
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Where the snapshots as of two ledger rows (see `at`) differ: what
+        `slackwater.jobs.inspection.snapshot_diff.differences` gives.
         """
+        owners = [self.tables.ledger.snapshot_owner(self.at(name)) for name in (left_name, right_name)]
         sides = [
-            {table: self._snapshot_of(self.at(name), table) for table in snapshot_diff.TABLES}
-            for name in (left_name, right_name)
+            {table: stored_snapshot(self.tables[table], owner) for table in snapshot_diff.TABLES}
+            for owner in owners
         ]
-        return snapshot_diff.differences(sides[0], sides[1], self.key_columns(), self.window_columns())
+        return snapshot_diff.differences(sides[0], sides[1], self.key_columns(), self.window_columns(), most)
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The rows of `validations` of a run."""

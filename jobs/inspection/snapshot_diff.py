@@ -1,14 +1,16 @@
 """Compares two snapshots of one pipeline row by row: open windows, pending timers, keyed state and source
 progress.
 
-Arrow tables in, plain rows out. Knows neither runs nor branches.
+Files in, plain rows out. Knows neither runs nor branches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.sql import query
 
 TABLES = ("window_state", "timers", "keyed_state", "source_progress")
@@ -25,15 +27,17 @@ def _identities(keys: Sequence[str], windows: Sequence[str]) -> Iterator[tuple[s
 
 
 def differences(
-    left_snapshot: Mapping[str, pa.Table],
-    right_snapshot: Mapping[str, pa.Table],
+    left_snapshot: Mapping[str, StoredFiles],
+    right_snapshot: Mapping[str, StoredFiles],
     keys: Sequence[str],
     windows: Sequence[str],
-) -> list[dict[str, Any]]:
-    """One row for each row that only one snapshot has, or whose columns differ.
+    most: int | None = None,
+) -> tuple[list[dict[str, Any]], int]:
+    """One row for each row that only one snapshot has, or whose columns differ: the first `most` of them, and
+    how many there are.
 
     Args:
-        left_snapshot, right_snapshot: table → rows, for each of `TABLES`, without run_id.
+        left_snapshot, right_snapshot: table → its files, for each of `TABLES`.
         keys: the pipeline's key columns.
         windows: the columns of a window: window_start, window_end, and those that its class declares.
 
@@ -43,22 +47,81 @@ def differences(
         `left` and `right` the columns that differ, or all columns where the other snapshot has no such row.
         In order of table, window and key.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
+    total = 0
     owner = (*keys, *windows)
     for table, what, identity in _identities(keys, windows):
         in_order = sorted(identity, key=lambda name: name not in windows)
-        for left_row, right_row in _differing_rows(
-            left_snapshot[table], right_snapshot[table], identity, in_order
-        ):
-            rows.append(_difference(what, owner, identity, left_row, right_row))
-    return rows
+        sides = _without_equal_rows(left_snapshot[table], right_snapshot[table])
+        differing_rows = _differing_rows(*sides, identity, in_order)
+        total += differing_rows.num_rows
+        wanted_rows = differing_rows if most is None else differing_rows.slice(0, most - len(rows))
+        rows += (
+            _difference(what, owner, identity, row["left"], row["right"]) for row in wanted_rows.to_pylist()
+        )
+    return rows, total
+
+
+def _without_equal_rows(left: StoredFiles, right: StoredFiles) -> tuple[pa.Table, pa.Table]:
+    """The rows of each side that the other does not have as often; of few key groups at a time."""
+    columns = [name for name in left.schema.names if name != "run_id"]
+    empty = pa.schema([left.schema.field(name) for name in columns]).empty_table()
+    parts = [(empty, empty)]
+    for within in _key_group_ranges(left, right):
+        bounds = [] if within is None else [within]
+        where = None if within is None else _is_within(within)
+        sides = [files.within(*bounds).read(columns, where) for files in (left, right)]
+        if any(side.num_rows for side in sides):
+            parts.append(_not_in_both(*sides))
+    lefts, rights = zip(*parts, strict=True)
+    return pa.concat_tables(lefts), pa.concat_tables(rights)
+
+
+def _key_group_ranges(left: StoredFiles, right: StoredFiles) -> Iterator[Within | None]:
+    """The ranges of key groups that files have for themselves; None where the log does not tell them."""
+    ends: set[int | None] = set()
+    for files in (left, right):
+        if files.actions.num_rows:
+            names = files.actions.column_names
+            has_bounds = "max.key_group" in names
+            ends.update(files.actions.column("max.key_group").to_pylist() if has_bounds else [None])
+    if None in ends or len(ends) < 2:
+        yield None
+        return
+    first = 0
+    for last in sorted(end for end in ends if end is not None):
+        yield Within("key_group", first, last)
+        first = last + 1
+
+
+def _is_within(within: Within) -> pc.Expression:
+    return (pc.field(within.column) >= within.least) & (pc.field(within.column) <= within.greatest)
+
+
+def _not_in_both(left_rows: pa.Table, right_rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows that only one of two tables has, each as often as it has it more often than the other."""
+    names = ", ".join(map(_name, left_rows.column_names))
+    sql = f"""
+        SELECT {names}, sum(__side)::INT AS __more FROM (
+            SELECT *, 1 AS __side FROM snapshot_left UNION ALL SELECT *, -1 FROM snapshot_right
+        ) GROUP BY ALL HAVING __more <> 0
+    """
+    rows = query(sql, snapshot_left=left_rows, snapshot_right=right_rows)
+    more = rows.column("__more").to_pylist()
+    places = {
+        side: [place for place, count in enumerate(more) for _ in range(max(0, side * count))]
+        for side in (1, -1)
+    }
+    rows = rows.drop_columns(["__more"])
+    lefts, rights = (rows.take(pa.array(places[side], pa.int64())) for side in (1, -1))
+    return lefts.cast(left_rows.schema), rights.cast(right_rows.schema)
 
 
 def _differing_rows(
     left_rows: pa.Table, right_rows: pa.Table, identity: Sequence[str], in_order: Sequence[str]
-) -> list[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
-    """Pairs of rows of one identity that are not equal, `in_order` of these columns; None for a side that has
-    no such row.
+) -> pa.Table:
+    """Pairs (left, right) of rows of one identity that are not equal, `in_order` of these columns; null for a
+    side that has no such row.
     """
     values = [name for name in left_rows.schema.names if name not in identity and name != "key_group"]
     is_same_row = _are_equal([*identity, "__copy"])
@@ -72,10 +135,7 @@ def _differing_rows(
         WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({has_equal_values})
         ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in in_order)}
     """
-    return [
-        (row["left"], row["right"])
-        for row in query(sql, snapshot_left=left_rows, snapshot_right=right_rows).to_pylist()
-    ]
+    return query(sql, snapshot_left=left_rows, snapshot_right=right_rows)
 
 
 def _number_copies(table: str, identity: Sequence[str], values: Sequence[str]) -> str:

@@ -70,11 +70,13 @@ class Warehouse:
         """
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         names = (*every, *map(schemas.side_table, sides))
-        found = map_concurrently(
+        stored_folders = map_concurrently(
             lambda name: Folder.existing_at(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name)),
             names,
         )
-        folders = {name: folder for name, folder in zip(names, found, strict=True) if folder is not None}
+        folders = {
+            name: folder for name, folder in zip(names, stored_folders, strict=True) if folder is not None
+        }
         if "runs" in folders:
             absent = {
                 name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]))

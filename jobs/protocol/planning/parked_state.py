@@ -44,14 +44,14 @@ def count_touched_windows(
     keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
     columns = [*keys, *all_columns(pipeline)]
     times = touched_windows.times_of(points)
-    parked, published = (
+    parked_windows, published_windows = (
         touched_windows.windows_at(files, columns, times, reach_ms)
         for files in (stored_snapshot(tables["window_state"], owner), tables["published"].files())
     )
     return TouchedWindows(
         count_staged(tables, "window_state", snapshot_files(tables, "window_state", owner)),
-        touched_windows.count(keys, parked, points, reach_ms),
-        touched_windows.count(keys, published, points, reach_ms),
+        touched_windows.count(keys, parked_windows, points, reach_ms),
+        touched_windows.count(keys, published_windows, points, reach_ms),
     )
 
 

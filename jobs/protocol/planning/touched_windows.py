@@ -49,11 +49,11 @@ def windows_at(files: StoredFiles, columns: Sequence[str], times: IntArray, reac
         columns: the key columns and those of windows.
         times: as of `times_of`.
     """
-    found = [pa.schema([files.read_schema.field(name) for name in columns]).empty_table()]
+    parts = [pa.schema([files.read_schema.field(name) for name in columns]).empty_table()]
     for part in _files_at(files, times, reach_ms).scan(columns, None, _ROWS_AT_ONCE):
         start, end = part.column("window_start"), part.column("window_end")
-        found.append(part.filter(_hold_one_of(times, start, end, reach_ms)))
-    return pa.concat_tables(found)
+        parts.append(part.filter(_hold_one_of(times, start, end, reach_ms)))
+    return pa.concat_tables(parts)
 
 
 def _files_at(files: StoredFiles, times: IntArray, reach_ms: int) -> StoredFiles:

@@ -79,8 +79,8 @@ class AttemptsReader:
         """
         files = self.folder.files()
         run_ids = files.values_in_log("run_id")
-        wanted = [path for path in files.paths if run_ids.get(path, ("",))[0] not in without]
-        newest = _in_order(self._newest(files=files.among(wanted)))
+        paths = [path for path in files.paths if run_ids.get(path, ("",))[0] not in without]
+        newest = _in_order(self._newest(files=files.among(paths)))
         return [row for row in newest if row.run_id not in without]
 
     def since(self, head: LedgerRow | None, head_end: datetime | None) -> list[Attempt]:

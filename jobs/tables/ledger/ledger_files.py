@@ -41,23 +41,23 @@ def rows_of_files(files: StoredFiles) -> list[LedgerRow]:
     """
     identities = _identities(files)
     rows_by_file = {identity: rows for identity in identities if (rows := _ROWS.get(identity)) is not None}
-    unread = [identity for identity in identities if identity not in rows_by_file]
-    if unread:
-        paths = [identity.path for identity in unread]
-        rows_by_file.update(zip(unread, _read(files, paths), strict=True))
-        if len(_ROWS) + len(unread) > _MOST_FILES:
+    new_files = [identity for identity in identities if identity not in rows_by_file]
+    if new_files:
+        paths = [identity.path for identity in new_files]
+        rows_by_file.update(zip(new_files, _read(files, paths), strict=True))
+        if len(_ROWS) + len(new_files) > _MOST_FILES:
             _ROWS.clear()
-        _ROWS.update({identity: rows_by_file[identity] for identity in unread})
+        _ROWS.update({identity: rows_by_file[identity] for identity in new_files})
     return sorted((row for rows in rows_by_file.values() for row in rows), key=attrgetter("seq"))
 
 
 def _identities(files: StoredFiles) -> list[_Identity]:
     if not is_local(files.uri):
         return [_Identity(files.uri, path, None, None) for path in files.paths]
-    found = files.folder.get_file_info(files.paths)
+    infos = files.folder.get_file_info(files.paths)
     return [
         _Identity(files.uri, path, info.size, info.mtime_ns)
-        for path, info in zip(files.paths, found, strict=True)
+        for path, info in zip(files.paths, infos, strict=True)
     ]
 
 

@@ -53,9 +53,9 @@ class LedgerReader:
     def seqs_by_run_id(self) -> dict[str, int]:
         """run_id → seq of every row. A file of one row is not opened where its statistics tell both."""
         files = self.folder.files()
-        known = files.values_in_log("run_id", "seq")
-        others = self._rows(files.among(path for path in files.paths if path not in known), lambda row: True)
-        return dict(known.values()) | {row.run_id: row.seq for row in others}
+        pairs = files.values_in_log("run_id", "seq")
+        others = self._rows(files.among(path for path in files.paths if path not in pairs), lambda row: True)
+        return dict(pairs.values()) | {row.run_id: row.seq for row in others}
 
     def by_run_id(self, run_id: str) -> LedgerRow | None:
         """The row of the run `run_id`; None where it was not committed."""

@@ -4,6 +4,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from tests.benchmarks.year_of_runs import NAME, YearOfRuns
 
@@ -42,6 +44,7 @@ def rows(tables: Tables, table: str) -> Counter[str]:
     return Counter(map(repr, found))
 
 
+@pytest.mark.slow
 def test_days_that_are_copied_equal_days_that_are_run(tmp_path: Path) -> None:
     copied = YearOfRuns(tmp_path / "copied", shops=20, days=DAYS, lateness=2)
     real = YearOfRuns(tmp_path / "real", shops=20, days=DAYS, lateness=2)

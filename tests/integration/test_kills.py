@@ -94,6 +94,7 @@ def assert_finished(hourly: StoredTables) -> None:
     assert hourly.rolled_forward() == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", BEFORE_COMMIT)
 def test_a_run_killed_before_its_commit_never_was_and_the_next_repeats_it(
     killed: Callable[[str], StoredTables], at: str

@@ -88,6 +88,7 @@ def assert_one_won(hourly: StoredTables, ended: list[CommandResult], staged: int
     assert len(second_day) == staged
 
 
+@pytest.mark.slow
 def test_without_the_lease_both_stage_and_the_compare_and_swap_decides(
     hourly: StoredTables, tmp_path: Path
 ) -> None:

@@ -125,6 +125,7 @@ def check(
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_spark")
 def test_a_flipped_bit_is_told_or_changes_nothing(
     prepared: dict[str, Warehouse], tmp_path: Path, new_output: Callable[[], str]

@@ -79,6 +79,7 @@ def go_on_as_before(warehouse: Path, mine: Path, names: tuple[str, ...]) -> None
         assert code_hashes(stored) == wanted["code_hashes"]
 
 
+@pytest.mark.slow
 def test_going_on_and_restating_come_to_the_same(earlier: Path, mine: Path, tmp_path: Path) -> None:
     go_on_as_before(shutil.copytree(earlier, tmp_path / "warehouse"), mine, FAST)
 

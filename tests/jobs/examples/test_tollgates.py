@@ -148,6 +148,7 @@ def test_the_plain_trigger_leaves_vehicles_unpublished_and_they_are_counted(
     assert sum(published(source, "plain").values()) == sum(counts.final.values()) - left_out
 
 
+@pytest.mark.slow
 def test_the_examples_own_trigger_publishes_every_vehicle_that_is_not_too_late(
     source: Path, counts: Counts, ended: Drive, monkeypatch: pytest.MonkeyPatch
 ):

@@ -49,6 +49,7 @@ def probe(how: str) -> dict[str, int | str]:
     return facts
 
 
+@pytest.mark.slow
 def test_memory_that_a_thread_has_freed_stays_for_the_next_where_there_is_mallopt() -> None:
     with_kept_heap, without = probe("keep"), probe("usual")
     assert with_kept_heap["backend"] == "system"

@@ -35,6 +35,7 @@ def test_every_recipe_is_measured():
     }
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_line_a_recipe(capsys):
     assert memory.main(["--views", "900"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(memory.RECIPES)

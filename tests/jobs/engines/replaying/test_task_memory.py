@@ -157,6 +157,7 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
     assert (len(parts.late), len(parts.quarantined)) == (20, 36)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
     script = (
         "from slackwater.jobs.engines.replaying.results import collect, counts_table; "

@@ -99,6 +99,7 @@ def test_published_is_the_same_by_any_path(identity: Identity, data: st.DataObje
         assert facts(identity, [row.pane for row in found]) == facts(identity, wanted(identity, slices_))
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.sampled_from([Identity.WINDOW, Identity.WINDOW, Identity.FIRING, Identity.RUN]), st.data())
 def test_published_is_the_same_by_any_path_on_disk(identity: Identity, data: st.DataObject) -> None:

@@ -63,6 +63,7 @@ CHANGES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(changes=st.lists(CHANGES, max_size=25))
 @settings(deadline=None)
 def test_a_list_is_what_a_python_list_would_be(parent: Path, changes: list[tuple[str, Any, Any]]) -> None:

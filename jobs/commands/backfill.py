@@ -64,7 +64,7 @@ def command(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Replay [A, B) from the snapshot before it, go on until the state is that of the live runs again, and
     publish the whole range at once.

@@ -79,7 +79,7 @@ def drop(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """End BRANCH. Its runs stay in the ledger; those that main has taken stay live."""
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline

@@ -39,7 +39,7 @@ def command(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Take everything of the keys out of every table of PIPELINE, parked state and its older snapshots
     included, record that it was done, and delete the files. Delete the rows in the source first; runs then go

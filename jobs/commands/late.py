@@ -203,7 +203,7 @@ def redrive(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Let late rows arrive when their windows were open: each gets as its arrival the start of the last tick
     at which its windows would have taken it.

@@ -23,7 +23,7 @@ def command(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
     (keep_snapshot_every) nor needed by a branch or a staged run, and history that is older than

@@ -27,7 +27,7 @@ def fork(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
     stays as it is.
@@ -57,7 +57,13 @@ def fork(
 @printing.json_or_text
 @options.log_format
 def restore(
-    pipeline: str, seq: int, *, warehouse: str | None, pipelines: str | None, output: Output, log_format: str
+    pipeline: str,
+    seq: int,
+    *,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
 ) -> None:
     """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
     in the ledger, and can be restored in turn."""
@@ -94,7 +100,7 @@ def adopt(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Declare the table that stands where the source was dropped and made again the same, so that runs go on
     with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
@@ -129,7 +135,7 @@ def adopt(
 @printing.json_or_text
 @options.log_format
 def close(
-    pipeline: str, warehouse: str | None, pipelines: str | None, output: Output, log_format: str
+    pipeline: str, warehouse: str | None, pipelines: str | None, output: Output, log_format: str | None
 ) -> None:
     """End the lineage with the final watermark: every open window fires that waits for a watermark. Timers of
     processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes

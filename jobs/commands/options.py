@@ -124,9 +124,9 @@ def log_format(function: Function) -> Function:
     """--log-format"""
     return click.option(
         "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="how protocol steps are logged (stderr)",
+        type=click.Choice(["progress", "text", "json"]),
+        help="how protocol steps are told (stderr): a line that changes, or a log (default: progress on a "
+        "terminal, else text)",
     )(function)
 
 
@@ -166,14 +166,34 @@ def _moment(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
-def log_to_stderr(kind: str, level: int = logging.INFO) -> None:
-    """One line per protocol step on stderr, as text or JSON."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if kind == "json" else _TextLines())
+def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
+    """Tell on stderr what the protocol does, until the verb ends: in one line on a terminal that changes, or
+    a line for each step, as text or JSON.
+
+    Args:
+        kind: progress, text or json; None: progress on a terminal, else text.
+    """
     logger = logging.getLogger("slackwater")
-    logger.handlers = [handler]
-    logger.setLevel(level)
+    if kind == "progress" or (kind is None and sys.stderr.isatty()):
+        from rich.console import Console
+
+        from slackwater.jobs.commands.progress import ProgressLine
+
+        logger.handlers = [ProgressLine(Console(stderr=True))]
+        logger.setLevel(logging.DEBUG)
+    else:
+        from slackwater.jobs.commands.progress import LongSteps
+
+        lines = logging.StreamHandler(sys.stderr)
+        lines.setLevel(level)
+        lines.setFormatter(_JsonLines() if kind == "json" else _TextLines())
+        logger.handlers = [lines] if kind == "json" else [LongSteps(lines), lines]
+        logger.setLevel(level if kind == "json" else logging.DEBUG)
     logger.propagate = False
+    context = click.get_current_context(silent=True)
+    for handler in logger.handlers:
+        if context is not None:
+            context.call_on_close(handler.close)
 
 
 def show(

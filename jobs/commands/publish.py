@@ -41,7 +41,7 @@ def command(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit
     or not at all.

@@ -59,7 +59,7 @@ def command(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Replay the arrivals of [A, B), or of everything from the head to B, and publish slice after slice.
 

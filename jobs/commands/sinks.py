@@ -83,7 +83,7 @@ def deliver(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Deliver what has been published to each sink, or to NAME. Runs do so by themselves.
 
@@ -136,7 +136,7 @@ def reset(
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
-    log_format: str,
+    log_format: str | None,
 ) -> None:
     """Have corrections delivered again by the next delivery, to each sink or to NAME. What was delivered
     stays there, and is replaced.

@@ -4,6 +4,7 @@ Each slice is staged, validated and published with a ledger commit of its own. A
 catch-up, and the slices before it stay.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,8 @@ from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.windowing.times import duration_ms
+
+log = logging.getLogger("slackwater")
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,11 @@ class CatchUp:
             threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
+        log.debug("slices", extra={"slices": len(slices)})
         for slice_ in slices:
             staged_slice = prepared_runner.stage(parent, slice_)
             self.staged_slices.append(staged_slice)
+            log.debug("staged", extra={"rows": staged_slice.row.rows_read})
             for line in lines_of(runner.pipeline, staged_slice):
                 self.lines(line)
             for check in staged_slice.checks:
@@ -107,6 +112,8 @@ class CatchUp:
                     self.lines(f"  warning: {check.expectation}: {check.observed}")
             refuse_rejected(runner.pipeline.name, staged_slice)
             if self.request.publish:
+                facts = {"pipeline": self.pipeline, "slice": str(slice_), "begins": True}
+                log.debug("publish", extra=facts)
                 [row] = publisher.commit(
                     [staged_slice.attempt],
                     [staged_slice.row],

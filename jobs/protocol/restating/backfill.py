@@ -9,6 +9,7 @@ Every finished slice is a commit on the branch: a killed restatement is resumed 
 once, at the publication. `restatement` cuts the range, `convergence` decides, `publish_branch` commits.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,6 +34,8 @@ from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import in_common, seqs_of, up_to
 from slackwater.jobs.tables.run_files.snapshots import is_kept, put_back_around
 from slackwater.windowing.times import to_ms
+
+log = logging.getLogger("slackwater")
 
 LOSSES = 3
 
@@ -87,8 +90,6 @@ class Backfill:
     Attributes:
         runner: makes a runner; its transport is made when the first slice is run.
         lines: where a line for each step goes.
-        progress: is called before each slice, with how many this process has finished, how many there are at
-            most, and the slice that comes next.
         staged_slices: the slices run by this process.
         branch_rows: the ledger rows of these slices.
         publication: the row that made the branch live.
@@ -98,7 +99,6 @@ class Backfill:
     request: BackfillRequest
     runner: Callable[[], Runner]
     lines: Callable[[str], object] = print
-    progress: Callable[[int, int, str], object] = lambda finished_slices, most_slices, next_slice: None
     staged_slices: list[StagedSlice] = field(default_factory=list)
     branch_rows: list[LedgerRow] = field(default_factory=list)
     publication: LedgerRow | None = None
@@ -311,19 +311,20 @@ class _Restating:
     def _report_progress(
         self, range_: Restatement, live: Sequence[LedgerRow], slice_: Slice, start_ms: int
     ) -> None:
-        """Report `slice_` as the next one; at most all slices from there to main's end are left."""
+        """Log how many slices there are at most: with `slice_` all from there to main's end are left."""
         remaining_slices = restatement.slices_of(
             replace(range_, from_ms=slice_.from_ms, to_ms=end_of(live[-1])),
             live,
             self.request.slice_ms,
             start_ms,
         )
-        finished_slices = len(self.backfill.staged_slices)
-        self.backfill.progress(finished_slices, finished_slices + len(remaining_slices), str(slice_))
+        count = len(self.backfill.staged_slices) + len(remaining_slices)
+        log.debug("slices", extra={"slices": count})
 
     def _replay(self, name: str, parent: Parent, slice_: Slice) -> LedgerRow:
         staged_slice = self.prepared_runner.stage(parent, slice_)
         self.backfill.staged_slices.append(staged_slice)
+        log.debug("staged", extra={"rows": staged_slice.row.rows_read})
         for line in lines_of(self.pipeline, staged_slice):
             self.backfill.lines(line)
         refuse_rejected(self.name, staged_slice)

@@ -1,4 +1,6 @@
-"""The phases of one run: how long each took, and which one is going on. Each is logged when it ends."""
+"""The phases of one run: how long each took, and which one is going on. Each is logged when it ends, and for
+who wants to show it (level DEBUG) when it begins.
+"""
 
 import logging
 import time
@@ -28,6 +30,7 @@ class Phases:
     def phase(self, name: str) -> Iterator[None]:
         """Time the block as the phase `name`."""
         self.name = name
+        log.debug(name, extra={**self._facts, "begins": True})
         began_at = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - began_at, 6)

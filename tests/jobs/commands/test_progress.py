@@ -1,0 +1,71 @@
+"""What a verb is doing is told in one line on a terminal, and by a line for each long step elsewhere."""
+
+import io
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from slackwater.jobs.commands.progress import LongSteps, ProgressLine
+from slackwater.jobs.protocol.staging.phases import Phases
+
+SLICE = "[2013-01-01, 2013-01-02)"
+
+
+@pytest.fixture
+def log() -> Iterator[logging.Logger]:
+    """The protocol's logger, with all levels on, and as it was afterwards."""
+    logger = logging.getLogger("slackwater")
+    handlers, level = logger.handlers, logger.level
+    logger.handlers, logger.level = [], logging.DEBUG
+    yield logger
+    logger.handlers, logger.level = handlers, level
+
+
+def test_the_line_names_slice_and_step_and_counts_rows(log: logging.Logger) -> None:
+    terminal = io.StringIO()
+    line = ProgressLine(Console(file=terminal, force_terminal=True, width=100))
+    log.addHandler(line)
+    log.debug("slices", extra={"slices": 4})
+    phases = Phases("departures", "r1", 1, SLICE)
+    with phases.phase("session"):
+        assert line.text == f"departures {SLICE} starts Spark"
+    with phases.phase("validate"):
+        assert line.text.endswith("validates")
+        time.sleep(0.6)
+    log.debug("staged", extra={"rows": 12_000})
+    assert 0 < float(line.text.split()[-2].replace(",", "")) <= 12_000 / 0.6
+    assert line.text.endswith("rows/s")
+    log.warning("source is idle")
+    line.close()
+    shown = terminal.getvalue()
+    assert f"departures {SLICE} validates" in shown
+    assert "0/4" in shown
+    assert "source is idle" in shown
+
+
+def test_a_verb_that_ends_at_once_shows_no_line(log: logging.Logger) -> None:
+    terminal = io.StringIO()
+    line = ProgressLine(Console(file=terminal, force_terminal=True))
+    log.addHandler(line)
+    with Phases("departures", "r1", 1, SLICE).phase("claim"):
+        pass
+    line.close()
+    time.sleep(0.6)
+    assert terminal.getvalue() == ""
+
+
+def test_elsewhere_a_long_step_is_told_once_and_a_short_one_is_not(log: logging.Logger) -> None:
+    written = io.StringIO()
+    lines = logging.StreamHandler(written)
+    lines.setLevel(logging.INFO)
+    log.handlers = [LongSteps(lines, seconds=0.05), lines]
+    phases = Phases("departures", "r1", 1, SLICE)
+    with phases.phase("claim"):
+        pass
+    with phases.phase("session"):
+        time.sleep(0.2)
+    time.sleep(0.1)
+    assert written.getvalue().splitlines() == ["claim", "session goes on: starts Spark", "session"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.jobs.commands import printing
 from slackwater.jobs.commands.table_layout import Column
 from slackwater.jobs.inspection.changes.change_text import change_text, window_text
-from slackwater.jobs.inspection.readable import count_text, key_text
+from slackwater.jobs.readable import count_text, key_text
 
 if TYPE_CHECKING:
     from slackwater.jobs.inspection.changes.published_changes import PublishedChanges

@@ -12,7 +12,7 @@ from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.late_advice import advise
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
-from slackwater.jobs.inspection.readable import count_text, range_text, time_text
+from slackwater.jobs.readable import count_text, range_text, time_text
 
 
 @click.group("late")

@@ -6,7 +6,7 @@ import click
 
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
-from slackwater.jobs.inspection.readable import count_text, time_text
+from slackwater.jobs.readable import count_text, time_text
 
 
 @click.command("fork")

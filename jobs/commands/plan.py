@@ -11,7 +11,7 @@ from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Time
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
-from slackwater.jobs.inspection.readable import count_text, duration_text, range_text, size_text
+from slackwater.jobs.readable import count_text, duration_text, range_text, size_text
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import click
 from slackwater.jobs.commands import table_layout
 from slackwater.jobs.commands.table_layout import Column, Row
 from slackwater.jobs.errors import without_credentials
-from slackwater.jobs.inspection.readable import count_text, plain_text
+from slackwater.jobs.readable import count_text, plain_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -9,6 +9,7 @@ import logging
 import sys
 import threading
 import time
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +22,8 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+
+from slackwater.jobs.readable import range_text
 
 # What a step is called for people.
 _STEPS = {
@@ -51,7 +54,7 @@ class ProgressLine(logging.Handler):
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=12),
+            BarColumn(bar_width=10),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
             TimeElapsedColumn(),
@@ -91,7 +94,7 @@ class ProgressLine(logging.Handler):
             self._progress.update(self._task, advance=1, rate=f"{rate:,.0f} rows/s")
         elif "begins" in facts:
             step = record.getMessage()
-            words = (facts.get("pipeline"), facts.get("slice"), _STEPS.get(step, step))
+            words = (facts.get("pipeline"), _range(facts.get("slice", "")), _STEPS.get(step, step))
             description = " ".join(escape(str(word)) for word in words if word)
             self._progress.update(self._task, description=description)
 
@@ -102,6 +105,16 @@ class ProgressLine(logging.Handler):
             self._timer.cancel()
             self._progress.stop()
         super().close()
+
+
+def _range(slice_text: str) -> str:
+    """A slice as the protocol logs it, `[start, end)`, for people."""
+    bounds = slice_text.strip("[)").split(", ")
+    try:
+        start, end = map(datetime.fromisoformat, bounds)
+    except ValueError:
+        return slice_text
+    return range_text(start, end)
 
 
 class LongSteps(logging.Handler):

@@ -7,7 +7,7 @@ import click
 
 from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.printing import Output
-from slackwater.jobs.inspection.readable import range_text
+from slackwater.jobs.readable import range_text
 
 if TYPE_CHECKING:
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline

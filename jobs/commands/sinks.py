@@ -9,7 +9,7 @@ import click
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
-from slackwater.jobs.inspection.readable import count_text
+from slackwater.jobs.readable import count_text
 
 COLUMNS = [
     Column("sink", "key"),

@@ -11,7 +11,7 @@ from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 from slackwater.jobs.errors import without_credentials
-from slackwater.jobs.inspection.readable import count_text, plain_text
+from slackwater.jobs.readable import count_text, plain_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,9 +21,9 @@ from pygments.lexers.sql import SqlLexer
 
 from slackwater.jobs.commands import printing
 from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.inspection.readable import time_text
 from slackwater.jobs.inspection.sql.sql_answers import TABLE_FUNCTIONS
 from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.readable import time_text
 from slackwater.jobs.runtime.cache import cache
 
 KEYWORDS = """

@@ -14,8 +14,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
 
-from slackwater.jobs.inspection import readable
-from slackwater.jobs.inspection.readable import (
+from slackwater.jobs import readable
+from slackwater.jobs.readable import (
     NOTHING,
     Precision,
     duration_text,

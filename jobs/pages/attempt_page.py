@@ -8,13 +8,13 @@ from datetime import datetime
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from slackwater.jobs.inspection.readable import duration_text, time_text
 from slackwater.jobs.pages.checks_table import checks_table
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
 from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.run_flows import rows_flow
+from slackwater.jobs.readable import duration_text, time_text
 from slackwater.jobs.tables.ledger.attempts import OPEN, Attempt
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import unpack

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.jobs.inspection.readable import NOTHING, plain_text
 from slackwater.jobs.inspection.runs.check_series import CheckResult, CheckSeries
 from slackwater.jobs.inspection.runs.run_series import RunFigures
 from slackwater.jobs.pages.drawing.plots import BAD, GOOD, SECOND, Plot, plot_times
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
+from slackwater.jobs.readable import NOTHING, plain_text
 
 _TITLE_CHARACTERS = 34
 # Name of a trace → its symbol, its colour, the size of its marks in pixels.

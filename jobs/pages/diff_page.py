@@ -13,7 +13,6 @@ from slackwater.jobs.inspection.changes.change_text import are_equal
 from slackwater.jobs.inspection.changes.changes_between import changes_between
 from slackwater.jobs.inspection.changes.comparison import PublishedComparison, published_days
 from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
-from slackwater.jobs.inspection.readable import key_text, plain_text, time_text, value_text
 from slackwater.jobs.pages.drawing.changes_table import changes_table, summary_text, window_cell
 from slackwater.jobs.pages.drawing.figures_table import figures_table
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
@@ -23,6 +22,7 @@ from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView, site_
 from slackwater.jobs.pipelines.registry import product_version
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
+from slackwater.jobs.readable import key_text, plain_text, time_text, value_text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from slackwater.jobs.inspection.readable import NOTHING, plain_text
 from slackwater.jobs.inspection.runs.partition_series import PartitionSeries
 from slackwater.jobs.inspection.runs.run_series import RunFigures
 from slackwater.jobs.pages.drawing.plots import ACCENT, FOURTH, GREY, SECOND, THIRD, Plot, plot_times
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
+from slackwater.jobs.readable import NOTHING, plain_text
 
 # Each source partition that has a line of its own has one of these colours.
 _COLOURS = (SECOND, THIRD, FOURTH, GREY)

@@ -12,7 +12,6 @@ from slackwater.jobs.inspection.late_rows.completeness import BoundAdvice, Bound
 from slackwater.jobs.inspection.late_rows.lateness_advice import STEPS_MS, LatenessAdvice, LatenessPrice
 from slackwater.jobs.inspection.late_rows.lateness_and_bound import LateRowAdvice, advice_of
 from slackwater.jobs.inspection.late_rows.lateness_settings import NoLateness
-from slackwater.jobs.inspection.readable import NOTHING, count_text, exact_duration_text
 from slackwater.jobs.pages.drawing.plots import Plot
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import same_page
@@ -24,6 +23,7 @@ from slackwater.jobs.pages.lateness_plots import (
     lateness_distribution_plot,
     lateness_price_plot,
 )
+from slackwater.jobs.readable import NOTHING, count_text, exact_duration_text
 
 router = APIRouter()
 # How many of the newest runs a reader may look at.

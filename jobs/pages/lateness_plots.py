@@ -8,9 +8,9 @@ from slackwater.jobs.inspection.late_rows.lateness_advice import LatenessAdvice
 from slackwater.jobs.inspection.late_rows.lateness_and_bound import advice_of
 from slackwater.jobs.inspection.late_rows.lateness_distribution import LatenessDistribution
 from slackwater.jobs.inspection.late_rows.lateness_settings import NoLateness
-from slackwater.jobs.inspection.readable import exact_duration_text, share_text
 from slackwater.jobs.pages.drawing.plots import ACCENT, GREY, SECOND, THIRD, Plot
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
+from slackwater.jobs.readable import exact_duration_text, share_text
 
 # Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
 _UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))

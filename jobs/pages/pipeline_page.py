@@ -10,7 +10,6 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from slackwater.jobs.inspection.health.report import pipeline_health
-from slackwater.jobs.inspection.readable import count_text
 from slackwater.jobs.inspection.runs.check_series import check_series
 from slackwater.jobs.inspection.runs.lineage_graph import LineageGraph, lineage_graph
 from slackwater.jobs.inspection.runs.partition_series import partition_series
@@ -27,6 +26,7 @@ from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.lag_plot import lag_plot
 from slackwater.jobs.pages.lateness_plots import late_row_plots
 from slackwater.jobs.pages.run_plots import firings_plot, phases_plot, rows_plot, state_plot
+from slackwater.jobs.readable import count_text
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
 

@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from slackwater.jobs.inspection.readable import count_text, time_text
 from slackwater.jobs.inspection.runs.run_account import corrections_by_cause, run_after, run_before
 from slackwater.jobs.pages.checks_table import checks_table
 from slackwater.jobs.pages.drawing.changes_table import cause_cell
@@ -18,6 +17,7 @@ from slackwater.jobs.pages.frame.rendering import render
 from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView, RestateForm
 from slackwater.jobs.pages.run_flows import rows_flow, windows_flow
 from slackwater.jobs.protocol.staging.slices import iso
+from slackwater.jobs.readable import count_text, time_text
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from slackwater.jobs.errors import RetryableError, without_credentials
-from slackwater.jobs.inspection.readable import count_text
 from slackwater.jobs.inspection.rows.row_exports import csv_pieces
 from slackwater.jobs.inspection.sql.sql_answers import SqlAnswer, answer, answer_in_batches, list_of_views
 from slackwater.jobs.inspection.sql.statement_errors import MEMORY_LIMIT, NotAStatement
@@ -23,6 +22,7 @@ from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
 from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.state_page import download
+from slackwater.jobs.readable import count_text
 
 router = APIRouter()
 

@@ -6,12 +6,12 @@ from typing import Any
 from fastapi import Request
 
 from slackwater.jobs.inspection.changes.change_text import change_text, source_row_text
-from slackwater.jobs.inspection.readable import plain_text
 from slackwater.jobs.inspection.windows.window_answer import short_time_text
 from slackwater.jobs.inspection.windows.window_firings import WindowFiring
 from slackwater.jobs.inspection.windows.window_life import WindowExplanation
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
+from slackwater.jobs.readable import plain_text
 
 
 def holders_table(life: WindowExplanation) -> TableView:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from slackwater.jobs.inspection.changes.change_text import window_text
 from slackwater.jobs.inspection.changes.published_change import Emission, PublishedChange
-from slackwater.jobs.inspection.readable import count_text, plain_text, precision_of, time_text
+from slackwater.jobs.readable import count_text, plain_text, precision_of, time_text
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 _REASON = "reason: "

@@ -6,7 +6,7 @@ Pure functions of values; `readable` writes each of these.
 from collections.abc import Mapping
 from typing import Any
 
-from slackwater.jobs.inspection.readable import (
+from slackwater.jobs.readable import (
     plain_text,
     range_text,
     time_text,

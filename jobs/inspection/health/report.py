@@ -10,9 +10,9 @@ from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.health import runs, series, source, stored, stragglers
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject, worst
 from slackwater.jobs.inspection.health.source import SourceLogs
-from slackwater.jobs.inspection.readable import plain_text
 from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.readable import plain_text
 from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow

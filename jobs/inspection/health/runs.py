@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject, colour_of
-from slackwater.jobs.inspection.readable import duration_text, plain_text, range_text, time_text
 from slackwater.jobs.pipelines.cron import Cron, NotACron
+from slackwater.jobs.readable import duration_text, plain_text, range_text, time_text
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.attempts import OPEN, Attempt
 from slackwater.jobs.tables.ledger.owners import is_dead

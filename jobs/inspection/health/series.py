@@ -15,7 +15,8 @@ from slackwater.jobs.inspection.health.findings import (
     is_far_above,
     worst,
 )
-from slackwater.jobs.inspection.readable import (
+from slackwater.jobs.inspection.runs.run_series import RunFigures
+from slackwater.jobs.readable import (
     count_text,
     duration_text,
     number_text,
@@ -23,7 +24,6 @@ from slackwater.jobs.inspection.readable import (
     size_text,
     time_text,
 )
-from slackwater.jobs.inspection.runs.run_series import RunFigures
 
 WATERMARK = "watermark"
 LATE_ROWS = "late_rows"

@@ -17,10 +17,10 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.health.findings import LEAST_HISTORY, Colour, Finding, Subject, colour_of
 from slackwater.jobs.inspection.health.runs import follows_the_clock
-from slackwater.jobs.inspection.readable import count_text, duration_text, plain_text, time_text
 from slackwater.jobs.pipelines.cron import Cron, NotACron
 from slackwater.jobs.pipelines.sources import DeltaSource
 from slackwater.jobs.protocol.staging.stragglers import without_erased
+from slackwater.jobs.readable import count_text, duration_text, plain_text, time_text
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.windowing.times import to_datetime
 

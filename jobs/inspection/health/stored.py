@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject, colour_of, worst
-from slackwater.jobs.inspection.readable import count_text, duration_text, plain_text, size_text
 from slackwater.jobs.inspection.runs.run_series import snapshot_bytes
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.delivery import Delivery, SinkState
+from slackwater.jobs.readable import count_text, duration_text, plain_text, size_text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.warehouse import APPLICATION
 

@@ -16,9 +16,9 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject
 from slackwater.jobs.inspection.health.source import SourceLogs
-from slackwater.jobs.inspection.readable import count_text, plain_text, range_text
 from slackwater.jobs.protocol.staging.slices import iso
 from slackwater.jobs.protocol.staging.stragglers import arrivals, read_ranges_of
+from slackwater.jobs.readable import count_text, plain_text, range_text
 from slackwater.windowing.times import to_datetime, to_ms
 
 STRAGGLERS = "stragglers"

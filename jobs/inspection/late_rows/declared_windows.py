@@ -1,7 +1,7 @@
 """Writes the windows that a pipeline declares as people say them: `tumbling, 1 hour`."""
 
-from slackwater.jobs.inspection.readable import exact_duration_text
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.readable import exact_duration_text
 from slackwater.windowing.assigners import (
     CalendarEventTimeWindows,
     DynamicEventTimeSessionWindows,

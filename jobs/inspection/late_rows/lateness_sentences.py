@@ -5,7 +5,7 @@ price, and how exact the numbers are. The verb prints them, and the page shows t
 from slackwater.jobs.inspection.late_rows.completeness import BoundAdvice
 from slackwater.jobs.inspection.late_rows.lateness_advice import MOST_STATE, LatenessAdvice, LatenessPrice
 from slackwater.jobs.inspection.late_rows.lateness_settings import WindowsOfRow
-from slackwater.jobs.inspection.readable import (
+from slackwater.jobs.readable import (
     count_text,
     exact_duration_text,
     number_text,

@@ -5,7 +5,10 @@ what became of it. The verb prints it first, the page shows it above its drawing
 from collections.abc import Iterator
 from datetime import datetime
 
-from slackwater.jobs.inspection.readable import (
+from slackwater.jobs.inspection.windows.window_life import WindowExplanation, WindowStatus
+from slackwater.jobs.inspection.windows.window_search import window_text
+from slackwater.jobs.inspection.windows.window_waiting import NextEvent, SlowPartition
+from slackwater.jobs.readable import (
     NOTHING,
     Precision,
     count_text,
@@ -15,9 +18,6 @@ from slackwater.jobs.inspection.readable import (
     precision_of,
     time_text,
 )
-from slackwater.jobs.inspection.windows.window_life import WindowExplanation, WindowStatus
-from slackwater.jobs.inspection.windows.window_search import window_text
-from slackwater.jobs.inspection.windows.window_waiting import NextEvent, SlowPartition
 
 # Source partitions that are named in a sentence; the table has all of them.
 _NAMED_PARTITIONS = 3

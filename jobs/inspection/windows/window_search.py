@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.errors import UsageError
-from slackwater.jobs.inspection.readable import key_text, plain_text, time_text
 from slackwater.jobs.inspection.windows.lineage_as_of import LineageAsOf, live_rows
 from slackwater.jobs.pipelines.window_columns import all_columns, identifying_columns
+from slackwater.jobs.readable import key_text, plain_text, time_text
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.windowing.assigners.assigner import MergingWindowAssigner
 from slackwater.windowing.times import to_datetime

@@ -11,10 +11,10 @@ import pyarrow as pa
 from fastapi import Request
 from starlette.routing import NoMatchFound
 
-from slackwater.jobs.inspection.readable import Precision, plain_text, precision_of, range_text, time_text
 from slackwater.jobs.inspection.rows.row_exports import json_value, rows_of
 from slackwater.jobs.pages.drawing.table_view import Cell, Kind, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
+from slackwater.jobs.readable import Precision, plain_text, precision_of, range_text, time_text
 
 _LONGEST_TEXT = 400
 _LONG_TEXT = 60

@@ -11,11 +11,11 @@ from starlette.routing import NoMatchFound
 
 from slackwater.jobs.inspection.changes.change_text import change_text, window_text
 from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
-from slackwater.jobs.inspection.readable import key_text
 from slackwater.jobs.pages.drawing.answer_table import key_argument
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.protocol.restating.branches import counts_text
+from slackwater.jobs.readable import key_text
 
 _CAUSES = {"first": "fired", "late": "late rows"}
 # Causes that stand out: rows that came late.

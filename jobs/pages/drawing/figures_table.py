@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from slackwater.jobs.inspection.changes.run_comparison import FigurePair, compare_runs
-from slackwater.jobs.inspection.readable import duration_text, value_text
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
+from slackwater.jobs.readable import duration_text, value_text
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from slackwater.jobs.inspection.readable import number_text, share_text
 from slackwater.jobs.inspection.runs.run_account import Account, AccountPart
+from slackwater.jobs.readable import number_text, share_text
 
 _BAR, _BAND = 10, 46  # how wide
 _LETTER = 6.6

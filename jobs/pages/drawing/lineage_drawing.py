@@ -15,8 +15,8 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from slackwater.jobs.inspection.readable import count_text, range_text, time_text
 from slackwater.jobs.inspection.runs.lineage_graph import GraphBranch, GraphRun, LineageGraph, Standing
+from slackwater.jobs.readable import count_text, range_text, time_text
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from slackwater.jobs.inspection.readable import count_text, number_text, range_text
 from slackwater.jobs.inspection.runs.run_series import RunFigures
+from slackwater.jobs.readable import count_text, number_text, range_text
 
 _WIDTH, _GAP, _HEIGHT = 5, 2, 28
 

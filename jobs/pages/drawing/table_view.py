@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup, escape
 
-from slackwater.jobs.inspection import readable
-from slackwater.jobs.inspection.readable import Precision
+from slackwater.jobs import readable
+from slackwater.jobs.readable import Precision
 
 # `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
 # is in milliseconds or a timedelta, `share` between 0 and 1, `size` in bytes, `range` a pair of times, `key`

@@ -1,7 +1,7 @@
 """Renders a template into a response: escaping, the filters that write values for people, the headers that
 every page carries.
 
-Values get to a template as they are; the filters of `slackwater.jobs.inspection.readable` make texts of them.
+Values get to a template as they are; the filters of `slackwater.jobs.readable` make texts of them.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.routing import NoMatchFound
 
-from slackwater.jobs.inspection import readable
+from slackwater.jobs import readable
 from slackwater.jobs.pages.frame.links import link, same_page
 from slackwater.jobs.pages.frame.security_headers import SECURITY_HEADERS
 from slackwater.jobs.pages.frame.site import site_of

@@ -6,6 +6,7 @@ from slackwater.jobs.errors import RejectedError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
+from slackwater.jobs.readable import range_text
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
@@ -42,23 +43,27 @@ def sentence_on_never_fired(count: int) -> str:
 
 
 def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
-    """Rows read; windows fired, rows too late and windows parked, or what a process function has emitted."""
-    assert row.slice_start is not None and row.slice_end is not None
+    """Rows read; windows fired, rows too late and windows left open, or what a process function has emitted.
+    It is for a terminal of 80 columns.
+    """
     seconds = sum(duration_s for phase, duration_s in row.phase_seconds.items() if phase != "session")
-    watermark = "none" if row.watermark_out is None else f"{row.watermark_out:%Y-%m-%dT%H:%M:%S}"
-    begins = f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M})  rows {row.rows_read:>7,}  "
-    ends = f"watermark {watermark}  {seconds:.2f} s"
-    side_rows = f"side outputs {row.side_rows or 0:>4,}  " if pipeline.side_columns else ""
-    if pipeline.keyed_process is not None:
-        return (
-            f"{begins}emitted {row.rows_emitted or 0:>5,}  {side_rows}"
-            f"quarantined {row.rows_quarantined:>4,}  timers {row.timers_pending:>5,}  {ends}"
-        )
-    return (
-        f"{begins}fired {row.windows_fired:>5,}  refired {row.windows_refired:>5,}  {side_rows}"
-        f"too late {row.rows_late:>4,}  quarantined {row.rows_quarantined:>4,}  "
-        f"parked {row.windows_open:>5,}  {ends}"
-    )
+    counts = {
+        "rows": row.rows_read,
+        **(
+            {"emitted": row.rows_emitted or 0}
+            if pipeline.keyed_process is not None
+            else {"fired": row.windows_fired, "refired": row.windows_refired, "late": row.rows_late}
+        ),
+        **({"side": row.side_rows or 0} if pipeline.side_columns else {}),
+        **({"quarantined": row.rows_quarantined} if row.rows_quarantined else {}),
+        **(
+            {"timers": row.timers_pending}
+            if pipeline.keyed_process is not None
+            else {"open": row.windows_open}
+        ),
+    }
+    words = (f"{name} {count:,}" for name, count in counts.items())
+    return f"{range_text(row.slice_start, row.slice_end)}  {'  '.join(words)}  {seconds:.2f} s"
 
 
 def _failure(check: validation.Check) -> str:

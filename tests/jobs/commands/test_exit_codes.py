@@ -93,7 +93,7 @@ def test_the_whole_way_in_processes_of_their_own(tmp_path: Path) -> None:
         ).returncode
         == 0
     )
-    for new_output in ("rows     529", "nothing to do"):
+    for new_output in ("rows 529", "nothing to do"):
         process = slackwater(
             "run", "departures", "--from", "2013-01-01", "--to", "2013-01-02", *where, timeout=300
         )

@@ -31,7 +31,7 @@ TABLES = (
 RUN = ("run", "--to", "2013-01-04")
 FORK = ("state fork", "fix", "--run", "1")
 CASES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...], list[str], str]] = {
-    "run": ([], ("run", "--to", "2013-01-03"), ["run", "run"], "rows     529"),
+    "run": ([], ("run", "--to", "2013-01-03"), ["run", "run"], "rows 529"),
     "publish": (
         [("run", "--to", "2013-01-03", "--no-publish")],
         ("publish",),

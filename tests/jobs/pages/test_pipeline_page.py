@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.inspection.readable import duration_text, number_text
+from slackwater.jobs.readable import duration_text, number_text
 from tests.integration.stored import EPOCH, StoredTables
 from tests.jobs.pages.page_reader import PageReader, ReadPage
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.inspection.readable import number_text
 from slackwater.jobs.inspection.runs.run_account import Account, AccountPart
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.pages.drawing.flow_drawing import flow_drawing
+from slackwater.jobs.readable import number_text
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader
 from tests.warehouses.earlier import PIPELINES, unpacked

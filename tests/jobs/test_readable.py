@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from slackwater.jobs.inspection.readable import (
+from slackwater.jobs.readable import (
     Precision,
     count_text,
     duration_text,

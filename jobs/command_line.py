@@ -3,6 +3,7 @@
 Importing this file imports no verb, so that inspection stays fast and starts no JVM.
 """
 
+import difflib
 import importlib
 import logging
 import os
@@ -113,6 +114,11 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in VERBS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], VERBS, n=1, cutoff=0.5)
+            raise click.UsageError(
+                f"No such verb {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""), ctx
+            )
         # Before the verb's file is imported, since its imports may make Arrow look for pandas.
         if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
             ctx.with_resource(without_pandas())
@@ -123,7 +129,23 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
 
+def _print_version(context: click.Context, option: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        from slackwater.jobs.pipelines.registry import product_version
+
+        click.echo(f"slackwater {product_version()}")
+        context.exit()
+
+
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="show the version and exit",
+)
 def slackwater() -> None:
     """Replays historical events through Flink's windows, slice after slice, and keeps what is open in Delta
     tables.
@@ -211,6 +233,8 @@ def finish(work: Callable[[], Any]) -> NoReturn:
 
 def main() -> NoReturn:
     """Entry point of the console script and of spark-submit's script."""
+    # delta-rs logs what it also raises; the variable of its log is the user's to set otherwise.
+    os.environ.setdefault("RUST_LOG", "off")
     finish(lambda: slackwater.main(sys.argv[1:], prog_name="slackwater", standalone_mode=False))
 
 

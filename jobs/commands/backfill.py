@@ -71,6 +71,9 @@ def command(
 
     After a kill, the same command goes on at the last finished slice. Exit codes: 0 done, 2 usage, 3 try
     again, 4 rejected by validation, 5 another run was first.
+
+    \b
+    Example: slackwater backfill departures --from 2013-01-02 --to 2013-01-03 --dry-run
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 

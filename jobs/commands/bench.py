@@ -80,6 +80,9 @@ def command(
 
     After an interruption, the same command does the runs that are missing. Takes long: it says first how much
     disk and time it wants.
+
+    \b
+    Example: slackwater bench --only a --rows 1000000
     """
     from slackwater.jobs.bench.benchmark import Benchmark
 

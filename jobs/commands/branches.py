@@ -35,6 +35,9 @@ def command() -> None:
 def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, output: Output) -> None:
     """Every branch that was not dropped: where it forked, what it has run since, and whether main has taken
     its runs.
+
+    \b
+    Example: slackwater branches list departures
     """
     from slackwater.jobs.inspection.inspection import Inspection
 
@@ -81,7 +84,11 @@ def drop(
     output: Output,
     log_format: str | None,
 ) -> None:
-    """End BRANCH. Its runs stay in the ledger; those that main has taken stay live."""
+    """End BRANCH. Its runs stay in the ledger; those that main has taken stay live.
+
+    \b
+    Example: slackwater branches drop departures trial
+    """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)

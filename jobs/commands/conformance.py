@@ -48,6 +48,9 @@ def command(
 
     The core plays every case, and one that it can't play has failed. The columnar engine plays what it is
     exact for, and says why not the others; --back-end and --snapshots are not for it.
+
+    \b
+    Example: slackwater conformance tests/conformance/traces/*.jsonl
     """
     if engine == "columnar" and (back_end is not None or snapshots != "memory"):
         raise click.UsageError(

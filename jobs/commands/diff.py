@@ -38,6 +38,10 @@ def command(
     \b
     slackwater diff departures by_event
     slackwater diff departures --branch fix
+
+    \b
+    Examples: slackwater diff departures --branch trial
+              slackwater diff departures departures_v2
     """
     if (right is None) == (branch is None):
         raise click.UsageError(

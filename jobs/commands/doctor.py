@@ -23,7 +23,11 @@ from slackwater.jobs.errors import SlackwaterError
 @printing.output
 def command(warehouse: str | None, pipelines: str | None, output: Output) -> None:
     """Check Python, packages, Java, the Delta jars, the pipelines, the warehouse, and that each pipeline's
-    tables there hold every row once. Exits 1 when something is missing or wrong."""
+    tables there hold every row once. Exits 1 when something is missing or wrong.
+
+    \b
+    Example: slackwater doctor
+    """
     checks = [
         _check("python", lambda: sys.version.split()[0]),
         *(

@@ -47,6 +47,9 @@ def command(
 
     Exit codes: 0 done or nothing to do, 2 the source still has such rows, 3 a run is at work, 5 somebody else
     was first.
+
+    \b
+    Example: slackwater erase visits --key 4711 --reason 'request 12' --dry-run
     """
     from slackwater.jobs.pipelines import registry
     from slackwater.jobs.protocol.lineage.erasure import describe_erasure

@@ -20,7 +20,11 @@ def command() -> None:
 @command.command("list")
 @printing.output
 def list_examples(output: Output) -> None:
-    """Every example, and the pipeline that reads it."""
+    """Every example, and the pipeline that reads it.
+
+    \b
+    Example: slackwater examples list
+    """
     from slackwater.jobs.examples import EXAMPLES
 
     rows = [
@@ -38,7 +42,11 @@ def list_examples(output: Output) -> None:
 @options.warehouse
 @printing.json_or_text
 def load(name: str, from_ms: int, to_ms: int, warehouse: str | None, output: Output) -> None:
-    """Write what arrived in [A, B) to the example's source. Rows that it has already are left alone."""
+    """Write what arrived in [A, B) to the example's source. Rows that it has already are left alone.
+
+    \b
+    Example: slackwater examples load departures --from 2013-01-01 --to 2013-02-01
+    """
     from slackwater.jobs.examples import find_example
     from slackwater.jobs.tables.warehouse import Warehouse
     from slackwater.windowing.times import to_datetime

@@ -103,6 +103,9 @@ def command(
 
     \b
     slackwater explain departures --key JFK --window 2013-01-02T06:00
+
+    \b
+    Example: slackwater explain departures --key EWR --window 2013-01-11T22:00
     """
     from slackwater.jobs.inspection.windows.window_life import WindowQuestion, explain_window
     from slackwater.jobs.inspection.windows.window_search import WindowName

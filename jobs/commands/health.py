@@ -51,6 +51,10 @@ def command(
     slackwater health --output prometheus > /var/lib/node_exporter/slackwater.prom
 
     Exit codes: 0 green or yellow, 1 red.
+
+    \b
+    Examples: slackwater health
+              slackwater health departures --output json
     """
     from slackwater.jobs.commands.metrics_text import metrics_text
     from slackwater.jobs.inspection.health.report import names_in, pipeline_health, warehouse_health

@@ -60,6 +60,9 @@ def command(
     slackwater history departures --key JFK --window 2013-01-03T06:00
     slackwater history departures --key JFK --window 2013-01-03T06:00 --elements
     slackwater history departures --run 7
+
+    \b
+    Example: slackwater history departures --key EWR --window 2013-01-10T18:00
     """
     from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
     from slackwater.jobs.inspection.inspection import Inspection

@@ -48,7 +48,11 @@ def list_late(
     pipelines: str | None,
     output: Output,
 ) -> None:
-    """Every late row of the live runs: its key, its times, how late it was and the windows that it missed."""
+    """Every late row of the live runs: its key, its times, how late it was and the windows that it missed.
+
+    \b
+    Example: slackwater late list departures --key EWR
+    """
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.inspection.rows.top_rows import top_rows
     from slackwater.jobs.inspection.sql.views import LineageViews
@@ -210,6 +214,9 @@ def redrive(
 
     The rows are taken in when the range from there is restated, by the command that this prints, and by every
     later restatement of it.
+
+    \b
+    Example: slackwater late redrive departures --key EWR --reason 'late feed'
     """
     from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline

@@ -27,7 +27,11 @@ def command(
 ) -> None:
     """Drop snapshots that are neither among the newest (Pipeline.keep_snapshots) nor the last of a period
     (keep_snapshot_every) nor needed by a branch or a staged run, and history that is older than
-    Pipeline.keep_history; compact small files; delete files that are dead for a week; checkpoint the logs."""
+    Pipeline.keep_history; compact small files; delete files that are dead for a week; checkpoint the logs.
+
+    \b
+    Example: slackwater maintain departures --dry-run
+    """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)

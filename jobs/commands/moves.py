@@ -31,6 +31,9 @@ def fork(
 ) -> None:
     """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
     stays as it is.
+
+    \b
+    Example: slackwater state fork departures trial --run 3
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
@@ -66,7 +69,11 @@ def restore(
     log_format: str | None,
 ) -> None:
     """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
-    in the ledger, and can be restored in turn."""
+    in the ledger, and can be restored in turn.
+
+    \b
+    Example: slackwater state restore departures 3
+    """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
@@ -104,7 +111,11 @@ def adopt(
 ) -> None:
     """Declare the table that stands where the source was dropped and made again the same, so that runs go on
     with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
-    the old table can still be read, else their numbers."""
+    the old table can still be read, else their numbers.
+
+    \b
+    Example: slackwater state adopt departures
+    """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
@@ -141,6 +152,9 @@ def close(
     processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes
     the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
     done.
+
+    \b
+    Example: slackwater state close departures
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 

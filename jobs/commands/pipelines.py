@@ -11,7 +11,11 @@ from slackwater.jobs.commands.table_layout import Column
 @options.pipelines
 @printing.output
 def command(pipelines: str | None, output: Output) -> None:
-    """What is registered: source, window, lateness, engine."""
+    """What is registered: source, window, lateness, engine.
+
+    \b
+    Example: slackwater pipelines --pipelines my_pipelines.py
+    """
     from slackwater.jobs.engines.planner import choose
     from slackwater.jobs.inspection.late_rows.declared_windows import windows_text
     from slackwater.jobs.pipelines import registry

@@ -59,6 +59,10 @@ def command(
 ) -> None:
     """What `run` would do, or `backfill` for a range that was run already: slices, rows, windows, stragglers,
     engine, seconds, memory.
+
+    \b
+    Examples: slackwater plan departures --to 2013-01-15
+              slackwater plan departures --from 2013-01-02 --to 2013-01-03
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 

@@ -51,6 +51,10 @@ def command(
 
     With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what
     its corrections say, and correct it where the panes of the live runs say otherwise.
+
+    \b
+    Examples: slackwater publish departures trial
+              slackwater publish departures RUN_ID --accept 'seen by ops'
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 

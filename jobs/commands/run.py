@@ -65,6 +65,10 @@ def command(
 
     Exit codes: 0 done or nothing to do, 2 usage, 3 try again, 4 rejected by validation, 5 another run was
     first.
+
+    \b
+    Examples: slackwater run departures --to 2013-01-04
+              slackwater run departures --to 2013-01-04 --branch trial
     """
     from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline

@@ -80,6 +80,10 @@ def command(
 
     The column "live" names for a run the branch in which it counts now (none: it was replaced), and for any
     other row the runs that it made live.
+
+    \b
+    Examples: slackwater runs departures --since 20
+              slackwater runs departures 3
     """
     from slackwater.jobs.inspection.inspection import Inspection
 

@@ -34,6 +34,9 @@ _LEAST_TOKEN = 16  # characters
 def command(*, port: int, host: str, warehouse: str | None, pipelines: str | None) -> None:
     """Pages about every pipeline of a warehouse, in a browser: runs, windows, state, late rows, differences.
     They only look; what changes something is shown as the command. Ends with Ctrl-C.
+
+    \b
+    Example: slackwater serve --port 9000
     """
     import uvicorn
 

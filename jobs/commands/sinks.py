@@ -47,6 +47,9 @@ def list_sinks(
 ) -> None:
     """How far each sink is, and how many corrections wait for it. A position (seq, offset) says that all
     corrections of earlier ledger rows and the first OFFSET ones of SEQ were delivered.
+
+    \b
+    Example: slackwater sinks list tollgates
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
@@ -89,6 +92,9 @@ def deliver(
 
     Exit codes: 0 delivered or nothing to do, 2 a sink is declared wrongly, 3 a sink is down: what it lacks
     waits.
+
+    \b
+    Example: slackwater sinks deliver tollgates counts
     """
     from slackwater.jobs.errors import SlackwaterError
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
@@ -140,6 +146,9 @@ def reset(
 ) -> None:
     """Have corrections delivered again by the next delivery, to each sink or to NAME. What was delivered
     stays there, and is replaced.
+
+    \b
+    Example: slackwater sinks reset tollgates counts
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 

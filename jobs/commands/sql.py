@@ -61,8 +61,7 @@ def command(
     Statements only read, and read nothing but these tables. Without STATEMENT one is read from stdin; on a
     terminal there is a prompt, with history (arrow keys) and completion (Tab).
 
-    For example: slackwater sql departures "SELECT origin, count(*) FROM late_live GROUP BY ALL"
-    """
+    Example: slackwater sql departures "SELECT origin, count(*) FROM late_live GROUP BY ALL" """
     from slackwater.jobs.inspection.sql.views import LineageViews
     from slackwater.jobs.tables.ledger.rows import MAIN
 

@@ -48,6 +48,9 @@ def windows(
 ) -> None:
     """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
     up.
+
+    \b
+    Example: slackwater state windows departures --key EWR
     """
     rows, keys, window = _snapshot_rows(
         "windows_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
@@ -77,7 +80,11 @@ def timers(
     pipelines: str | None,
     output: Output,
 ) -> None:
-    """Pending timers, the next ones first."""
+    """Pending timers, the next ones first.
+
+    \b
+    Example: slackwater state timers departures --key EWR
+    """
     rows, keys, window = _snapshot_rows(
         "timers_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
     )
@@ -106,6 +113,9 @@ def keyed_state(
 ) -> None:
     """State that user functions keep for each key, beside its windows, and rows that distinct_by
     remembers.
+
+    \b
+    Example: slackwater state keyed turnarounds
     """
     rows, keys, window = _snapshot_rows(
         "keyed_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
@@ -136,6 +146,9 @@ def diff(
 ) -> None:
     """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
     branch, or main.
+
+    \b
+    Example: slackwater state diff departures 3 main
     """
     from slackwater.jobs.inspection.inspection import Inspection
 
@@ -177,6 +190,9 @@ def watermarks(
 ) -> None:
     """The pipeline's watermark and clock, and how far each source partition has come. As JSON the first row
     is the pipeline's.
+
+    \b
+    Example: slackwater state watermarks departures
     """
     from slackwater.jobs.inspection.inspection import Inspection
 

@@ -57,6 +57,9 @@ def command(
 
     Exit codes: 0 equal, 1 different, 2 can't be repeated (what the run read is gone, or the pipeline
     was declared otherwise).
+
+    \b
+    Example: slackwater verify departures 3
     """
     if (seq is None) != of_tables:
         raise click.UsageError(

@@ -62,6 +62,7 @@ _OF_NUMBER = {
     **dict.fromkeys((errno.EINTR, errno.EBUSY, errno.ESTALE), Cause.TRANSIENT),
 }
 _NUMBER = re.compile(r"\((?:os error|errno) (\d+)\)|\[errno (\d+)\]", re.IGNORECASE)
+_RUST_ERROR = re.compile(r'(?:Error: )?Os \{ code: \d+, kind: \w+, message: "([^"]*)" \}')
 _STATUS = r"\b(?:status|code|http)\b\W{{0,5}}(?:code\W{{0,5}})?(?:{})\b"
 _OF_TYPE = (
     (FileNotFoundError, Cause.MISSING),
@@ -128,10 +129,11 @@ def cause_of(error: BaseException | str) -> Cause:
 
 
 def reason(error: BaseException) -> str:
-    """The message of an error of delta-rs, Arrow or the system on one line, without colours and without
-    delta-rs' backtrace.
+    """The message of an error of delta-rs, Arrow or the system on one line, without colours, without delta-rs'
+    backtrace and without the names of Rust's values.
     """
-    return " ".join(_COLOUR.sub("", str(error)).split("\n   0: ")[0].split())
+    text = _COLOUR.sub("", str(error)).split("\n   0: ")[0].replace("↳", ":")
+    return " ".join(_RUST_ERROR.sub(r"\1", text).split()).replace(" : ", ": ")
 
 
 def is_failure(error: BaseException | str) -> bool:

@@ -3,8 +3,11 @@ names.
 """
 
 import os
+import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -24,6 +27,7 @@ NO_VERBS = {
     "metrics_text",
     "moves",
     "printing",
+    "progress",
     "recorded_cases",
     "sql_prompt",
     "table_layout",
@@ -68,7 +72,42 @@ def test_the_group_lists_every_verb_and_what_it_does() -> None:
 
 def test_an_unknown_verb_is_refused() -> None:
     process = slackwater("explode")
-    assert process.returncode == 2 and "No such command 'explode'" in process.stderr
+    assert process.returncode == 2 and "No such verb 'explode'." in process.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (("rnus",), "'runs'"),
+        (("state", "windws"), "'windows'"),
+        (("run", "departures", "--too", "2013-01-02"), "'--to'"),
+        (("late", "report", "departures", "--latenes", "5h"), "'--lateness'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
+)
+def test_what_is_mistyped_suggests_the_nearest(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], suggestion: str
+) -> None:
+    assert here(*words) == 2
+    assert suggestion in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert here("--version") == 0
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert capsys.readouterr().out == f"slackwater {declared}\n"
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_has_an_example_that_the_verb_takes(words: tuple[str, ...]) -> None:
+    command = LEAVES[words]
+    lines = re.findall(r"^\s*(?:Examples?: )?\s*(slackwater .*)$", command.help or "", re.MULTILINE)
+    assert lines
+    for line in lines:
+        name, *arguments = shlex.split(line.partition(" > ")[0])
+        assert (name, *arguments[: len(words)]) == ("slackwater", *words)
+        if "*" not in line:  # files that are asked for must be there
+            command.make_context(" ".join(words), arguments[len(words) :])
 
 
 @pytest.mark.parametrize("words", LEAVES, ids=" ".join)
@@ -106,7 +145,7 @@ def test_options_that_verbs_share_are_accepted_after_each_verb(words: tuple[str,
 
 
 def test_no_option_stands_before_the_verb() -> None:
-    assert options_of(command_line.slackwater) == set()
+    assert options_of(command_line.slackwater) == {"--version"}
 
 
 # --- errors and exit codes

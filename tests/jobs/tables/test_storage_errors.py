@@ -38,7 +38,7 @@ from slackwater.jobs.tables.errors import (
     WarehouseNotReadable,
     WarehouseNotWritable,
 )
-from slackwater.jobs.tables.storage_errors import Cause, cause_of, unforeseen
+from slackwater.jobs.tables.storage_errors import Cause, cause_of, reason, unforeseen
 from slackwater.windowing.errors import UserCodeError
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -352,3 +352,9 @@ def test_a_store_s_own_answers_are_understood(
     with pytest.raises(kind) as raised_error:
         Folder("s3://bucket/warehouse/p/runs", SCHEMA).read()
     assert isinstance(raised_error.value, RetryableError) == (kind is not WarehouseNotReadable)
+
+
+def test_a_reason_is_without_the_names_of_rusts_values() -> None:
+    error = OSError('Local path "/x" is not there! Error: Os { code: 2, kind: NotFound, message: "No file" }')
+    assert reason(error) == 'Local path "/x" is not there! No file'
+    assert reason(OSError("Operation failed\n   \x1b[31m↳\x1b[0m no token")) == "Operation failed: no token"

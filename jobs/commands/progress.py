@@ -51,18 +51,13 @@ class ProgressLine(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__(logging.DEBUG)
         self._console = console
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=10),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            # Lines for people are printed above it; those for a pipe go there.
-            redirect_stdout=sys.stdout.isatty(),
+        columns = (
+            *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=10)),
+            *(MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeElapsedColumn()),
         )
+        # Lines for people are printed above it; those for a pipe go there.
+        is_shared = sys.stdout.isatty()
+        self._progress = Progress(*columns, console=console, transient=True, redirect_stdout=is_shared)
         self._task = self._progress.add_task("", total=None, rate="")
         self._rows, self._began = 0, time.monotonic()
         self._timer = threading.Timer(_DELAY_SECONDS, self._show)

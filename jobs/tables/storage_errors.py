@@ -129,8 +129,8 @@ def cause_of(error: BaseException | str) -> Cause:
 
 
 def reason(error: BaseException) -> str:
-    """The message of an error of delta-rs, Arrow or the system on one line, without colours, without delta-rs'
-    backtrace and without the names of Rust's values.
+    """The message of an error of delta-rs, Arrow or the system on one line, without colours, delta-rs'
+    backtrace and the names of Rust's values.
     """
     text = _COLOUR.sub("", str(error)).split("\n   0: ")[0].replace("↳", ":")
     return " ".join(_RUST_ERROR.sub(r"\1", text).split()).replace(" : ", ": ")

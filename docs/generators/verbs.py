@@ -37,7 +37,8 @@ def _verb(name: str, command: click.Command, parent: click.Context, heading: str
     context = click.Context(command, info_name=name, parent=parent)
     path = " ".join(context.command_path.split()[1:])
     yield from (f"{heading} {path}", "")
-    yield from (line for paragraph in _paragraphs(command.help) for line in (paragraph, ""))
+    prose, examples = _prose_and_examples(command.help)
+    yield from (line for paragraph in prose for line in (paragraph, ""))
     if isinstance(command, click.Group):
         for child in command.list_commands(context):
             subcommand = command.get_command(context, child)
@@ -45,6 +46,8 @@ def _verb(name: str, command: click.Command, parent: click.Context, heading: str
             yield from _verb(child, subcommand, context, heading + "#")
         return
     yield from ("```text", *_synopsis(context), "```", "")
+    if examples:
+        yield from ("```bash", *examples, "```", "")
     options = [option for option in command.params if isinstance(option, click.Option)]
     own_options = [option for option in options if option.opts[0] not in SHARED_OPTIONS]
     if own_options:
@@ -55,6 +58,16 @@ def _verb(name: str, command: click.Command, parent: click.Context, heading: str
     if shared_options:
         links = ", ".join(f"[`{name}`](#options-of-most-verbs)" for name in shared_options)
         yield from (f"Also {links}.", "")
+
+
+def _prose_and_examples(text: str | None) -> tuple[list[str], list[str]]:
+    """The paragraphs of a help, and the command lines of its examples: a paragraph that click leaves as it is
+    begins with a backspace.
+    """
+    parts = re.split(r"\n\s*\n", (text or "").strip())
+    lines = [line.strip() for part in parts if part.startswith("\b") for line in part.splitlines()[1:]]
+    examples = [re.sub(r"^Examples?: *", "", line) for line in lines]
+    return [one for one in _paragraphs(text) if not one.startswith("\b")], examples
 
 
 def _synopsis(context: click.Context) -> list[str]:

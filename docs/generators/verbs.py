@@ -65,7 +65,8 @@ def _prose_and_examples(text: str | None) -> tuple[list[str], list[str]]:
     begins with a backspace.
     """
     parts = re.split(r"\n\s*\n", (text or "").strip())
-    lines = [line.strip() for part in parts if part.startswith("\b") for line in part.splitlines()[1:]]
+    examples_as_they_are = (part.strip() for part in parts if part.strip().startswith("\b"))
+    lines = [line.strip() for part in examples_as_they_are for line in part.splitlines()[1:]]
     examples = [re.sub(r"^Examples?: *", "", line) for line in lines]
     return [one for one in _paragraphs(text) if not one.startswith("\b")], examples
 

@@ -38,7 +38,7 @@ PageNumber = Annotated[int, Query(ge=1, le=1_000_000)]
 Name = Annotated[str | None, Query(max_length=80)]
 
 
-@router.get("/diff", name="diff_pipelines")
+@router.get("/-/diff", name="diff_pipelines")
 def pipelines_page(request: Request, a: Name = None, b: Name = None, page: PageNumber = 1) -> Response:
     site, names = site_of(request), site_of(request).visible_names(request)
     answer: Mapping[str, Any] = {}

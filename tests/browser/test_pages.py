@@ -38,7 +38,7 @@ PAGES = (
     "/departures/late",
     "/departures/diff?a=main&b=trial",
     "/departures/diff?a=30&b=31",
-    "/diff?a=departures&b=departures",
+    "/-/diff?a=departures&b=departures",
     "/departures/sql?statement=SELECT+origin,+count(*)+AS+open+FROM+windows_now+GROUP+BY+ALL",
     "/departures/runs/999",
 )

@@ -119,8 +119,8 @@ def test_the_list_names_what_its_reader_may_see(app: FastAPI) -> None:
 
 
 def test_a_pipeline_is_not_compared_with_one_that_its_reader_may_not_see(app: FastAPI) -> None:
-    assert get(app, "/diff?a=departures&b=turnarounds", "ann").status == 403
-    assert get(app, "/diff?a=departures&b=turnarounds", "root").status == 404, "neither has run"
+    assert get(app, "/-/diff?a=departures&b=turnarounds", "ann").status == 403
+    assert get(app, "/-/diff?a=departures&b=turnarounds", "root").status == 404, "neither has run"
 
 
 def test_every_endpoint_asks_in_the_same_place(app: FastAPI) -> None:

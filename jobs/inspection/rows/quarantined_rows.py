@@ -3,14 +3,19 @@ in the source.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.readable import time_text
 
 _VIEW = "quarantine_live"
+# A time as it is written into `row_json`.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 class NoSuchReason(UsageError):
@@ -99,7 +104,16 @@ def row_text(row_json: str) -> str:
         return row_json
     if not isinstance(values, dict):
         return row_json
-    return ", ".join(f"{name} {value}" for name, value in values.items() if value is not None)
+    return ", ".join(
+        f"{name} {_text(value) if isinstance(value, str) else value}"
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def _text(value: str) -> str:
+    """A text; a time in it as people write times."""
+    return value if _TIME.fullmatch(value) is None else time_text(datetime.fromisoformat(value))
 
 
 def _no_such_reason(reason: str, reasons: Sequence[QuarantineReason]) -> str:

@@ -81,9 +81,9 @@ def test_two_rows_of_the_ledger_show_what_changed_between_them(world: World, rea
 
 
 def test_two_pipelines_are_compared_day_by_day(reader: PageReader) -> None:
-    page = reader.page("/diff?a=daily&b=daily")
+    page = reader.page("/-/diff?a=daily&b=daily")
     assert "Both have published the same on these days." in page.text
-    assert reader.get("/diff?a=daily&b=nothing").status == 404
+    assert reader.get("/-/diff?a=daily&b=nothing").status == 404
 
 
 def test_a_history_says_the_same_as_its_verb_page_by_page(world: World, reader: PageReader) -> None:

@@ -36,12 +36,8 @@ def command(
     delays have changed.
 
     \b
-    slackwater diff departures by_event
-    slackwater diff departures --branch fix
-
-    \b
-    Examples: slackwater diff departures --branch trial
-              slackwater diff departures departures_v2
+    Examples: slackwater diff departures by_event
+              slackwater diff departures --branch fix
     """
     if (right is None) == (branch is None):
         raise click.UsageError(

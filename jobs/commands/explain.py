@@ -99,13 +99,10 @@ def command(
     output: Output,
 ) -> None:
     """The life of one window: what it waits for and what holds that back, every firing and its cause, what
-    was corrected, what went into it, and how it is parked_state.
+    was corrected, what went into it, and how it is parked.
 
     \b
-    slackwater explain departures --key JFK --window 2013-01-02T06:00
-
-    \b
-    Example: slackwater explain departures --key EWR --window 2013-01-11T22:00
+    Example: slackwater explain departures --key JFK --window 2013-01-02T06:00
     """
     from slackwater.jobs.inspection.windows.window_life import WindowQuestion, explain_window
     from slackwater.jobs.inspection.windows.window_search import WindowName

@@ -46,15 +46,11 @@ def command(
     every question. Thresholds are declared in the pipeline, `health=Health(…)`.
 
     \b
-    slackwater health
-    slackwater health departures
-    slackwater health --output prometheus > /var/lib/node_exporter/slackwater.prom
+    Examples: slackwater health
+              slackwater health departures
+              slackwater health --output prometheus > /var/lib/node_exporter/slackwater.prom
 
     Exit codes: 0 green or yellow, 1 red.
-
-    \b
-    Examples: slackwater health
-              slackwater health departures --output json
     """
     from slackwater.jobs.commands.metrics_text import metrics_text
     from slackwater.jobs.inspection.health.report import names_in, pipeline_health, warehouse_health

@@ -56,17 +56,13 @@ def command(
     With --run and no key: every row that a publication or a run has changed.
 
     \b
-    slackwater history departures --key JFK
-    slackwater history departures --key JFK --window 2013-01-03T06:00
-    slackwater history departures --key JFK --window 2013-01-03T06:00 --elements
-    slackwater history departures --run 7
-
-    \b
-    Example: slackwater history departures --key EWR --window 2013-01-10T18:00
+    Examples: slackwater history departures --key JFK
+              slackwater history departures --key JFK --window 2013-01-03T06:00
+              slackwater history departures --key JFK --window 2013-01-03T06:00 --elements
+              slackwater history departures --run 7
     """
     from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
     from slackwater.jobs.inspection.inspection import Inspection
-    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     if elements and window_ms is None:
         raise click.UsageError("--elements reads the rows of one window; name it with --window START")
@@ -84,6 +80,8 @@ def command(
     history = history_of(inspection, question)
     rows_by_change = None
     if elements:
+        from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+
         opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
         rows_by_change = _causing_rows(opened_pipeline, inspection, key, history)
     if output.is_json:

@@ -1,6 +1,7 @@
 """`slackwater verify`: repeats a recorded run and compares hashes, or compares the tables with the ledger.
 Starts Spark only to repeat a large slice."""
 
+import logging
 from typing import TYPE_CHECKING
 
 import click
@@ -67,6 +68,7 @@ def command(
         )
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
+    options.log_to_stderr(None, logging.WARNING)
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     is_equal = (
         _verify_tables(opened_pipeline, output) if seq is None else _verify_run(opened_pipeline, seq, output)

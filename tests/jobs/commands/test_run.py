@@ -127,9 +127,9 @@ def test_a_catch_up_is_cut_by_the_pipelines_slice_and_the_last_one_ends_where_as
     process = hourly.run("--to", "2013-01-02T20:00", "--partitions", "3", "--engine", "operator")
     assert process.returncode == 0, process.stderr
     assert [line.split("  ")[0] for line in process.stdout.splitlines()] == [
-        "[2013-01-01T00:00, 2013-01-01T16:00)",
-        "[2013-01-01T16:00, 2013-01-02T08:00)",
-        "[2013-01-02T08:00, 2013-01-02T20:00)",
+        "2013-01-01 00:00–16:00",
+        "2013-01-01 16:00 + 16 hours",
+        "2013-01-02 08:00–20:00",
     ]
     assert_as_model(hourly.stored, "2013-01-02T20:00")
 

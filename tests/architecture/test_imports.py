@@ -86,11 +86,11 @@ def test_dags_start_jobs_by_argv_alone() -> None:
     strangers = {}
     for file in python_files("dags"):
         light = ["slackwater.jobs.args", "slackwater.jobs.pipelines"]
-        known = ["airflow", "dags", "jobs", "anyio"]
+        packages = ["airflow", "dags", "jobs", "anyio"]
         if file.name == "pages.py":  # the one file for which Airflow's API server shows the pages
             light.append("slackwater.jobs.pages")
-            known.append("fastapi")
-        foreign_modules = foreign(file, *known)
+            packages.append("fastapi")
+        foreign_modules = foreign(file, *packages)
         foreign_modules |= {
             name
             for name in imported(file)

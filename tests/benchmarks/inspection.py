@@ -212,15 +212,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--days", type=int, default=YearOfRuns.days, help="runs")
     parser.add_argument("--only", default="", metavar="TEXT", help="verbs and pages that contain it")
     parser.add_argument("--output", choices=["table", "json"], default="table")
-    wanted = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        year = YearOfRuns(wanted.warehouse or Path(folder) / "year", shops=wanted.shops, days=wanted.days)
+        year = YearOfRuns(options.warehouse or Path(folder) / "year", shops=options.shops, days=options.days)
         if not year.pipelines_file.exists():
             year.write()
-        of_verbs = [measure_verb(year, verb) for verb in verbs(year) if wanted.only in verb]
+        of_verbs = [measure_verb(year, verb) for verb in verbs(year) if options.only in verb]
         with server(year) as (address, pid):
-            of_pages = [measure_page(address, pid, path) for path in pages(year) if wanted.only in path]
-    if wanted.output == "json":
+            of_pages = [measure_page(address, pid, path) for path in pages(year) if options.only in path]
+    if options.output == "json":
         print(json.dumps({"verbs": [*map(asdict, of_verbs)], "pages": [*map(asdict, of_pages)]}, indent=1))
     else:
         size = f"{year.days} runs, {year.open_windows:,} open windows, {year.late_rows:,} late rows"

@@ -40,10 +40,10 @@ def test_the_line_names_slice_and_step_and_counts_rows(log: logging.Logger) -> N
     assert line.text.endswith("rows/s")
     log.warning("source is idle")
     line.close()
-    shown = terminal.getvalue()
-    assert "departures 2013-01-01 validates" in shown
-    assert "0/4" in shown
-    assert "source is idle" in shown
+    screen = terminal.getvalue()
+    assert "departures 2013-01-01 validates" in screen
+    assert "0/4" in screen
+    assert "source is idle" in screen
 
 
 def test_a_verb_that_ends_at_once_shows_no_line(log: logging.Logger) -> None:

@@ -84,10 +84,10 @@ def test_of_files_no_window_is_left_unread_that_a_point_touches(
         folder.ensure()
         for windows in files:
             folder.append(table_of(windows))
-        found = windows_at(folder.files(), SCHEMA.names, times_of(points), reach)
+        candidates = windows_at(folder.files(), SCHEMA.names, times_of(points), reach)
     every = pa.concat_tables(table_of(windows) for windows in files)
-    assert count(keys, found, points, reach) == count(keys, every, points, reach)
+    assert count(keys, candidates, points, reach) == count(keys, every, points, reach)
     times = {at for part in parts for _, at in part}
-    for row in found.to_pylist():
+    for row in candidates.to_pylist():
         start, end = row["window_start"], row["window_end"]
         assert start is None or any(start - reach * MS <= moment(at) < end for at in times)

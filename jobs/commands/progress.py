@@ -62,7 +62,7 @@ class ProgressLine(logging.Handler):
         self._rows, self._began = 0, time.monotonic()
         self._timer = threading.Timer(_DELAY_SECONDS, self._show)
         self._timer.daemon = True
-        self._is_over = False
+        self._is_over, self._guard = False, threading.Lock()
         self._timer.start()
 
     @property
@@ -72,7 +72,7 @@ class ProgressLine(logging.Handler):
         return f"{task.description} {task.fields['rate']}".strip()
 
     def _show(self) -> None:
-        with self.lock or threading.RLock():
+        with self._guard:
             if not self._is_over:
                 self._progress.start()
 
@@ -95,7 +95,7 @@ class ProgressLine(logging.Handler):
 
     def close(self) -> None:
         """Remove the line."""
-        with self.lock or threading.RLock():
+        with self._guard:
             self._is_over = True
             self._timer.cancel()
             self._progress.stop()

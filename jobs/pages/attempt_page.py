@@ -14,10 +14,12 @@ from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.pages.frame.rendering import render
 from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView
 from slackwater.jobs.pages.run_flows import rows_flow
+from slackwater.jobs.protocol.staging.slices import iso
 from slackwater.jobs.readable import duration_text, time_text
 from slackwater.jobs.tables.ledger.attempts import OPEN, Attempt
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import unpack
+from slackwater.windowing.times import to_ms
 
 router = APIRouter()
 
@@ -125,7 +127,8 @@ def _commands(view: PipelineView, attempt: Attempt) -> Iterator[tuple[str, str]]
     if attempt.outcome == "staged":
         yield view.command("publish", attempt.run_id), "Publish it: this writes"
     if attempt.outcome == "rejected":
-        yield view.command("run"), "Run again, once the source is mended: this writes"
+        to = iso(to_ms(attempt.slice_end))
+        yield view.command("run", "--to", to), "Run again, once the source is mended: this writes"
         yield (
             view.command("publish", attempt.run_id, "--accept", "why it is right after all"),
             "Publish it in spite of its checks: this writes, and records the reason",

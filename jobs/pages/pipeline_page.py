@@ -145,4 +145,4 @@ def _commands(view: PipelineView) -> Iterator[tuple[str, str]]:
     yield view.command("runs"), "The ledger on a terminal"
     yield view.command("plan"), "What the next run would read and reopen"
     if view.declaration is not None:
-        yield view.command("run"), "Catch up, slice after slice: this writes"
+        yield view.command("run", "--to", "TIME"), "Catch up, slice after slice: this writes"

@@ -62,6 +62,7 @@ def test_a_rejected_try_shows_the_checks_that_it_failed(tries: Tries) -> None:
     assert failed["run_id"] == tries.rejected
     assert page.table("Checks").rows[0][:3] == [failed["expectation"], "failed: reject", failed["observed"]]
     assert f"slackwater publish hourly {tries.rejected} --accept" in page.text
+    assert "slackwater run hourly --to 2013-01-03T00:00:00Z" in page.text
 
 
 def test_an_id_that_is_none_is_not_there(tries: Tries) -> None:

@@ -1,4 +1,4 @@
-"""What all tests share: a clean environment, one Spark session, and how hypothesis searches.
+"""What all tests share: a clean environment, one Spark session, one browser, and how hypothesis searches.
 
 No test data and no assertions live here.
 """
@@ -16,6 +16,7 @@ import pytest
 from tests.properties.search import LONG
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
 # A user's own settings must change no result; only where downloads come from and go to is theirs.
@@ -98,3 +99,18 @@ def spark() -> Iterator["SparkSession"]:
     started = session("tests", "local[2]")
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """The distribution's Chromium. Where there is none its tests are skipped, or fail if
+    SLACKWATER_REQUIRE_BROWSER is set.
+    """
+    from tests.browser.chromium import chromium, launched
+
+    if chromium() is None:
+        if os.environ.get("SLACKWATER_REQUIRE_BROWSER"):
+            pytest.fail("no Chromium on the PATH, and SLACKWATER_REQUIRE_BROWSER asks for one")
+        pytest.skip("no Chromium on the PATH: no page was opened in a browser")
+    with launched() as browser:
+        yield browser

@@ -1,12 +1,7 @@
-"""A browser, and the pages of a month of flights that it opens: `departures`, with a restatement and a
-branch, and `turnarounds`.
-
-The browser is the Chromium of the distribution. Where there is none the tests are skipped, or fail if
-SLACKWATER_REQUIRE_BROWSER is set.
+"""The pages of a month of flights that a browser opens: `departures`, with a restatement and a branch, and
+`turnarounds`.
 """
 
-import os
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -15,42 +10,12 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, sync_playwright
 
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
 from tests.integration.conftest import great_expectations as great_expectations
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    if chromium() is None:
-        if os.environ.get("SLACKWATER_REQUIRE_BROWSER"):
-            pytest.fail("no Chromium on the PATH, and SLACKWATER_REQUIRE_BROWSER asks for one")
-        pytest.skip("no Chromium on the PATH: no page was opened in a browser")
-    with launched() as browser:
-        yield browser
-
-
-def chromium() -> str | None:
-    """The path of the distribution's Chromium, or that in SLACKWATER_CHROMIUM; None where there is none."""
-    paths = [os.environ.get("SLACKWATER_CHROMIUM"), *map(shutil.which, NAMES)]
-    return next((path for path in paths if path), None)
-
-
-@contextmanager
-def launched() -> Iterator[Browser]:
-    """That Chromium."""
-    with sync_playwright() as playwright:
-        # Its sandbox does not start as root.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
-        yield browser
-        browser.close()
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 from PIL import Image
 
-from tests.browser.conftest import launched, served, write_month
+from tests.browser.chromium import launched
+from tests.browser.conftest import served, write_month
 from tests.browser.test_pages import opened, plots_are_drawn
 from tests.integration.stored import ROOT
 

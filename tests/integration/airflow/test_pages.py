@@ -16,7 +16,6 @@ from fastapi.routing import APIRoute
 from playwright.sync_api import Browser
 
 from slackwater.jobs.pages.app import create_app
-from tests.browser.conftest import browser as browser
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
 from tests.integration.command import here
 

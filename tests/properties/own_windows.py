@@ -132,6 +132,8 @@ class Spans(WindowAssigner):
 class SpanSessions(Spans, MergingWindowAssigner):
     """The windows of another assigner as spans, which merge as its windows do."""
 
+    looks_at_elements = Spans.looks_at_elements  # type: ignore[assignment]  # a promise is a class's own
+
     plain: MergingWindowAssigner
 
     def merge_windows(self, windows: Iterable[Span], callback: Any) -> None:

@@ -82,12 +82,19 @@ class StoredTables:
 
     def ask(self, statement: str) -> list[Row]:
         """The answer of DuckDB to a statement written for Spark."""
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+        with connection().cursor() as cursor:
             sides = sorted(folder.name for folder in (self.warehouse / self.pipeline).glob("side_*"))
             for table in {*TABLES, *sides} & set(re.findall(r"\w+", statement)):
-                connection.register(table, DeltaTable(self.uri(table)).to_pyarrow_dataset())
-            return plain(connection.sql(statement.replace("explode", "unnest")).to_arrow_table())
+                cursor.register(table, DeltaTable(self.uri(table)).to_pyarrow_dataset())
+            return plain(cursor.sql(statement.replace("explode", "unnest")).to_arrow_table())
+
+
+@cache
+def connection() -> duckdb.DuckDBPyConnection:
+    """A database of the process, which costs 20 ms to open. Each question has a cursor of its own."""
+    connection = duckdb.connect()
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    return connection
 
 
 def plain(table: pa.Table) -> list[Row]:

@@ -65,7 +65,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", r"ignore:module 'sre_\w+' is deprecated:DeprecationWarning")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    fast_tests = set()
+    for item in items:
+        if item.get_closest_marker("first_fast") and not item.get_closest_marker("slow"):
+            test = item.nodeid.partition("[")[0]
+            if test in fast_tests:
+                item.add_marker(pytest.mark.slow)
+            fast_tests.add(test)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: not item.nodeid.startswith(_COSTLY))
     for item in items:

@@ -53,7 +53,12 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name in CASES if name.startswith("window_") and name != "window_start")
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "window_restore" else ())
+        for name in sorted(CASES)
+        if name.startswith("window_") and name != "window_start"
+    ],
 )
 def test_every_recorded_case_passes(name: str, ways: Counter[str]) -> None:
     out = io.StringIO()

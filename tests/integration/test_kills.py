@@ -124,6 +124,7 @@ def test_a_run_killed_after_its_commit_stands_and_the_next_finishes_it(
     assert_finished(hourly)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("at", AFTER_COMMIT)
 def test_publish_alone_finishes_what_a_killed_run_has_committed(
     killed: Callable[[str], StoredTables], at: str

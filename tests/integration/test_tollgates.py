@@ -119,6 +119,7 @@ class Drivers:
         assert (head["kind"], head["windows_open"], head["timers_pending"]) == ("close", 0, 0)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(
     "number", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in range(20)]
 )

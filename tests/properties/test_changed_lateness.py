@@ -67,6 +67,7 @@ def _event(random, number):
     return model.Event(START + arrival - delay, START + arrival, "s", number, random.choice("aab"), values)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("engines", ENGINES, ids=["operator", "columnar", "columnar first", "operator first"])
 @given(histories())
 @searched(3, long=16)

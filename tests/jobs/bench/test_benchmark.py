@@ -90,6 +90,7 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
         checks.check(case, "duckdb", {})
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("name", ["a", "c", "d", "h", "i"])
 def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path, 30_000)
@@ -376,6 +377,7 @@ def test_a_small_benchmark_gives_equal_windows_for_each_contender(tmp_path: Path
     assert all(row["runs"] == REPETITIONS for row in rows.values())
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("workload", QUERIES, ids=lambda workload: workload.query)
 def test_what_we_leave_of_nexmark_passes_and_without_panes_it_does_not(
     workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None

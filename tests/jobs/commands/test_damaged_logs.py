@@ -64,6 +64,7 @@ def damaged(replayed: StoredTables, tmp_path: Path) -> Callable[[str, str], tupl
     return make
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_commit_that_is_lost_is_named_by_every_verb(
     damaged: Callable[[str, str], tuple[Path, Path]], new_output: Callable[[], str], harm: str
@@ -109,6 +110,7 @@ def test_the_ledger_says_which_version_each_table_had(hourly: Hourly) -> None:
     assert all(first[table] <= second[table] for table in TABLES) and second["runs"] == first["runs"] + 1
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("table", ["panes", "window_state", "late_events", "validations"])
 def test_what_a_lost_commit_held_is_replayed_as_the_guide_says(
     hourly: Hourly, new_output: Callable[[], str], table: str

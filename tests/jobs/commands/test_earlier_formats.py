@@ -140,6 +140,7 @@ def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.Ca
     assert _versions(earlier) == before
 
 
+@pytest.mark.slow
 def test_going_on_comes_to_what_todays_code_comes_to_from_the_start(continued: Path, of_today: Path) -> None:
     for pipeline in NAMES:
         facts, wanted = _facts(StoredTables(continued, pipeline)), _facts(StoredTables(of_today, pipeline))

@@ -93,6 +93,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(
     "kind",
     [

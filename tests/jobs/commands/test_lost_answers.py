@@ -62,6 +62,7 @@ def verb(hourly: Hourly, words: tuple[str, ...]) -> int:
     return here(*name.split(), "hourly", *others, *hourly.where)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
 def test_a_verb_whose_commits_all_lose_their_answers_does_its_work_once(

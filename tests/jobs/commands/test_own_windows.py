@@ -12,6 +12,7 @@ from tests.jobs.protocol.own_lanes import LANES, PIPELINES, lanes_of_a_day
 from tests.jobs.protocol.world import Event, ms
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("name", PIPELINES)
 def test_verbs_show_the_declared_columns(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -36,6 +36,7 @@ def refusal(own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], *verb
     return told[told.index("slackwater: ") :]
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(("settings", "told"), CHANGES.items())
 def test_a_plan_refuses_what_the_run_refuses_in_its_words(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], settings: str, told: str
@@ -49,6 +50,7 @@ def test_a_plan_refuses_what_the_run_refuses_in_its_words(
     assert own_pipeline("plan", "own", "--to", "2013-01-04") == 0
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("settings", CHANGES)
 def test_a_refused_backfill_leaves_no_branch_and_no_row(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str], settings: str

@@ -108,6 +108,7 @@ def replayed(query: str, engine: str, source: Path, monkeypatch: pytest.MonkeyPa
     return DeltaTable(source / query / "panes").to_pyarrow_dataset().to_table().to_pylist()
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(("query", "engine"), RUNS)
 def test_event_time_queries_fire_what_the_model_fires(
     query: str, engine: str, source: Path, great_expectations, monkeypatch

@@ -27,6 +27,8 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing import KeyedProcessFunction, ProcessWindowFunction, ValueStateDescriptor
 from tests.jobs.protocol.world import DAILY, HOUR, Event, World, every_hour, moment, perfect
 
+pytestmark = pytest.mark.first_fast
+
 ONCE = replace(DAILY, distinct_by=("row",))
 BY_ENGINE = pytest.mark.parametrize(
     "engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"]

@@ -89,6 +89,7 @@ RESTATED_SESSIONS = [
 ]
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("name", PIPELINES)
 def test_windows_are_parked_fired_and_published_by_lane(name: str, tmp_path: Path) -> None:
     world = lanes_of_a_day(PIPELINES[name], tmp_path)
@@ -101,6 +102,7 @@ def test_windows_are_parked_fired_and_published_by_lane(name: str, tmp_path: Pat
     assert world.left() == perfect(world, tmp_path / "perfect")
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_restatement_changes_the_lanes_that_its_rows_touch(name: str, tmp_path: Path) -> None:
     world = lanes_of_a_day(PIPELINES[name], tmp_path)
@@ -282,6 +284,7 @@ def test_firings_of_windows_that_never_end_replace_each_other(tmp_path: Path) ->
     assert world.left() == perfect(world, tmp_path / "perfect")
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("pipeline", [TURNS, SESSIONS, ENDLESS], ids=["turns", "sessions", "endless"])
 def test_a_run_repeated_from_its_inputs_and_parents_snapshot_is_the_same(
     pipeline: Pipeline, tmp_path: Path

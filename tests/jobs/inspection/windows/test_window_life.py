@@ -117,6 +117,7 @@ def windows_of_model(outcome: Outcome) -> list[tuple[Any, Window]]:
     return sorted(panes | late | opened, key=repr)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(("kind", "engine"), [("tumbling", "columnar"), ("sessions", "operator")])
 def test_some_windows_are_explained_as_a_model_of_the_raw_rows_has_them(
     kind: str, engine: str, worlds: Callable[[str, str], World]

@@ -108,6 +108,7 @@ class TestRefusal:
 
 
 class TestRestatement:
+    @pytest.mark.first_fast
     @pytest.mark.parametrize("kind", RELOADS)
     def test_everything_is_restated_from_the_new_table_and_runs_go_on(
         self, world: World, tmp_path: Path, kind: str

@@ -74,6 +74,7 @@ class InMemory:
         )
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("identity", [Identity.WINDOW, Identity.FIRING])
 @settings(max_examples=12)
 @given(st.data())

@@ -89,6 +89,7 @@ def wanted(identity: Identity, slices_: Slices) -> list[PaneRow]:
     return list(newest_firings(slices_, purging=identity is Identity.FIRING).values())
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("identity", list(Identity))
 @settings(max_examples=15)
 @given(st.data())

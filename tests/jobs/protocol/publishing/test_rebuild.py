@@ -90,6 +90,7 @@ class TestADoubledTable:
         with pytest.raises(DoubledRows):
             rolling.uniqueness.require()
 
+    @pytest.mark.first_fast
     def test_is_right_again_after_a_rebuild_and_goes_on_as_if_nothing_had_been(
         self, rolling: RollForward, table: str
     ) -> None:

@@ -119,6 +119,7 @@ def test_equal_state_is_enough_where_it_was_asked_for_and_the_ledger_says_so(wor
     assert replayed(world) == [(24, 48), (48, 72)]
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("row", [straggler(27), Event(27, None, 1000)], ids=["folded in", "quarantined"])
 def test_a_row_that_main_has_read_later_is_not_read_twice(
     tmp_path: Path, row: Event, is_perfect: Callable[[World], None]

@@ -90,6 +90,7 @@ def test_a_lineage_that_is_restated_with_another_trigger_publishes_as_if_it_had_
     assert world.left() == perfect(world, tmp_path / "perfect")
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(("before", "after"), TRIGGERS, ids=["purging before", "purging after"])
 def test_what_was_published_with_another_trigger_is_restored_only_where_that_is_declared_again(
     world: World, declare: Callable[..., None], before: Any, after: Any

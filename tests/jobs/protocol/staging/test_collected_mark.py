@@ -32,6 +32,8 @@ from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import to_ms
 from tests.jobs.protocol.world import DAILY, HOUR, Event, World, every_hour, moment, ms
 
+pytestmark = pytest.mark.first_fast
+
 # Of the first day, on the second: under a lateness of three hours [2, 4) was collected when the watermark was
 # at 7 h, on the first day.
 LATE = Event(3.25, 30.2, 100, x=1000)

@@ -43,6 +43,8 @@ from slackwater.jobs.tables.errors import ShapeChanged
 from slackwater.windowing import ProcessWindowFunction
 from tests.jobs.protocol.world import DAILY, HOUR, SCHEMA, Event, World, moment, perfect
 
+pytestmark = pytest.mark.first_fast
+
 EVENTS = [
     Event(0.5, 1, 0, x=5),
     Event(3, 3.5, 1, x=7),

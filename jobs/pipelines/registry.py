@@ -14,10 +14,10 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines.canonical import USER_MODULE
@@ -261,11 +261,13 @@ def _load(file_or_module: str) -> ModuleType:
         )
     path = path.resolve()
     unique = f"{USER_MODULE}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
-    spec = importlib.util.spec_from_file_location(unique, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise PipelinesFileError(
             f"{file_or_module}: is no Python file; its name must end in .py.", path=file_or_module
         )
+    loader = _LoaderOfText(unique, str(path))
+    spec = importlib.util.spec_from_loader(unique, loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = _USER_MODULES[unique] = module
     # Helper modules beside the file are found after everything installed, so that none of them can shadow
@@ -273,13 +275,23 @@ def _load(file_or_module: str) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[unique], _USER_MODULES[unique]
         if isinstance(error, UsageError):
             raise
         raise _former_import(error) or _not_loaded(path, error) from error
     return module
+
+
+class _LoaderOfText(SourceFileLoader):
+    """Loads a file as it reads now. Python's own cache of compiled files takes one for unchanged that has its
+    size and the second of its last change, as files of an image or a checkout often do; the code would then
+    not be the text whose hash is recorded.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def _former_import(error: BaseException) -> PipelinesFileError | None:

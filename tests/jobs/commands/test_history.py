@@ -103,6 +103,7 @@ def test_corrections_that_a_sink_lacks_stay(six_runs: Hourly, new_output: Callab
     assert here("sinks", "deliver", "hourly", *six_runs.where) == 0
 
 
+@pytest.mark.slow
 def test_published_goes_on_as_if_all_of_it_were_there(
     six_runs: Hourly, twin: Hourly, new_output: Callable[[], str]
 ) -> None:

@@ -78,6 +78,7 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("output", [pytest.param("table", marks=pytest.mark.slow), "json"])
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_inspection_imports_neither_spark_nor_pandas_and_answers_at_once(

@@ -60,6 +60,7 @@ def test_what_a_branch_is_forked_from_after_upkeep_dropped_it_stays(
     assert_goes_on(six_runs)
 
 
+@pytest.mark.slow
 def test_what_is_restored_between_upkeeps_choice_and_its_drop_is_put_back(
     six_runs: Hourly, new_output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ def test_what_is_restored_between_upkeeps_choice_and_its_drop_is_put_back(
     assert_goes_on(six_runs)
 
 
+@pytest.mark.slow
 def test_what_upkeep_drops_while_it_is_restored_is_put_back(
     six_runs: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:

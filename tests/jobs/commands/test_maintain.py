@@ -207,9 +207,8 @@ def test_a_roll_forward_that_is_open_is_finished_first(
 
 
 # The tests of rebuilding show it of each table.
-@pytest.mark.parametrize(
-    "table", ["runs", *(pytest.param(name, marks=pytest.mark.slow) for name in ("corrections", "published"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["runs", "corrections", "published"])
 def test_a_doubled_table_is_refused_by_name_until_it_is_rebuilt(
     six_runs: Hourly, new_output: Callable[[], str], table: str
 ) -> None:

@@ -88,6 +88,15 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
         assert list(load(str(user_file(tmp_path / folder, name)))) == sorted([*OURS, name])
 
 
+def test_a_file_is_loaded_as_it_reads_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its size and the time of its change are those of the file that was loaded before."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for name in ("first", "other"):
+        file = user_file(tmp_path, name)
+        os.utime(file, (0, 0))
+        assert name in load(str(file), examples=False)
+
+
 def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
     path = user_file(tmp_path, more="from published_hours import HOURS")
     (tmp_path / "published_hours.py").write_text("HOURS = 3")

@@ -52,10 +52,12 @@ def test_every_case_that_restores_is_listed() -> None:
     assert {name: len(cases) for name in sorted(names) if (cases := restoring_cases(name))} == RESTORING
 
 
-# The longest trace and the last back end are played in all pairs by the slow tests; each other has its turn
-# in the fast ones.
-FAST = {(name, back_end) for name in RESTORING for back_end in BACK_ENDS[:-1]} - {
-    ("window_restore", BACK_ENDS[0])
+# Every pair is played by the slow tests; in the fast ones each trace but the longest has its turn, and each
+# back end but the last.
+FAST = {
+    (name, back_end)
+    for name, back_end in zip(sorted(RESTORING), BACK_ENDS[1::-1] * 3, strict=False)
+    if name != "window_restore"
 }
 
 

@@ -101,6 +101,7 @@ def test_two_upkeeps_at_once_change_no_row_even_without_the_claim(
     assert all(len(DeltaTable(tables[name].uri).file_uris()) <= 1 for name in ("runs", "corrections"))
 
 
+@pytest.mark.slow
 def test_of_two_upkeeps_that_start_together_one_works_and_the_other_says_who(
     many_files: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -61,6 +61,7 @@ def test_cuts_and_parallelism_do_not_show(replay, data):
     assert left(replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, engines=engines)) == once
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("assigners", [FIXED, SESSIONS], ids=["fixed", "sessions"])
 @given(st.data())
 @searched(3, long=40)

@@ -177,6 +177,7 @@ def seen(replayed):
     return {**left(replayed), "hashes of each run": replayed.hashes}
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("assigners", [FIXED, SESSIONS], ids=["fixed", "sessions"])
 @given(st.data())
 @searched(3, long=12)
@@ -212,6 +213,7 @@ def test_engines_leave_the_same_of_triggers_that_fire_early(triggers, replay, da
     check_engines(replace(pipeline_of(rules, False), trigger=trigger), rules, events, data, latenesses)
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(
     "triggers", [COUNTED, CONTINUOUS, AT_THE_END], ids=["count", "continuous", "at the end"]
 )

@@ -148,6 +148,7 @@ def test_range_already_loaded_is_left_alone(tmp_path):
     assert inside.rows_present == len(model_flights("2013-01-02T03:00", "2013-01-02T20:00"))
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(
     "ranges",
     [

@@ -32,10 +32,10 @@ def linked_pages(reader: PageReader, start: str, most_alike: int | None = None) 
     return pages
 
 
-@pytest.mark.parametrize("most_alike", [2, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most_alike", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_every_link_leads_to_a_page(pages: PageReader, most_alike: int | None) -> None:
     statuses = {path: page.status for path, page in linked_pages(pages, "/", most_alike).items()}
-    assert {"/", "/departures", "/departures/runs/5"} <= statuses.keys()
+    assert {"/", "/departures"} <= statuses.keys() and len(statuses) > 20
     assert {path: status for path, status in statuses.items() if status != 200} == {}
 
 

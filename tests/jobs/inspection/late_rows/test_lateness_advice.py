@@ -93,6 +93,7 @@ def tumbling(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return replayed(tmp_path_factory.mktemp("tumbling"), DAILY, late_refires=request.param)
 
 
+@pytest.mark.first_fast
 @BY_REFIRES
 @pytest.mark.parametrize("hours", [2, 8, *(pytest.param(hours, marks=SLOW) for hours in (0, 1, 5, 24))])
 def test_another_lateness_does_what_the_advice_says(tmp_path: Path, tumbling: World, hours: int) -> None:
@@ -110,6 +111,7 @@ def test_another_lateness_does_what_the_advice_says(tmp_path: Path, tumbling: Wo
     assert price.windows_open == pytest.approx(open_windows, abs=1), "a few windows have late rows alone"
 
 
+@pytest.mark.first_fast
 @BY_REFIRES
 @pytest.mark.parametrize("hours", [0.25, 3, *(pytest.param(hours, marks=SLOW) for hours in (0.5, 1, 1.5, 6))])
 def test_another_bound_does_what_the_advice_says(tmp_path: Path, tumbling: World, hours: float) -> None:
@@ -141,6 +143,7 @@ def test_another_bound_does_what_the_advice_says(tmp_path: Path, tumbling: World
     assert sum(price.bars) == len(shares) and price.bars[-1] == price.complete_windows
 
 
+@pytest.mark.first_fast
 @SLOW
 @pytest.mark.parametrize("hours", [0, 2, 5, 24])
 def test_of_overlapping_windows_rows_are_exact_and_firings_a_lower_bound(tmp_path: Path, hours: int) -> None:
@@ -170,6 +173,7 @@ def _assigned(world: World) -> int:
     return sum(newest.values())
 
 
+@pytest.mark.first_fast
 @SLOW
 @pytest.mark.parametrize("hours", [4, 8, 24])
 def test_of_sessions_rows_saved_are_a_lower_bound(tmp_path: Path, hours: int) -> None:

@@ -53,12 +53,14 @@ def without_run_id(rows: list[Row]) -> list[Row]:
     return ordered([{name: value for name, value in row.items() if name != "run_id"} for row in rows])
 
 
+@pytest.mark.first_fast
 def test_every_table_stands_under_its_own_name(views: LineageViews, stored: StoredTables) -> None:
     for table in (*views.inspection.tables.folders, *(n for n in views.names if n.startswith("side_"))):
         if not table.endswith("_live"):
             assert ordered(plain(views.query(f"FROM {table}"))) == ordered(stored.rows(table)), table
 
 
+@pytest.mark.first_fast
 def test_live_views_have_the_rows_of_live_runs_with_their_seqs(
     views: LineageViews, stored: StoredTables
 ) -> None:
@@ -69,6 +71,7 @@ def test_live_views_have_the_rows_of_live_runs_with_their_seqs(
     assert len(stored.live("panes")) < len(stored.rows("panes"))
 
 
+@pytest.mark.first_fast
 def test_snapshot_views_have_what_is_parked_now(views: LineageViews, stored: StoredTables) -> None:
     for view, table in SNAPSHOT_VIEWS.items():
         assert ordered(plain(views.query(f"FROM {view}_now"))) == without_run_id(stored.parked(table)), view
@@ -123,6 +126,7 @@ def test_one_statement_compares_two_runs(readings: LineageViews) -> None:
     assert list(readings.query(sql).to_pylist()[0].values()) == counts
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_published_at_a_seq_is_what_was_published_then(pipeline: str, warehouse: Path) -> None:
     """Delta keeps the versions of `published`, and each says up to which seq it was rolled forward."""

@@ -53,6 +53,7 @@ def explained(world: World, hours: float | None, key: str | None = "a", **questi
     return explain_window(world.pipeline, str(world.folder), WindowQuestion(key=key, name=name, **question))
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("engine", [OperatorEngine(), ColumnarEngine()], ids=["operator", "columnar"])
 def test_a_count_trigger_waits_for_the_elements_that_are_lacking(engine: Engine, tmp_path: Path) -> None:
     window = TumblingEventTimeWindows.of(4 * HOUR)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tracked import ROOT, tracked
+from tests.architecture.tracked import ROOT, syntax_tree, tracked
 
 HEAVY = {"pyspark", "py4j", "delta", "pandas", "great_expectations", "airflow"}
 
@@ -27,7 +27,7 @@ def python_files(package: str) -> list[Path]:
 def imported(file: Path) -> Iterator[str]:
     """The full names that a file imports; relative imports as the absolute ones that they stand for."""
     package = file.parent.parts
-    for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_tree(ROOT / file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.tracked import ROOT, tracked
+from tests.architecture.tracked import ROOT, syntax_tree, tracked
 
 PRODUCT = ("jobs", "windowing", "dags", "slackwater")
 WORDS = """
@@ -80,7 +80,7 @@ def product_files() -> list[Path]:
 
 def product_trees() -> Iterator[tuple[Path, ast.Module]]:
     for file in product_files():
-        yield file.relative_to(ROOT), ast.parse(file.read_text(encoding="utf-8"))
+        yield file.relative_to(ROOT), syntax_tree(file)
 
 
 def is_participle(name: str) -> bool:

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.tracked import ROOT, tracked
+from tests.architecture.tracked import ROOT, syntax_tree, tracked
 
 PRODUCT = ("jobs", "windowing", "dags", "slackwater")
 BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
@@ -21,7 +21,7 @@ def is_private(name: str) -> bool:
 def files_of(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
     for file in tracked(".py"):
         if file.relative_to(ROOT).parts[0] in folders:
-            yield file.relative_to(ROOT), ast.parse(file.read_text(encoding="utf-8"))
+            yield file.relative_to(ROOT), syntax_tree(file)
 
 
 def bound_privately(tree: ast.Module) -> Iterator[str]:

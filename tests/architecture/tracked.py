@@ -3,7 +3,9 @@
 Lists what git tracks or would track, so that a file is checked before it is committed.
 """
 
+import ast
 import subprocess
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,12 @@ def tracked(*suffixes: str) -> list[Path]:
     ]
     assert existing_files, f"no file ends in {suffixes}: nothing would be checked"
     return existing_files
+
+
+@cache
+def syntax_tree(file: Path) -> ast.Module:
+    """The syntax tree of a Python file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def text(file: Path) -> str:

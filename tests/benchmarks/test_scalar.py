@@ -49,6 +49,7 @@ def test_a_disagreement_is_an_error():
         )
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_says_whether_bytewax_took_part(capsys):
     assert scalar.main(["--rows", "20000", "--repetitions", "1", "--workload", "a"]) == 0
     printed = capsys.readouterr().out

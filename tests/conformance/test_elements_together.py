@@ -24,6 +24,8 @@ AT_LEAST = {
     "window_evictors": 150,
 }
 
+LONGEST = ("window_restore", "window_session", "window_triggers", "window_edge_cases")
+
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -55,7 +57,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name == "window_restore" else ())
+        pytest.param(name, marks=pytest.mark.slow if name in LONGEST else ())
         for name in sorted(CASES)
         if name.startswith("window_") and name != "window_start"
     ],

@@ -130,7 +130,7 @@ class Story:
         return str(self.folder / word) if (self.folder / word).is_file() else word
 
 
-@pytest.mark.first_fast
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [page for page in pages() if page != "README.md" and any(block.test == "runs" for block in story(page))],

@@ -118,6 +118,7 @@ def test_no_network_is_told_from_other_failures(repository: Path, machine: Path,
     assert not (repository / ".venv" / ".setup").exists()  # the next set-up starts over
 
 
+@pytest.mark.slow
 def test_a_broken_lock_is_no_network_problem(repository: Path, machine: Path) -> None:
     add(machine, "python3", f'exec "{BASE_PYTHON}" "$@"')
     lock = repository / "requirements.lock"

@@ -75,6 +75,7 @@ def replayed(engine, keys, rows, window):
     return replay_pipeline(pipeline, events, rules, [2_010], [3, 2], engines=[engine])
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("keys", COMPOSITIONS, ids="+".join)
 def test_keys_of_every_type_are_the_same_in_both_engines(keys):
     random = Random(3)

@@ -51,6 +51,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("kind", [*KINDS, "sessions"])
 @given(late_replays(FIXED), late_replays(SESSIONS), st.data())
 @searched(1, long=8)

@@ -60,6 +60,7 @@ def own_pipeline(tmp_path: Path) -> OwnPipeline:
     return own_pipeline
 
 
+@pytest.mark.slow
 def test_late_rows_are_listed_with_the_seq_of_their_run_and_that_of_the_source(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -200,6 +200,7 @@ def _known(rows: list[Row]) -> Counter[str]:
     return Counter(repr({name: value for name, value in row.items() if value is not None}) for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pipeline", [pytest.param(name, marks=() if name == "peaks" else pytest.mark.slow) for name in NAMES]
 )

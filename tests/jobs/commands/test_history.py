@@ -132,6 +132,7 @@ def test_published_goes_on_as_if_all_of_it_were_there(
     assert len(twin.stored.rows("panes")) > len(six_runs.stored.rows("panes"))
 
 
+@pytest.mark.slow
 def test_nobody_goes_back_behind_what_is_gone(six_runs: Hourly, new_output: Callable[[], str]) -> None:
     maintain(six_runs, new_output)
     before, head = published(six_runs), len(six_runs.stored.ledger())

@@ -49,6 +49,7 @@ def test_what_is_restored_after_upkeep_dropped_it_stays(
     assert_goes_on(six_runs)
 
 
+@pytest.mark.slow
 def test_what_a_branch_is_forked_from_after_upkeep_dropped_it_stays(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_staged_run_whose_state_is_deleted_is_not_published_and_may_be_run_aga
     assert_goes_on(six_runs)
 
 
+@pytest.mark.slow
 @pytest.mark.first_fast
 @pytest.mark.parametrize("engine", ["columnar", "operator"])
 def test_state_that_somebody_has_optimized_and_vacuumed_is_read_where_it_is(

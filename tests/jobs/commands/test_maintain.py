@@ -101,6 +101,7 @@ def test_runs_go_on_after_it_as_if_nothing_had_been(six_runs: Hourly, new_output
     assert_corrections_make_published(six_runs.stored)
 
 
+@pytest.mark.slow
 def test_files_of_what_runs_have_emitted_do_not_grow_with_the_number_of_runs(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_restatement_starts_from_the_nearest_snapshot_that_is_kept(
     )
 
 
+@pytest.mark.slow
 def test_what_a_branch_or_a_staged_run_continues_stays(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:

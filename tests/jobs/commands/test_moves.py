@@ -222,6 +222,7 @@ class TestPublishingABranch:
         assert len(hourly.stored.rows("corrections")) == corrections, "equal rows are no changes"
         assert rows(hourly, new_output, "branches list") == []
 
+    @pytest.mark.slow
     def test_a_branch_that_has_not_is_refused_until_it_has_caught_up(
         self, hourly: Hourly, new_output: Callable[[], str]
     ) -> None:

@@ -75,6 +75,7 @@ def test_windows_of_all_rows_are_published_without_a_key_column(
     assert late["x"] == 2000
 
 
+@pytest.mark.slow
 def test_the_verbs_around_runs_take_a_pipeline_without_a_key(
     own: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

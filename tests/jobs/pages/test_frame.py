@@ -45,6 +45,7 @@ def test_what_pages_load_is_served_by_themselves(pages: PageReader) -> None:
         assert pages.get(url).status == 200
 
 
+@pytest.mark.slow
 def test_links_hold_under_a_prefix(replayed: Path) -> None:
     outer = FastAPI()
     outer.mount("/slack/water", create_app(str(replayed), None))

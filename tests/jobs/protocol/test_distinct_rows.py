@@ -55,6 +55,7 @@ def verify(world: World, seq: int) -> list[Any]:
     return [fact for fact in repeated.facts if not fact.is_equal]
 
 
+@pytest.mark.slow
 @BY_ENGINE
 def test_rows_that_come_twice_count_once_in_every_verb(tmp_path: Path, engine: Engine) -> None:
     world = World(tmp_path / "w", ONCE, engine=engine)

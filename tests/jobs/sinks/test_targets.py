@@ -175,6 +175,7 @@ def of_visits(tmp_path: Path) -> SinkContext:
     return context(str(tmp_path))
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize("seed", range(4))
 def test_what_stands_is_what_the_corrections_up_to_the_position_say(
     place: Place, of_visits: SinkContext, seed: int

@@ -35,6 +35,7 @@ from slackwater.jobs.tables.schemas import TIME
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.columnar.arrays.groups import Groups
 from tests.jobs.engines.aggregates.accumulating import NUMBERS, VALUES
+from tests.properties.search import searched
 
 STRATEGIES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     **VALUES,
@@ -148,8 +149,8 @@ def pipeline_with(aggregate: Aggregate) -> Pipeline:
 @pytest.mark.parametrize(
     ("aggregate", "kind"), EVERY, ids=lambda item: item if isinstance(item, str) else f"{item.kind}-{item.by}"
 )
-@settings(max_examples=12, deadline=None)
 @given(st.data())
+@searched(4, long=12)
 def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data: st.DataObject) -> None:
     rows = data.draw(tables(kind))
     types = {field.name: field.type for field in rows.drop_columns([ARRIVAL, EVENT]).schema}

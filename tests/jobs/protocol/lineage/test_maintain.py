@@ -88,6 +88,7 @@ def _meet(place: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_two_upkeeps_at_once_change_no_row_even_without_the_claim(
     many_files: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

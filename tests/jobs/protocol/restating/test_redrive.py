@@ -148,6 +148,7 @@ def test_a_restatement_that_begins_behind_the_new_arrival_loses_no_row(world: Wo
     assert world.left() == before, "the row is late where it was"
 
 
+@pytest.mark.slow
 def test_runs_of_before_repeat_without_it_and_runs_of_after_with_it(world: World) -> None:
     from slackwater.jobs.protocol.lineage.verify import Verifier
 

@@ -79,6 +79,7 @@ def test_a_trigger_that_tells_published_rows_apart_otherwise_is_refused_also_in_
     assert multiset(world.published()) == published
 
 
+@pytest.mark.slow
 def test_a_lineage_that_is_restated_with_another_trigger_publishes_as_if_it_had_had_it_always(
     world: World, declare: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from
             command()
 
 
+@pytest.mark.slow
 def test_later_runs_that_could_not_be_carried_on_do_not_stay_live_whatever_is_waived(
     world: World, declare: Callable[..., None], tmp_path: Path
 ) -> None:

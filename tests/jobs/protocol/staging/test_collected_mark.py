@@ -205,6 +205,7 @@ def test_the_mark_of_an_older_snapshot_follows_from_the_ledger(tmp_path: Path, e
     assert counts(world)[2] == 2, "the next snapshot has it from this one"
 
 
+@pytest.mark.slow
 @BY_ENGINE
 def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_again_is_collected_by_the_next(
     tmp_path: Path, engine: Engine

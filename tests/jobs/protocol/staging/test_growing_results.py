@@ -142,6 +142,7 @@ def test_a_result_that_comes_back_counts_from_there_on(world: World) -> None:
     assert published(world) == {0: (1, 5), 2: (3, None), 4: (1, None), 8: (1, 3)}
 
 
+@pytest.mark.slow
 def test_a_backfill_from_the_start_leaves_what_a_lineage_does_that_was_always_declared_so(
     world: World, tmp_path: Path
 ) -> None:
@@ -324,6 +325,7 @@ def test_a_function_emits_another_column_of_all_elements_that_it_finds(
         verified(world, 1)
 
 
+@pytest.mark.slow
 def test_upkeep_and_a_rebuild_keep_the_columns_of_results_that_were_removed(world: World) -> None:
     declare(world)
     world.append([Event(0.6, 5, 7, x=4)])

@@ -34,6 +34,7 @@ def syntax_tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
+@cache
 def text(file: Path) -> str:
     """The file's text; empty for a binary file."""
     try:

@@ -155,6 +155,7 @@ def test_a_callback_may_cancel_a_timer_that_is_due_at_the_same_moment(clock: Clo
     assert (calls, clock.service.pending()) == ([], 0)
 
 
+@pytest.mark.first_fast
 def test_cancelled_timers_do_not_pile_up(clock: Clock) -> None:
     gc.collect()
     before = sum(isinstance(thing, ScheduledTimer) for thing in gc.get_objects())

@@ -75,6 +75,7 @@ def test_a_savepoint_within_a_transaction_starts_no_second_one(tmp_path: Path, s
         assert connection.execute(text("SELECT x FROM t")).scalars().all() == [1]
 
 
+@pytest.mark.slow
 def test_airflow_starts_with_the_settings_unless_there_are_others(tmp_path: Path) -> None:
     home = tmp_path / "home"
     program = (

@@ -70,6 +70,7 @@ def test_late_rows_are_listed_with_the_seq_of_their_run_and_that_of_the_source(
     assert "2013-01-01 03:30" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_late_rows_are_reported_and_redriven(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ def own_pipeline(tmp_path: Path, without_spark: None) -> OwnPipeline:
     return pipeline
 
 
+@pytest.mark.slow
 def test_derived_columns_are_keys_and_operands_of_every_verb(
     own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:

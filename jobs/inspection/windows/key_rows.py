@@ -83,7 +83,11 @@ class KeyRows:
         return files.read(folder.schema.names if columns is None else columns, condition)
 
     def parked_rows(
-        self, table: str, owner: LedgerRow | None, where: pc.Expression | None = None
+        self,
+        table: str,
+        owner: LedgerRow | None,
+        where: pc.Expression | None = None,
+        columns: Sequence[str] | None = None,
     ) -> pa.Table:
         """Rows of the key in a table of the snapshot of the run `owner`.
 
@@ -92,11 +96,12 @@ class KeyRows:
         """
         folder = self.tables[table]
         if owner is None or not owner.files.get(table):
-            return folder.schema.empty_table()
+            return folder.schema.empty_table().select(folder.schema.names if columns is None else columns)
         if self.is_in_log(table, owner):
-            return self.read(table, where, Within.only("run_id", owner.run_id))
+            return self.read(table, where, Within.only("run_id", owner.run_id), columns=columns)
         rows = read_staged(self.tables, table, snapshot_files(self.tables, table, owner))
-        return rows.filter(self.condition if where is None else self.condition & where)
+        rows = rows.filter(self.condition if where is None else self.condition & where)
+        return rows if columns is None else rows.select(columns)
 
     def is_in_log(self, table: str, owner: LedgerRow) -> bool:
         """Whether a snapshot table still has the rows that the run `owner` has parked; true where it has

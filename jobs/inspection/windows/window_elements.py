@@ -25,6 +25,7 @@ from slackwater.windowing.times import MILLISECOND
 
 # So many snapshots that hold the window are looked at.
 _SNAPSHOTS_LOOKED_AT = 5
+_HELD_COLUMNS = ("elements", "firings", "first_arrival", "last_arrival")
 _LATE_COLUMNS = ("event_time", "arrival_time", "windows", "late_by_ms", "watermark")
 
 
@@ -102,7 +103,8 @@ def held_by_run(
     for run in lineage.runs_that_may_hold(window["window_start"], cleanup_time):
         if not lineage.key_rows.is_in_log("window_state", run):
             continue
-        rows = lineage.key_rows.parked_rows("window_state", run, condition).to_pylist()
+        parked_rows = lineage.key_rows.parked_rows("window_state", run, condition, _HELD_COLUMNS)
+        rows = parked_rows.to_pylist()
         misses = 0 if rows else misses + 1
         if (
             len(held_elements) == _SNAPSHOTS_LOOKED_AT

@@ -110,7 +110,7 @@ def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
     _check_name(lineage, name)
     condition, bounds = _condition_of_name(lineage, name)
     columns = list(lineage.window_columns)
-    open_windows = lineage.key_rows.parked_rows("window_state", lineage.owner, condition)
+    open_windows = lineage.key_rows.parked_rows("window_state", lineage.owner, condition, columns)
     panes = lineage.key_rows.read("panes", condition, *bounds, columns=["run_id", *columns, "kind", "firing"])
     firings = live_rows(lineage, panes)
     searches: tuple[Iterator[dict[str, Any]], ...] = (

@@ -77,7 +77,10 @@ def warehouse(function: Function) -> Function:
 def pipelines(function: Function) -> Function:
     """--pipelines"""
     return click.option(
-        "--pipelines", metavar="FILE-or-MODULE", help="your own pipelines (default: SLACKWATER_PIPELINES)"
+        "--pipelines",
+        metavar="FILES",
+        help="your own pipelines: a file, a module, a folder of files, or several with commas between "
+        "(default: SLACKWATER_PIPELINES)",
     )(function)
 
 

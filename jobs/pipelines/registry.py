@@ -53,18 +53,24 @@ class PipelinesFileError(UsageError):
 
 
 class Registry(Mapping[str, Pipeline]):
-    """The registered pipelines by name, with the sources of each."""
+    """The registered pipelines by name, with the sources of each.
+
+    Attributes:
+        faults: why a file or module can't be loaded, by its name, where others can.
+    """
 
     def __init__(self) -> None:
         self._pipelines: dict[str, Pipeline] = {}
         self._modules: dict[str, ModuleType] = {}
+        self.faults: dict[str, UsageError] = {}
 
     def __getitem__(self, name: str) -> Pipeline:
         if name not in self._pipelines:
             names = ", ".join(sorted(self._pipelines)) or "none"
+            faults = "".join(f"\nNot loaded: {fault}" for fault in self.faults.values())
             raise UnknownPipeline(
                 f"no pipeline is called {name!r}; registered: {names}. Add your own file with --pipelines "
-                f"FILE or {VARIABLE}.",
+                f"FILE or {VARIABLE}.{faults}",
                 name=name,
             )
         return self._pipelines[name]
@@ -83,24 +89,31 @@ class Registry(Mapping[str, Pipeline]):
         return self._pipelines.get(name, default)
 
     def add(self, module: ModuleType) -> int:
-        """Register every `Pipeline` that `module` holds; returns their number. An example gives its name to a
-        pipeline of the user's.
+        """Register every `Pipeline` that `module` holds, or none; returns their number. An example gives its
+        name to a pipeline of the user's.
 
         Raises:
             PipelinesFileError: two pipelines of the user's have one name.
         """
         pipelines = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+        new: dict[str, Pipeline] = {}
         for pipeline in pipelines.values():
-            namesake = self._pipelines.get(pipeline.name)
-            if namesake not in (None, pipeline) and self._modules[pipeline.name].__name__ not in EXAMPLES:
+            namesake = new.get(pipeline.name) or self._namesake(pipeline.name)
+            if namesake not in (None, pipeline):
                 raise PipelinesFileError(
                     f"{module.__file__}: two pipelines are called {pipeline.name!r}; give one of them "
                     "another name.",
                     name=pipeline.name,
                 )
-            self._pipelines[pipeline.name] = pipeline
-            self._modules[pipeline.name] = module
+            new[pipeline.name] = pipeline
+        self._pipelines |= new
+        self._modules |= dict.fromkeys(new, module)
         return len(pipelines)
+
+    def _namesake(self, name: str) -> Pipeline | None:
+        """The user's pipeline of that name."""
+        is_own = name in self and self._modules[name].__name__ not in EXAMPLES
+        return self._pipelines[name] if is_own else None
 
     def sources(self, name: str) -> list[Path]:
         """The files of which a part may enter the code hash: the pipeline's own and, for a user's, those that
@@ -229,25 +242,48 @@ def product_version() -> str:
 
 
 def load(pipelines: str | None = None, *, examples: bool = True) -> Registry:
-    """The examples, unless they are not asked for, and, when `pipelines` (a file or a module; default: the
-    variable SLACKWATER_PIPELINES) is given, the user's own.
+    """The examples, unless they are not asked for, and, when `pipelines` (default: the variable
+    SLACKWATER_PIPELINES) is given, the user's own.
+
+    `pipelines` is a file, a module, a folder of files, or several of them with commas between. Of several
+    each is loaded for itself: one that can't be is among the registry's `faults`, and the others are there.
 
     Raises:
-        PipelinesFileError: the file is missing, fails to load, or declares no pipeline.
+        PipelinesFileError: the only file is missing, fails to load, or declares no pipeline.
     """
     registry = Registry()
     for name in EXAMPLES if examples else ():
         registry.add(importlib.import_module(name))
-    file_or_module = pipelines or os.environ.get(VARIABLE)
-    if file_or_module:
-        module = _load(file_or_module)
-        if not registry.add(module):
-            raise PipelinesFileError(
-                f"{file_or_module}: declares no Pipeline at its top level; see the README, 'Define a "
-                "pipeline'.",
-                path=file_or_module,
-            )
+    parts = split_pipelines(pipelines or os.environ.get(VARIABLE) or "")
+    for part in parts:
+        _add_part(registry, part)
+    if len(parts) == 1 and not Path(parts[0]).expanduser().is_dir():
+        for fault in registry.faults.values():
+            raise fault
     return registry
+
+
+def _add_part(registry: Registry, part: str) -> None:
+    """Add what one file or module, or each file of a folder, declares; what can't be loaded is a fault."""
+    folder = Path(part).expanduser()
+    files = sorted(map(str, folder.glob("[!_.]*.py"))) if folder.is_dir() else [part]
+    declares_any = False
+    for file_or_module in files:
+        try:
+            declares_any |= registry.add(_load(file_or_module)) > 0
+        except UsageError as fault:
+            registry.faults[file_or_module] = fault
+            declares_any = True
+    if not declares_any:
+        where = "none of its files declares a Pipeline" if folder.is_dir() else "declares no Pipeline"
+        registry.faults[part] = PipelinesFileError(
+            f"{part}: {where} at its top level; see the README, 'Define a pipeline'.", path=part
+        )
+
+
+def split_pipelines(text: str) -> list[str]:
+    """The files, modules and folders that `--pipelines` names, with commas between."""
+    return [part for part in map(str.strip, text.split(",")) if part]
 
 
 def _load(file_or_module: str) -> ModuleType:

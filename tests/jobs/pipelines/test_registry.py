@@ -272,6 +272,42 @@ def test_a_user_takes_the_name_of_an_example_and_the_others_stay(tmp_path: Path)
     assert set(load(str(path), examples=False)) == {"departures"}
 
 
+class TestSeveral:
+    def test_each_file_of_a_folder_is_loaded_for_itself(self, tmp_path: Path) -> None:
+        for name in ("first", "other"):
+            user_file(tmp_path, name, file=f"{name}.py")
+        (tmp_path / "broken.py").write_text("1 / 0")
+        (tmp_path / "helper.py").write_text("HOURS = 3")
+        (tmp_path / "_private.py").write_text("1 / 0")
+        registry = load(str(tmp_path), examples=False)
+        assert list(registry) == ["first", "other"]
+        assert list(registry.faults) == [str(tmp_path / "broken.py")]
+        with pytest.raises(UnknownPipeline, match=r"first, other.*\nNot loaded: .*broken.py: Zero"):
+            registry["missing"]
+
+    def test_files_modules_and_folders_are_named_with_commas_between(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        user_file(tmp_path / "folder", "deep")
+        user_file(tmp_path, "top", file="several_top.py")
+        monkeypatch.syspath_prepend(tmp_path)
+        text = f"{tmp_path / 'folder'}, several_top,{tmp_path / 'missing.py'}"
+        registry = load(text, examples=False)
+        assert list(registry) == ["deep", "top"]
+        assert "there is no such file" in registry.faults[str(tmp_path / "missing.py")].message
+
+    def test_a_name_that_another_file_has_is_the_fault_of_the_later_one(self, tmp_path: Path) -> None:
+        user_file(tmp_path, "mine", file="a.py")
+        other_text = DECLARATION.format(name="mine", more="").replace("hours=1", "hours=2")
+        (tmp_path / "b.py").write_text(other_text)
+        registry = load(str(tmp_path), examples=False)
+        assert registry.sources("mine")[0] == tmp_path / "a.py"
+        assert "two pipelines are called 'mine'" in registry.faults[str(tmp_path / "b.py")].message
+
+    def test_a_folder_without_pipelines_is_a_fault(self, tmp_path: Path) -> None:
+        assert "none of its files declares a Pipeline" in load(str(tmp_path)).faults[str(tmp_path)].message
+
+
 class TestTheCodeHash:
     def hash_of(self, path: Path) -> str:
         return load(str(path)).code("mine").hash

@@ -20,13 +20,10 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from slackwater.dags.page_links import DAG_PAGE, DAG_RUN_PAGE, STAGED_RUN_KEY, airflow_path
-from slackwater.dags.settings import read
+from slackwater.dags.settings import RESTATE, read
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.pages.frame.links import link, same_page
 from slackwater.jobs.pages.frame.site import AirflowLinks, RestateForm, site_of
-
-# What the id of a restate DAG has beside the name of its pipeline.
-RESTATE = "__restate"
 
 
 def create_pages() -> FastAPI:

@@ -1,4 +1,4 @@
-"""The restate DAG of each registered pipeline, which is only started by hand: it replays a range again that
+"""The restate DAG of a pipeline, which is only started by hand: it replays a range again that
 was run before, and publishes the whole range at once.
 
 Declares only. The branch in the ledger is the truth: a run that is repeated or killed goes on after its last
@@ -7,7 +7,7 @@ finished slice.
 
 from airflow.sdk import DAG, Asset, Param
 
-from slackwater.dags.settings import Settings, pipelines_with_dags, read
+from slackwater.dags.settings import RESTATE, Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.restate import ConcludeOperator, manifest, restate
@@ -33,7 +33,7 @@ def _time(title: str, description: str) -> Param:
 
 def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
     """restate → conclude → announce, and a task deliver_<sink> for each sink beside that."""
-    name = f"{pipeline.name}__restate"
+    name = pipeline.name + RESTATE
     with DAG(
         name,
         description=f"A range of {pipeline.name}, replayed and published anew",
@@ -41,6 +41,7 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         schedule=None,
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
+        auto_register=False,  # `dags` hands out what is whole
         max_active_runs=1,
         params={
             "from": _time(
@@ -71,8 +72,3 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         restate(pipeline, settings) >> conclude_task >> [announce_task, *deliver(pipeline, settings)]
     return dag
-
-
-settings_of_process = read()
-for registered_pipeline in pipelines_with_dags(settings_of_process).values():
-    restatement_dag(registered_pipeline, settings_of_process)

@@ -1,4 +1,4 @@
-"""The scheduled DAG of each registered pipeline: a run replays what has arrived up to the end of its
+"""The scheduled DAG of a pipeline: a run replays what has arrived up to the end of its
 interval, missed intervals before it included.
 
 Declares only. The ledger is the truth: a run that is repeated, killed or started twice does what the ledger
@@ -7,7 +7,7 @@ lacks, and nothing else.
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
 
-from slackwater.dags.settings import Settings, pipelines_with_dags, read
+from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.publish import PublishOperator
@@ -44,6 +44,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         schedule=CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None,
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
+        auto_register=False,  # `dags` hands out what is whole
         max_active_runs=1,
         params={"to": TO},
         tags=["slackwater"],
@@ -68,8 +69,3 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         )
         replay_task >> validate_task >> publish_task >> [announce_task, *deliver(pipeline, settings)]
     return dag
-
-
-settings_of_process = read()
-for registered_pipeline in pipelines_with_dags(settings_of_process).values():
-    scheduled_dag(registered_pipeline, settings_of_process)

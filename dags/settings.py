@@ -1,5 +1,5 @@
-"""Every parameter of the DAGs, in one place: environment variables of Airflow's processes, read at each
-parse.
+"""Every parameter of the DAGs, in one place: what a DAG file gives `dags`, and environment variables of
+Airflow's processes, read at each parse.
 
 Not Airflow Variables, which would cost each parse a query. No credentials: those are in the environment or in
 Airflow's connections.
@@ -8,15 +8,19 @@ Airflow's connections.
 import json
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.registry import Registry, load
+from slackwater.jobs.pipelines.registry import split_pipelines
 
-ROOT = Path(__file__).resolve().parents[1]
+# A run that comes before its source has settled is tried again.
+LEAST_RETRIES = 3
+# What the id of a restate DAG has behind the name of its pipeline.
+RESTATE = "__restate"
 
 
 class SettingsError(ValueError):
@@ -30,7 +34,8 @@ class Settings:
 
     Args:
         warehouse: SLACKWATER_WAREHOUSE, a folder or a URI.
-        pipelines: SLACKWATER_PIPELINES, the user's own file or module; None for none.
+        pipelines: SLACKWATER_PIPELINES, the user's own files, modules and folders, with commas between; None
+            for none.
         examples: SLACKWATER_EXAMPLES, whether the examples get DAGs as well.
         spark_bin: SLACKWATER_SPARK_BIN, the bin folder of the environment that holds Spark and slackwater;
             Airflow's own by default.
@@ -39,8 +44,7 @@ class Settings:
         spark_conf: SLACKWATER_SPARK_CONF, a JSON object of Spark properties; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
         manifests: SLACKWATER_MANIFESTS, a folder that all workers share.
-        retries: SLACKWATER_RETRIES, at least 3: a run that comes before its source has settled is tried
-            again.
+        retries: SLACKWATER_RETRIES, at least `LEAST_RETRIES`.
         retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
     """
 
@@ -65,38 +69,58 @@ class Settings:
         return f"{root.rstrip('/')}/{pipeline}/published"
 
 
-def read(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of this process. Raises SettingsError."""
+def read(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
+    """The settings of this process. What is given, by the names of the fields and not None, counts in place
+    of its variable.
+
+    Raises:
+        SettingsError: one of them can't be used, or there is no warehouse.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if unknown := given.keys() - {field.name for field in fields(Settings)}:
+        names = ", ".join(field.name for field in fields(Settings))
+        raise SettingsError(f"there is no setting {', '.join(sorted(unknown))}; there are {names}.")
     home = Path(environment.get("AIRFLOW_HOME") or Path.home() / "airflow")
-    warehouse = environment.get("SLACKWATER_WAREHOUSE") or str(ROOT / "var" / "warehouse")
-    return Settings(
+    warehouse = given.pop("warehouse", None) or environment.get("SLACKWATER_WAREHOUSE")
+    if not warehouse:
+        raise SettingsError("there is no warehouse: give dags(warehouse=…), or set SLACKWATER_WAREHOUSE.")
+    pipelines = given.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
+    for name in ("spark_bin", "manifests"):
+        if name in given:
+            given[name] = Path(given[name])
+    settings = Settings(
         warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
-        pipelines=_absolute(environment.get("SLACKWATER_PIPELINES") or None),
+        pipelines=_absolute(split_pipelines(pipelines) if isinstance(pipelines, str) else pipelines),
         examples=_claim("SLACKWATER_EXAMPLES", environment.get("SLACKWATER_EXAMPLES") or "false"),
         spark_bin=Path(environment.get("SLACKWATER_SPARK_BIN") or Path(sys.executable).parent),
         spark_connection=environment.get("SLACKWATER_SPARK_CONNECTION") or "slackwater_spark",
         spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
         pool=environment.get("SLACKWATER_POOL") or "default_pool",
         manifests=Path(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
-        retries=_number("SLACKWATER_RETRIES", environment.get("SLACKWATER_RETRIES") or "3", least=3),
+        retries=_number(
+            "SLACKWATER_RETRIES", environment.get("SLACKWATER_RETRIES") or "3", least=LEAST_RETRIES
+        ),
         retry_delay=timedelta(
             minutes=_number(
                 "SLACKWATER_RETRY_MINUTES", environment.get("SLACKWATER_RETRY_MINUTES") or "10", least=0
             )
         ),
     )
+    settings = replace(settings, **given)
+    if settings.retries < LEAST_RETRIES:
+        raise SettingsError(f"retries is {settings.retries}; it is a whole number, at least {LEAST_RETRIES}.")
+    return settings
 
 
-def pipelines_with_dags(settings: Settings) -> Registry:
-    """The pipelines that get DAGs: the user's, and the examples where they are asked for."""
-    return load(settings.pipelines, examples=settings.examples)
-
-
-def _absolute(pipelines: str | None) -> str | None:
-    """A file by its absolute path, since tasks run in folders of their own; a module as it is."""
-    return (
-        str(Path(pipelines).expanduser().absolute()) if pipelines and pipelines.endswith(".py") else pipelines
-    )
+def _absolute(pipelines: Sequence[str]) -> str | None:
+    """Files and folders by their absolute paths, since tasks run in folders of their own, and modules as they
+    are, with commas between.
+    """
+    parts = []
+    for part in pipelines:
+        path = Path(part).expanduser()
+        parts.append(str(path.absolute()) if part.endswith(".py") or path.is_dir() else part)
+    return ",".join(parts) or None
 
 
 def _claim(name: str, text: str) -> bool:

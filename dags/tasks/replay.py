@@ -13,10 +13,13 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.page_links import RunPageLink
-from slackwater.dags.settings import ROOT, Settings
+from slackwater.dags.settings import Settings
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
 
+# Files of this package, which spark-submit is given by their paths.
+SPARK_SUBMIT = Path(__file__).parents[1] / "spark-submit"
+APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 # A run that is started by hand has no data interval: its parameter says how far it goes.
 END = "{{ params.to or dag_run.data_interval_end | ts }}"
 WITH_AN_INTERVAL = ("scheduled", "backfill")
@@ -59,8 +62,8 @@ def submit(
         task_id=task_id,
         name=f"slackwater {pipeline.name}",
         conn_id=settings.spark_connection,
-        spark_binary=str(ROOT / "infra" / "spark-submit"),
-        application=str(ROOT / "jobs" / "submit" / "slackwater_job.py"),
+        spark_binary=str(SPARK_SUBMIT),
+        application=str(APPLICATION),
         application_args=arguments,
         conf=dict(settings.spark_conf),
         env_vars={"SLACKWATER_SPARK_BIN": str(settings.spark_bin)},

@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
-from slackwater.dags.settings import Settings
+from slackwater.dags.settings import RESTATE, Settings
 from slackwater.dags.tasks.replay import check_time, forget_manifest, submit
 from slackwater.jobs import args
 from slackwater.jobs.args import ManifestError, read_manifest
@@ -25,7 +25,7 @@ REASON = "{{ params.reason or 'restated from Airflow' }}"
 
 def manifest(pipeline: Pipeline, settings: Settings) -> str:
     """Where the restatement of a DAG run leaves its outcome: one file per run, written anew by each try."""
-    return str(settings.manifests / f"{pipeline.name}__restate" / "{{ run_id }}.json")
+    return str(settings.manifests / (pipeline.name + RESTATE) / "{{ run_id }}.json")
 
 
 def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:

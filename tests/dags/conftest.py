@@ -46,15 +46,17 @@ delivered = Pipeline(
 """
 
 
-def parse(folder: Path, **variables: str) -> Any:
+def parse(folder: Path, dags: Path = ROOT / "infra" / "dags", **variables: str) -> Any:
+    """What Airflow makes of a folder of DAG files, with these variables and none of this process."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "AIRFLOW_HOME": str(folder / "airflow"),
         "PYTHONPATH": str(ROOT),
+        "SLACKWATER_WAREHOUSE": str(folder / "warehouse"),
     }
     process = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("parse.py")), str(ROOT / "dags")],
+        [sys.executable, str(Path(__file__).with_name("parse.py")), str(dags)],
         env={**environment, **variables},
         cwd=folder,
         capture_output=True,

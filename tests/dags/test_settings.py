@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from slackwater.dags.settings import ROOT, SettingsError, read
+from slackwater.dags.settings import SettingsError, read
+
+WAREHOUSE = {"SLACKWATER_WAREHOUSE": "/data/w"}
 
 
-def test_without_variables_everything_has_a_place() -> None:
-    found = read({"AIRFLOW_HOME": "/airflow"})
-    assert found.warehouse == str(ROOT / "var" / "warehouse")
+def test_everything_but_the_warehouse_has_a_place() -> None:
+    found = read(WAREHOUSE | {"AIRFLOW_HOME": "/airflow"})
     assert found.manifests == Path("/airflow/manifests")
     assert (found.spark_bin / "python").exists()
     assert (found.pipelines, found.spark_connection, found.pool) == (None, "slackwater_spark", "default_pool")
-    assert not found.examples and read({"SLACKWATER_EXAMPLES": "true"}).examples
+    assert not found.examples and read(WAREHOUSE | {"SLACKWATER_EXAMPLES": "true"}).examples
     assert (found.retries, found.retry_delay) == (3, timedelta(minutes=10))
 
 
@@ -38,7 +39,11 @@ def test_files_are_named_in_full_and_modules_as_they_are(
     monkeypatch.chdir(tmp_path)
     found = read({"SLACKWATER_WAREHOUSE": "w", "SLACKWATER_PIPELINES": "mine.py"})
     assert (found.warehouse, found.pipelines) == (str(tmp_path / "w"), str(tmp_path / "mine.py"))
-    assert read({"SLACKWATER_PIPELINES": "shop.pipelines"}).pipelines == "shop.pipelines"
+    assert read(WAREHOUSE | {"SLACKWATER_PIPELINES": "shop.pipelines"}).pipelines == "shop.pipelines"
+    (tmp_path / "folder").mkdir()
+    several = read(WAREHOUSE, pipelines=["mine.py", "folder", "shop.pipelines"]).pipelines
+    assert several == f"{tmp_path / 'mine.py'},{tmp_path / 'folder'},shop.pipelines"
+    assert read(WAREHOUSE | {"SLACKWATER_PIPELINES": "mine.py, folder, shop.pipelines"}).pipelines == several
 
 
 @pytest.mark.parametrize(
@@ -46,7 +51,9 @@ def test_files_are_named_in_full_and_modules_as_they_are(
 )
 def test_the_next_try_finds_the_source_settled(settle: timedelta, minutes: int) -> None:
     pipeline: Any = SimpleNamespace(settle=settle)
-    assert read({"SLACKWATER_RETRY_MINUTES": "4"}).retry_delay_of(pipeline) == timedelta(minutes=minutes)
+    assert read(WAREHOUSE | {"SLACKWATER_RETRY_MINUTES": "4"}).retry_delay_of(pipeline) == timedelta(
+        minutes=minutes
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,4 +70,30 @@ def test_the_next_try_finds_the_source_settled(settle: timedelta, minutes: int) 
 )
 def test_a_setting_that_cannot_be_used_is_named(variable: str, value: str, message: str) -> None:
     with pytest.raises(SettingsError, match=f"{variable} is .*{message}"):
-        read({variable: value})
+        read(WAREHOUSE | {variable: value})
+
+
+def test_what_a_dag_file_gives_counts_in_place_of_the_variable() -> None:
+    variables = WAREHOUSE | {"SLACKWATER_POOL": "spark", "SLACKWATER_RETRIES": "5"}
+    found = read(variables, warehouse="s3://lake/w", pool="own", manifests="/data/m", retries=None)
+    assert (found.warehouse, found.pool, found.manifests, found.retries) == (
+        *("s3://lake/w", "own", Path("/data/m")),
+        5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pols": "own"}, "no setting pols; there are warehouse, pipelines"),
+        ({"retries": 2}, "retries is 2; it is a whole number, at least 3"),
+    ],
+)
+def test_what_a_dag_file_gives_wrongly_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        read(WAREHOUSE, **given)
+
+
+def test_without_a_warehouse_there_is_no_dag() -> None:
+    with pytest.raises(SettingsError, match=r"give dags\(warehouse=…\), or set SLACKWATER_WAREHOUSE"):
+        read({})

@@ -21,6 +21,9 @@ HEAVY = {
     "rocksdict",
 }
 
+# A name that the restate DAG of CAREFUL has.
+TAKEN = "careful__restate"
+
 
 def shape(dag: Any) -> dict[str, Any]:
     """The facts of a serialized DAG that decide how it runs."""
@@ -65,7 +68,10 @@ def test_examples_have_no_dag_unless_asked_for_and_leave_their_names_to_the_user
 
 
 def test_only_files_that_declare_dags_are_parsed(dag_folder: Any) -> None:
-    assert sorted(Path(file).name for file in dag_folder["files"]) == ["restate.py", "scheduled.py"]
+    assert sorted(Path(file).name for file in dag_folder["files"]) == [
+        "slackwater_dags.py",
+        "slackwater_errors.py",
+    ]
 
 
 def test_parsing_imports_nothing_heavy(dag_folder: Any) -> None:
@@ -124,7 +130,7 @@ def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> Non
         *("--manifest", "/data/manifests/careful/{{ run_id }}.json", "--warehouse", "/data/warehouse"),
         *("--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
-    assert replay["application"] == str(ROOT / "jobs/submit/slackwater_job.py")
+    assert replay["application"] == str(ROOT / "slackwater/jobs/submit/slackwater_job.py")
     assert replay["conf"] == {"spark.executor.memory": "4g"}
     assert replay["env_vars"] == {"SLACKWATER_SPARK_BIN": "/opt/spark-environment/bin"}
 
@@ -219,3 +225,42 @@ def test_a_pipelines_file_that_cannot_be_loaded_is_shown_as_an_import_error_by_a
 ) -> None:
     errors = parse(tmp_path, SLACKWATER_PIPELINES="missing.py")["import_errors"]
     assert "there is no such file" in json.dumps(errors)
+
+
+def test_a_pipeline_that_has_no_dags_takes_no_other_ones_away(tmp_path: Path) -> None:
+    folder = tmp_path / "pipelines"
+    folder.mkdir()
+    (folder / "good.py").write_text(CAREFUL)
+    (folder / "broken.py").write_text("1 / 0")
+    (folder / "taken.py").write_text(
+        CAREFUL.replace('name="', 'name="other_').replace("other_careful", TAKEN)
+    )
+    (folder / "clock.py").write_text(
+        CAREFUL.replace('name="', 'name="third_').replace("30 6 * * *", "0 24 * * *")
+    )
+    parsed = parse(tmp_path, SLACKWATER_PIPELINES="pipelines")
+    [(file, told)] = parsed["import_errors"].items()
+    assert Path(file).name == "slackwater_errors.py"
+    assert f"{folder}/broken.py: ZeroDivisionError while loading" in told
+    assert f"pipeline '{TAKEN}': ValueError: the restate DAG of 'careful' has this name" in told
+    assert "0 24 * * *" in told
+    names = ["careful", "unscheduled", "delivered"]
+    names += [f"{prefix}_{name}" for prefix in ("other", "third") for name in names[1:]]
+    assert sorted(parsed["dags"]) == sorted([*names, *(f"{name}__restate" for name in names)])
+
+
+def test_a_dag_file_of_one_line_says_what_it_is_about(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CAREFUL)
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "mine_dags.py").write_text(
+        "from slackwater.airflow import dags\n"
+        'globals().update(dags(pipelines="mine.py", warehouse="s3://lake/w", pool="own"))\n'
+    )
+    parsed = parse(tmp_path, dags=tmp_path / "dags", SLACKWATER_WAREHOUSE="/elsewhere")
+    assert parsed["import_errors"] == {}
+    replay = task(parsed, "careful", "replay")
+    assert replay["application_args"][-4:] == [
+        *("--warehouse", "s3://lake/w"),
+        *("--pipelines", f"{tmp_path}/mine.py"),
+    ]
+    assert replay["pool"] == "own"

@@ -54,7 +54,7 @@ def test_the_script_finds_the_environment_that_is_named(tmp_path: Path) -> None:
     python.write_text('#!/bin/sh\necho "$@"; echo $$\n')
     python.chmod(0o755)
     script = subprocess.Popen(
-        [ROOT / "infra" / "spark-submit", "--version"],
+        [ROOT / "dags" / "spark-submit", "--version"],
         env={"PATH": os.environ["PATH"], "SLACKWATER_SPARK_BIN": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
@@ -68,7 +68,7 @@ def test_the_script_finds_the_environment_that_is_named(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_the_real_spark_submit_answers_from_this_environment() -> None:
     process = subprocess.run(
-        [ROOT / "infra" / "spark-submit", "--version"],
+        [ROOT / "dags" / "spark-submit", "--version"],
         env={
             "PATH": os.environ["PATH"],
             "HOME": os.environ["HOME"],

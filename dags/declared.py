@@ -1,0 +1,89 @@
+"""The DAGs of all pipelines, for a DAG file of one line. Each pipeline is declared for itself: one that can't
+be is left out, and `check` says why.
+
+Airflow takes away every DAG of a file that has an import error. So what is wrong is raised in a file of its
+own, in which only `check` is called.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import DAG
+
+from slackwater.dags.restate import restatement_dag
+from slackwater.dags.scheduled import scheduled_dag
+from slackwater.dags.settings import RESTATE, Settings, read
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.registry import Registry, load
+
+log = logging.getLogger(__name__)
+
+
+class UndeclaredPipelines(Exception):
+    """Some files or pipelines have no DAGs. Airflow shows the message as the import error of the file that
+    called `check`.
+    """
+
+
+def dags(
+    pipelines: str | Sequence[str] | None = None, warehouse: str | None = None, **settings: Any
+) -> dict[str, DAG]:
+    """The DAGs of every pipeline by their ids: `NAME`, which replays what has arrived each interval, and
+    `NAME__restate`, which restates a range by hand.
+
+    Args:
+        pipelines: a file, a module, a folder of files, or several of them; SLACKWATER_PIPELINES where it is
+            not given.
+        warehouse: a folder or a URI; SLACKWATER_WAREHOUSE where it is not given.
+        settings: as the fields of `Settings`, each in place of its variable.
+
+    Raises:
+        SettingsError: a setting can't be used.
+        UsageError: `pipelines` is one file or module, and it can't be loaded.
+    """
+    declared_dags, faults = _declare(pipelines, warehouse, settings)
+    for fault in faults.values():
+        log.error("no DAG for %s", fault)
+    return declared_dags
+
+
+def check(
+    pipelines: str | Sequence[str] | None = None, warehouse: str | None = None, **settings: Any
+) -> None:
+    """Raise what keeps pipelines from having DAGs; called with what `dags` is called with.
+
+    Raises:
+        UndeclaredPipelines: with a paragraph for each file or pipeline.
+        SettingsError, UsageError: as `dags` does.
+    """
+    _, faults = _declare(pipelines, warehouse, settings)
+    if faults:
+        raise UndeclaredPipelines("\n\n".join(["these have no DAGs, all others do:", *faults.values()]))
+
+
+def _declare(
+    pipelines: str | Sequence[str] | None, warehouse: str | None, given: Mapping[str, Any]
+) -> tuple[dict[str, DAG], dict[str, str]]:
+    """The DAGs by id, and by file or pipeline why it has none."""
+    settings = read(pipelines=pipelines, warehouse=warehouse, **given)
+    registry = load(settings.pipelines, examples=settings.examples)
+    declared_dags: dict[str, DAG] = {}
+    faults = {name: str(fault) for name, fault in registry.faults.items()}
+    for name, pipeline in registry.items():
+        try:
+            declared_dags |= _dags_of(pipeline, registry, settings)
+        # Whatever Airflow refuses, the other pipelines have their DAGs.
+        except Exception as error:  # noqa: BLE001
+            faults[name] = f"pipeline {name!r}: {type(error).__name__}: {error}"
+    return declared_dags, faults
+
+
+def _dags_of(pipeline: Pipeline, registry: Registry, settings: Settings) -> dict[str, DAG]:
+    base = pipeline.name.removesuffix(RESTATE)
+    if base != pipeline.name and base in registry:
+        raise ValueError(f"the restate DAG of {base!r} has this name; give the pipeline another")
+    both = scheduled_dag(pipeline, settings), restatement_dag(pipeline, settings)
+    for dag in both:
+        dag.validate()  # as Airflow does later, where a refusal takes all DAGs of the file away
+    return {dag.dag_id: dag for dag in both}

@@ -61,12 +61,12 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
             "reason": Param("", type="string", title="Reason", description="Recorded with the publication."),
         },
         tags=["slackwater"],
-        default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
+        default_args=settings.default_args,
     ) as dag:
         published_table = Asset(
             f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
         )
-        conclude_task = ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings), retries=0)
+        conclude_task = ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings))
         announce_task = AnnounceOperator(
             task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
         )

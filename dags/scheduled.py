@@ -12,7 +12,7 @@ from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import manifest, replay
-from slackwater.dags.tasks.validate import ValidateOperator
+from slackwater.dags.tasks.validate import ConcludeRunOperator, ValidateOperator
 from slackwater.jobs.pipelines import Pipeline
 
 DOC = """\
@@ -21,8 +21,8 @@ Replays what has arrived up to the end of the data interval, validates it and pu
 - **Un-pause** it and it runs once an interval. A missed interval needs nothing: the next run makes up for it.
 - **Fill a range** of intervals: `airflow backfill create --dag-id {name} --from-date … --to-date …
   --max-active-runs 1`.
-- **By hand**: trigger it with the parameter `to`; without it the run is refused, because a run by hand has no
-  interval.
+- **By hand**: trigger it with a logical date, and it runs up to the end of the interval before that, as the
+  scheduled run would; or with the parameter `to`. With neither it is refused.
 - **Clear** any task at any time: what is published already stays as it is.
 """
 TO = Param(
@@ -30,13 +30,12 @@ TO = Param(
     type=["null", "string"],
     format="date-time",
     title="Replay up to",
-    description="End of the range, ISO 8601, UTC. Runs started by hand need it; others cover their data "
-    "interval.",
+    description="End of the range, ISO 8601, UTC; without it a run goes up to the end of its data interval.",
 )
 
 
 def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
-    """replay → validate → publish → announce, and a task deliver_<sink> for each sink beside that."""
+    """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude."""
     with DAG(
         pipeline.name,
         description=f"Windows of {pipeline.name}, replayed each interval",
@@ -48,7 +47,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         max_active_runs=1,
         params={"to": TO},
         tags=["slackwater"],
-        default_args={"retries": settings.retries, "retry_delay": settings.retry_delay_of(pipeline)},
+        default_args=settings.default_args,
     ) as dag:
         published_table = Asset(
             f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
@@ -59,7 +58,6 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
             pipeline=pipeline.name,
             manifest=manifest(pipeline, settings),
             asks=pipeline.approve_warnings,
-            retries=0,  # the same verdict would stand in the manifest
         )
         publish_task = PublishOperator(
             task_id="publish", pipeline=pipeline.name, run_id=validate_task.output, settings=settings
@@ -67,5 +65,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         announce_task = AnnounceOperator(
             task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
         )
-        replay_task >> validate_task >> publish_task >> [announce_task, *deliver(pipeline, settings)]
+        conclude_task = ConcludeRunOperator(task_id="conclude")
+        replay_task >> validate_task >> publish_task
+        publish_task >> [announce_task, *deliver(pipeline, settings), conclude_task]
     return dag

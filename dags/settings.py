@@ -19,6 +19,7 @@ from slackwater.jobs.pipelines.registry import split_pipelines
 
 # A run that comes before its source has settled is tried again.
 LEAST_RETRIES = 3
+_FIRST_DELAY, _LONGEST_DELAY = timedelta(minutes=1), timedelta(hours=1)
 # What the id of a restate DAG has behind the name of its pipeline.
 RESTATE = "__restate"
 
@@ -60,8 +61,20 @@ class Settings:
     retry_delay: timedelta
 
     def retry_delay_of(self, pipeline: Pipeline) -> timedelta:
-        """Long enough that the next try finds the source settled."""
+        """Long enough that the next try of a replay finds the source settled."""
         return max(self.retry_delay, pipeline.settle)
+
+    @property
+    def default_args(self) -> dict[str, Any]:
+        """How tasks are tried again, after growing delays. What another try would end with as well is not
+        tried again: such a task fails at once.
+        """
+        return {
+            "retries": self.retries,
+            "retry_delay": min(self.retry_delay, _FIRST_DELAY),
+            "retry_exponential_backoff": 2,
+            "max_retry_delay": max(self.retry_delay, _LONGEST_DELAY),
+        }
 
     def published_uri(self, pipeline: str) -> str:
         """The URI of the table that readers of `pipeline` read."""

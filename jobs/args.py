@@ -49,7 +49,7 @@ class Manifest:
             would fail again), or ``lost`` (another run was first).
         exit_code: what the process would have exited with: 0, 1, 2, 4 or 5.
         run_id: the last staged run, for `publish`; None when nothing was staged.
-        run_ids: all staged runs, in slice order.
+        run_ids: all staged runs, in slice order; of these a rejected one is the last.
         verdict: the worst of the staged runs; None when nothing was staged.
         message: one sentence for the person who reads the task's log.
         failures: the expectations that failed, warnings included.
@@ -65,6 +65,15 @@ class Manifest:
     message: str
     failures: tuple[Failure, ...]
     slices: tuple[tuple[str, str], ...]
+
+    @property
+    def good_run_ids(self) -> tuple[str, ...]:
+        """The staged runs that may be published: those before one that was rejected, refused or that failed;
+        none where another run was first.
+        """
+        if self.outcome == "lost":
+            return ()
+        return self.run_ids[:-1] if self.verdict == "failed" else self.run_ids
 
 
 def run(pipeline: str, *, to: str, manifest: str, warehouse: str, pipelines: str | None = None) -> list[str]:

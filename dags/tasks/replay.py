@@ -20,9 +20,10 @@ from slackwater.jobs.pipelines import Pipeline
 # Files of this package, which spark-submit is given by their paths.
 SPARK_SUBMIT = Path(__file__).parents[1] / "spark-submit"
 APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
-# A run that is started by hand has no data interval: its parameter says how far it goes.
+# A run that is started by hand without a logical date has no data interval: its parameter says how far it
+# goes.
 END = "{{ params.to or dag_run.data_interval_end | ts }}"
-WITH_AN_INTERVAL = ("scheduled", "backfill")
+WITH_AN_INTERVAL = ("scheduled", "backfill", "manual")
 
 
 def manifest(pipeline: Pipeline, settings: Settings) -> str:
@@ -68,6 +69,8 @@ def submit(
         conf=dict(settings.spark_conf),
         env_vars={"SLACKWATER_SPARK_BIN": str(settings.spark_bin)},
         pool=settings.pool,
+        retry_delay=settings.retry_delay_of(pipeline),
+        max_retry_delay=max(settings.retry_delay_of(pipeline), settings.default_args["max_retry_delay"]),
         pre_execute=pre_execute,
     )
 
@@ -76,18 +79,25 @@ def prepare(context: Any) -> None:
     """Before each try: refuses a run that does not say how far it goes, and removes the manifest of an
     earlier try.
     """
-    to = context["params"]["to"]
-    if to is None and context["dag_run"].run_type not in WITH_AN_INTERVAL:
+    to, dag_run = context["params"]["to"], context["dag_run"]
+    if to is None and not _has_interval(dag_run):
         raise AirflowFailException(
-            "A run started by hand does not say how far to replay. Start another one with the parameter "
-            "`to`, such as "
-            '{"to": "2013-01-04T00:00:00Z"}; it replays every slice between the head of the lineage and that '
-            "time. "
-            "To fill a range of intervals, use `airflow backfill create`."
+            "This run does not say how far to replay. Start another one with a logical date, or with the "
+            'parameter `to`, such as {"to": "2013-01-04T00:00:00Z"}; it replays every slice between the head '
+            "of the lineage and that time. To fill a range of intervals, use `airflow backfill create`."
         )
     if to is not None:
         check_time("to", to)
     forget_manifest(context)
+
+
+def _has_interval(dag_run: Any) -> bool:
+    """Whether a DAG run has a data interval of some length. Where there is no schedule it begins and ends at
+    the logical date.
+    """
+    start, end = dag_run.data_interval_start, dag_run.data_interval_end
+    is_of_schedule = dag_run.run_type in WITH_AN_INTERVAL
+    return is_of_schedule and start is not None and end is not None and start < end
 
 
 def forget_manifest(context: Any) -> None:

@@ -1,22 +1,30 @@
-"""The task `validate`: goes on, fails or asks a person, by the outcome of the replay.
+"""The task `validate`: goes on, fails or asks a person, by the outcome of the replay; and the task
+`conclude`, which fails behind the publication of good slices where one after them was rejected.
 
-It judges nothing itself: the job has validated the panes and written its verdict into the manifest.
+They judge nothing themselves: the job has validated the panes and written its verdict into the manifest.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.jobs.args import Failure, Manifest, ManifestError, read_manifest
 
+# XComs of `validate`: the last run that may be published, and why later slices may not.
+PUBLISHABLE_RUN_KEY = "publishable_run_id"
+REFUSAL_KEY = "refusal"
+
 
 class ValidateOperator(ApprovalOperator):
-    """Succeeds with the run id to publish (None: nothing was staged), fails without a retry, or waits for
-    approval of warnings.
+    """Succeeds with the run id to publish (None: there is none), or waits for approval of warnings first. It
+    fails, without a retry, where nothing can be published because of what came in between; where slices
+    before that are good, these go on, and `conclude` fails in its place.
 
     Args:
         manifest: the file that the replay left (templated).
@@ -39,33 +47,61 @@ class ValidateOperator(ApprovalOperator):
         on).
         """
         outcome = self._outcome()
+        good_run_ids = outcome.good_run_ids
+        run_id = good_run_ids[-1] if good_run_ids else None
         context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)
+        context["ti"].xcom_push(PUBLISHABLE_RUN_KEY, run_id)
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         for failure in outcome.failures:
             self.log.warning("%s", sentence(failure))
-        if outcome.outcome not in ("staged", "nothing"):
-            raise AirflowFailException(f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}")
-        if outcome.verdict == "failed":
-            raise AirflowFailException(
-                f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}"
-            )
-        if outcome.verdict == "warned" and self.asks:
+        if refusal := refusal_of(outcome):
+            if run_id is None:
+                raise AirflowFailException(refusal)
+            self.log.error("%s; the slices before it are good and go on", refusal)
+            context["ti"].xcom_push(REFUSAL_KEY, refusal)
+        if self.asks and any(failure.run_id in good_run_ids for failure in outcome.failures):
             self.body = question(outcome)
             super().execute(context)
-        return outcome.run_id
+        return run_id
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str | None:
         """After the answer: the id of the run that the question was about, whatever the manifest says by now.
-        Raises HITLRejectException.
+        Raises AirflowFailException: a rejection, or no answer in time, would be so in another try.
         """
-        super().execute_complete(context, event)
-        return context["ti"].xcom_pull(task_ids=self.task_id, key=STAGED_RUN_KEY)
+        try:
+            super().execute_complete(context, event)
+        except (HITLRejectException, HITLTimeoutError) as error:
+            raise AirflowFailException(f"not published: {error}") from error
+        return context["ti"].xcom_pull(task_ids=self.task_id, key=PUBLISHABLE_RUN_KEY)
 
     def _outcome(self) -> Manifest:
         try:
             return read_manifest(Path(self.manifest))
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
+
+
+class ConcludeRunOperator(BaseOperator):
+    """Fails with what `validate` has found behind the slices that were published, so that the DAG run shows
+    it; succeeds where that is nothing.
+    """
+
+    operator_extra_links = (RunPageLink(),)
+
+    def execute(self, context: Any) -> None:
+        """Raises AirflowFailException."""
+        refusal = context["ti"].xcom_pull(task_ids="validate", key=REFUSAL_KEY)
+        if refusal is not None:
+            raise AirflowFailException(refusal)
+
+
+def refusal_of(outcome: Manifest) -> str | None:
+    """Why not everything that was to be replayed may be published; None where it may."""
+    if outcome.outcome not in ("staged", "nothing"):
+        return f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}"
+    if outcome.verdict == "failed":
+        return f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}"
+    return None
 
 
 def sentence(failure: Failure) -> str:

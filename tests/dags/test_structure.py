@@ -89,20 +89,31 @@ def test_the_scheduled_dag_of_the_example(dag_folder: Any) -> None:
         "catchup": False,
         "max_active_runs": 1,
         "params": {"to": None},
-        "edges": {"replay": ["validate"], "validate": ["publish"], "publish": ["announce"], "announce": []},
+        "edges": {
+            "replay": ["validate"],
+            "validate": ["publish"],
+            "publish": ["announce", "conclude"],
+            "announce": [],
+            "conclude": [],
+        },
         "operators": {
             "replay": "SparkApplicationOperator",
             "validate": "ValidateOperator",
             "publish": "PublishOperator",
             "announce": "AnnounceOperator",
+            "conclude": "ConcludeRunOperator",
         },
-        "retries": {"replay": 5, "validate": 0, "publish": 5, "announce": 5},
-        "retry_delay": {"replay": 600.0, "validate": 600.0, "publish": 600.0, "announce": 600.0},
+        "retries": dict.fromkeys(("replay", "validate", "publish", "announce", "conclude"), 5),
+        "retry_delay": {
+            "replay": 600.0,
+            **dict.fromkeys(("validate", "publish", "announce", "conclude"), 60.0),
+        },
         "pools": {
             "replay": "spark",
             "validate": "default_pool",
             "publish": "default_pool",
             "announce": "default_pool",
+            "conclude": "default_pool",
         },
     }
 
@@ -169,8 +180,8 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
             "conclude": "ConcludeOperator",
             "announce": "AnnounceOperator",
         },
-        "retries": {"restate": 5, "conclude": 0, "announce": 5},
-        "retry_delay": {"restate": 7200.0, "conclude": 7200.0, "announce": 7200.0},
+        "retries": {"restate": 5, "conclude": 5, "announce": 5},
+        "retry_delay": {"restate": 7200.0, "conclude": 60.0, "announce": 60.0},
         "pools": {"restate": "spark", "conclude": "default_pool", "announce": "default_pool"},
     }
 

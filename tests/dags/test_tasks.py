@@ -4,12 +4,12 @@ hand, and `slackwater` is a script that answers.
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import (
     AirflowException,
@@ -76,7 +76,7 @@ class Messages(dict[str, Any]):
 
     def xcom_pull(self, task_ids: str, key: str) -> Any:
         assert task_ids == "validate"
-        return self[key]
+        return self.get(key)
 
 
 def fresh_context() -> dict[str, Any]:
@@ -94,36 +94,54 @@ def validate_operator(
 # --- replay
 
 
-def replay_context(file: Path, run_type: str, to: str | None) -> dict[str, Any]:
+def replay_context(
+    file: Path, run_type: str, to: str | None, interval: tuple[Any, Any] = (None, None)
+) -> dict[str, Any]:
     task = SimpleNamespace(
         application_args=["run", "departures", "--manifest", str(file), "--warehouse", "w"]
     )
-    return {"dag_run": SimpleNamespace(run_type=run_type), "params": {"to": to}, "task": task}
+    start, end = interval
+    dag_run = SimpleNamespace(run_type=run_type, data_interval_start=start, data_interval_end=end)
+    return {"dag_run": dag_run, "params": {"to": to}, "task": task}
+
+
+DAY = (datetime(2013, 1, 3, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(
-    ("run_type", "to"),
+    ("run_type", "to", "interval"),
     [
-        ("scheduled", None),
-        ("backfill", None),
-        ("manual", "2013-01-04T00:00:00Z"),
-        ("scheduled", "2013-01-04"),
+        ("scheduled", None, DAY),
+        ("backfill", None, DAY),
+        ("manual", None, DAY),  # with a logical date
+        ("manual", "2013-01-04T00:00:00Z", (None, None)),
+        ("scheduled", "2013-01-04", DAY),
     ],
 )
 def test_a_try_starts_without_the_manifest_of_the_one_before(
-    tmp_path: Path, run_type: str, to: str | None
+    tmp_path: Path, run_type: str, to: str | None, interval: tuple[Any, Any]
 ) -> None:
     file = tmp_path / "run.json"
     write_manifest(STAGED_MANIFEST, file)
-    prepare(replay_context(file, run_type, to))
+    prepare(replay_context(file, run_type, to, interval))
     assert not file.exists()
-    prepare(replay_context(file, run_type, to))
+    prepare(replay_context(file, run_type, to, interval))
 
 
-@pytest.mark.parametrize("run_type", ["manual", "asset_triggered", "operator_triggered"])
-def test_a_run_without_interval_and_without_parameter_is_refused(tmp_path: Path, run_type: str) -> None:
+@pytest.mark.parametrize(
+    ("run_type", "interval"),
+    [
+        ("manual", (None, None)),
+        ("manual", (DAY[1], DAY[1])),  # of a DAG without a schedule
+        ("asset_triggered", DAY),
+        ("operator_triggered", (None, None)),
+    ],
+)
+def test_a_run_without_interval_and_without_parameter_is_refused(
+    tmp_path: Path, run_type: str, interval: tuple[Any, Any]
+) -> None:
     with pytest.raises(AirflowFailException, match="parameter `to`"):
-        prepare(replay_context(tmp_path / "run.json", run_type, None))
+        prepare(replay_context(tmp_path / "run.json", run_type, None, interval))
 
 
 @pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
@@ -230,7 +248,48 @@ def test_a_staged_run_whose_verdict_is_failed_is_not_published(tmp_path: Path) -
     context = fresh_context()
     with pytest.raises(AirflowFailException, match="verdict is failed"):
         validate_operator(tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="failed")).execute(context)
-    assert context["ti"] == {STAGED_RUN_KEY: "b2"}, "its page shows the checks that it failed"
+    assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
+
+
+@pytest.mark.parametrize(("outcome", "good"), [("rejected", "a1"), ("refused", "b2"), ("failed", "b2")])
+def test_good_slices_go_on_and_the_dag_run_fails_behind_them(tmp_path: Path, outcome: Any, good: str) -> None:
+    verdict: Any = "failed" if outcome == "rejected" else "passed"
+    manifest = replace(STAGED_MANIFEST, outcome=outcome, exit_code=4, verdict=verdict, message="no flights")
+    context = fresh_context()
+    assert validate_operator(tmp_path / "run.json", manifest).execute(context) == good
+    assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
+    with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit 4\): no flights"):
+        validate.ConcludeRunOperator(task_id="conclude").execute(context)
+
+
+def test_slices_behind_a_lost_race_do_not_go_on(tmp_path: Path) -> None:
+    manifest = replace(STAGED_MANIFEST, outcome="lost", exit_code=5, message="run 7 was first")
+    with pytest.raises(AirflowFailException, match="run 7 was first"):
+        validate_operator(tmp_path / "run.json", manifest).execute(fresh_context())
+
+
+def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **question: None
+    )
+    rejected = replace(STAGED_MANIFEST, outcome="rejected", exit_code=4, verdict="failed")
+    error = replace(WARNING, severity="error")
+    only_the_last = replace(rejected, failures=(error,))
+    assert validate_operator(tmp_path / "a", only_the_last, asks=True).execute(fresh_context()) == "a1"
+    both = replace(rejected, failures=(replace(WARNING, run_id="a1"), error))
+    context = {"ti": Messages(), "task_instance": SimpleNamespace(id="1")}
+    operator = validate_operator(tmp_path / "b", both, asks=True)
+    with pytest.raises(TaskAwaitingInput):
+        operator.execute(context)
+    assert operator.execute_complete(context, human_answer("Approve")) == "a1"
+
+
+def test_a_run_without_refusals_concludes_well(tmp_path: Path) -> None:
+    context = fresh_context()
+    validate_operator(tmp_path / "run.json", STAGED_MANIFEST).execute(context)
+    validate.ConcludeRunOperator(task_id="conclude").execute(context)
 
 
 def test_a_missing_manifest_fails_for_good_and_names_the_next_step(tmp_path: Path) -> None:
@@ -287,10 +346,12 @@ def test_approval_publishes_the_run_that_was_asked_about(pending_question: Any) 
     assert operator.execute_complete(context, human_answer("Approve")) == "b2"
 
 
-def test_rejection_fails_the_task(pending_question: Any) -> None:
+def test_rejection_and_no_answer_fail_the_task_for_good(pending_question: Any) -> None:
     operator, context, _ = pending_question
-    with pytest.raises(HITLRejectException):
+    with pytest.raises(AirflowFailException, match="not published"):
         operator.execute_complete(context, human_answer("Reject"))
+    with pytest.raises(AirflowFailException, match="not published"):
+        operator.execute_complete(context, {"error": "no answer", "error_type": "timeout"})
 
 
 def test_a_failure_without_counts_is_told_without_counts() -> None:

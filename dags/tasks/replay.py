@@ -4,18 +4,21 @@ This file says what is submitted; jobs says what a replay is. spark-submit hides
 comes back in the manifest.
 """
 
+import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
+
+log = logging.getLogger(__name__)
 
 # Files of this package, which spark-submit is given by their paths.
 SPARK_SUBMIT = Path(__file__).parents[1] / "spark-submit"
@@ -42,7 +45,11 @@ def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
         warehouse=settings.warehouse,
         pipelines=settings.pipelines,
     )
-    return submit("replay", pipeline, settings, arguments, prepare)
+
+    def prepare_try(context: Any) -> None:
+        prepare(context, pipeline.settle)
+
+    return submit("replay", pipeline, settings, arguments, prepare_try)
 
 
 class SparkApplicationOperator(SparkSubmitOperator):
@@ -75,9 +82,14 @@ def submit(
     )
 
 
-def prepare(context: Any) -> None:
-    """Before each try: refuses a run that does not say how far it goes, and removes the manifest of an
-    earlier try.
+def prepare(context: Any, settle: timedelta) -> None:
+    """Before each try: refuses a run that does not say how far it goes, puts the task off until the source
+    has settled, and removes the manifest of an earlier try.
+
+    Raises:
+        AirflowFailException: it is refused.
+        AirflowRescheduleException: with the time at which the source has settled. Until then the task holds
+            no slot and has started nothing, and the try is not over.
     """
     to, dag_run = context["params"]["to"], context["dag_run"]
     if to is None and not _has_interval(dag_run):
@@ -89,6 +101,13 @@ def prepare(context: Any) -> None:
     if to is not None:
         check_time("to", to)
     forget_manifest(context)
+    end = dag_run.data_interval_end if to is None else datetime.fromisoformat(to)
+    if end.tzinfo is None:
+        end = end.replace(tzinfo=UTC)
+    # What ends in the future is no matter of settling: the command says which slices there are.
+    if end <= datetime.now(UTC) < end + settle:
+        log.info("the source settles at %s; the task goes on then", end + settle)
+        raise AirflowRescheduleException(end + settle)
 
 
 def _has_interval(dag_run: Any) -> bool:

@@ -4,7 +4,7 @@ hand, and `slackwater` is a script that answers.
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from airflow.sdk import Asset
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
+    AirflowRescheduleException,
     AirflowSkipException,
     TaskAwaitingInput,
 )
@@ -105,6 +106,7 @@ def replay_context(
     return {"dag_run": dag_run, "params": {"to": to}, "task": task}
 
 
+SETTLE = timedelta(minutes=10)
 DAY = (datetime(2013, 1, 3, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC))
 
 
@@ -123,9 +125,9 @@ def test_a_try_starts_without_the_manifest_of_the_one_before(
 ) -> None:
     file = tmp_path / "run.json"
     write_manifest(STAGED_MANIFEST, file)
-    prepare(replay_context(file, run_type, to, interval))
+    prepare(replay_context(file, run_type, to, interval), SETTLE)
     assert not file.exists()
-    prepare(replay_context(file, run_type, to, interval))
+    prepare(replay_context(file, run_type, to, interval), SETTLE)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +143,29 @@ def test_a_run_without_interval_and_without_parameter_is_refused(
     tmp_path: Path, run_type: str, interval: tuple[Any, Any]
 ) -> None:
     with pytest.raises(AirflowFailException, match="parameter `to`"):
-        prepare(replay_context(tmp_path / "run.json", run_type, None, interval))
+        prepare(replay_context(tmp_path / "run.json", run_type, None, interval), SETTLE)
 
 
 @pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
 def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None:
     with pytest.raises(AirflowFailException, match="it is a time such as"):
-        prepare(replay_context(tmp_path / "run.json", "manual", to))
+        prepare(replay_context(tmp_path / "run.json", "manual", to), SETTLE)
+
+
+@pytest.mark.parametrize("says_to", [True, False])
+def test_a_try_before_the_source_has_settled_is_put_off_until_it_has(tmp_path: Path, says_to: bool) -> None:
+    end = datetime.now(UTC) - timedelta(minutes=4)
+    to, interval = (end.isoformat(), (None, None)) if says_to else (None, (end - timedelta(days=1), end))
+    context = replay_context(tmp_path / "run.json", "manual", to, interval)
+    with pytest.raises(AirflowRescheduleException) as put_off:
+        prepare(context, SETTLE)
+    assert put_off.value.reschedule_date == end + SETTLE
+    prepare(context, timedelta(minutes=3))
+
+
+def test_a_run_into_the_future_is_not_put_off_until_then(tmp_path: Path) -> None:
+    to = (datetime.now(UTC) + timedelta(days=400)).isoformat()
+    prepare(replay_context(tmp_path / "run.json", "manual", to), SETTLE)
 
 
 # --- links

@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Asset, Param
 from slackwater.dags.settings import RESTATE, Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
-from slackwater.dags.tasks.restate import ConcludeOperator, manifest, restate
+from slackwater.dags.tasks.restate import ConcludeOperator, restate
 from slackwater.jobs.pipelines import Pipeline
 
 DOC = """\
@@ -66,9 +66,10 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         published_table = Asset(
             f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
         )
-        conclude_task = ConcludeOperator(task_id="conclude", manifest=manifest(pipeline, settings))
+        restate_task = restate(pipeline, settings)
+        conclude_task = ConcludeOperator(task_id="conclude", manifest=restate_task.output)
         announce_task = AnnounceOperator(
             task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
         )
-        restate(pipeline, settings) >> conclude_task >> [announce_task, *deliver(pipeline, settings)]
+        restate_task >> conclude_task >> [announce_task, *deliver(pipeline, settings)]
     return dag

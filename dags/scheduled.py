@@ -11,7 +11,7 @@ from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
 from slackwater.dags.tasks.publish import PublishOperator
-from slackwater.dags.tasks.replay import manifest, replay
+from slackwater.dags.tasks.replay import replay
 from slackwater.dags.tasks.validate import ConcludeRunOperator, ValidateOperator
 from slackwater.jobs.pipelines import Pipeline
 
@@ -56,7 +56,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
         validate_task = ValidateOperator(
             task_id="validate",
             pipeline=pipeline.name,
-            manifest=manifest(pipeline, settings),
+            manifest=replay_task.output,
             asks=pipeline.approve_warnings,
         )
         publish_task = PublishOperator(

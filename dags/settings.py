@@ -44,7 +44,8 @@ class Settings:
             master.
         spark_conf: SLACKWATER_SPARK_CONF, a JSON object of Spark properties; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
-        manifests: SLACKWATER_MANIFESTS, a folder that all workers share.
+        manifests: SLACKWATER_MANIFESTS, a folder of the worker, in which a command leaves its outcome for the
+            task that started it; where Spark's driver runs on a cluster, one that both share.
         retries: SLACKWATER_RETRIES, at least `LEAST_RETRIES`.
         retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
     """

@@ -129,8 +129,24 @@ def write_manifest(manifest: Manifest, file: Path) -> None:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_text(json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(manifest_fields(manifest), indent=1) + "\n", encoding="utf-8")
     draft.replace(file)
+
+
+def manifest_fields(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as JSON has it, in which a task hands it to the next."""
+    return {"format": FORMAT, **asdict(manifest)}
+
+
+def manifest_of(fields_of_json: Any) -> Manifest:
+    """The inverse of `manifest_fields`. Raises ManifestError."""
+    try:
+        return _manifest(fields_of_json)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ManifestError(
+            f"this is no outcome of format {FORMAT}: {error}. Clear the task `replay` or `restate`; where it "
+            "runs another version of slackwater than this task, install one version on both sides first."
+        ) from error
 
 
 def read_manifest(file: Path) -> Manifest:
@@ -140,9 +156,8 @@ def read_manifest(file: Path) -> Manifest:
     except OSError as error:
         raise ManifestError(
             f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay` "
-            "or `restate`; if Airflow's "
-            "workers run on several machines, SLACKWATER_MANIFESTS must name a folder that all of them "
-            "share.",
+            "or `restate`; if Spark's driver runs on a cluster, SLACKWATER_MANIFESTS must name a folder that "
+            "it shares with Airflow's workers.",
             file=file,
         ) from error
     try:

@@ -16,6 +16,7 @@ import click
 
 from slackwater.jobs.errors import SlackwaterError, without_credentials
 from slackwater.jobs.runtime.heap import keep_heap
+from slackwater.jobs.runtime.parent import end_with_parent
 from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.storage_errors import unforeseen
 from slackwater.windowing.errors import ConfigurationError, WindowingError
@@ -235,6 +236,7 @@ def main() -> NoReturn:
     """Entry point of the console script and of spark-submit's script."""
     # delta-rs logs what it also raises; the variable of its log is the user's to set otherwise.
     os.environ.setdefault("RUST_LOG", "off")
+    end_with_parent()
     finish(lambda: slackwater.main(sys.argv[1:], prog_name="slackwater", standalone_mode=False))
 
 

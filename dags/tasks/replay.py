@@ -1,28 +1,21 @@
-"""The task `replay`: one Spark application that stages every slice up to the run's end.
+"""The task `replay`: stages every slice up to the run's end.
 
-This file says what is submitted; jobs says what a replay is. spark-submit hides exit codes, so the outcome
-comes back in the manifest.
+This file says up to when, and what is started; jobs says what a replay is.
 """
 
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
-from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.job import JobOperator
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
 
 log = logging.getLogger(__name__)
 
-# Files of this package, which spark-submit is given by their paths.
-SPARK_SUBMIT = Path(__file__).parents[1] / "spark-submit"
-APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 # A run that is started by hand without a logical date has no data interval: its parameter says how far it
 # goes.
 END = "{{ params.to or dag_run.data_interval_end | ts }}"
@@ -34,9 +27,9 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
     return str(settings.manifests / pipeline.name / "{{ run_id }}.json")
 
 
-def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
-    """The task that stages and validates slices and writes the manifest. It fails and is retried when the
-    driver crashed or the source had not settled.
+def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
+    """The task that stages and validates slices. It fails and is retried when the command crashed or another
+    run is alive.
     """
     arguments = args.run(
         pipeline.name,
@@ -49,36 +42,12 @@ def replay(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
     def prepare_try(context: Any) -> None:
         prepare(context, pipeline.settle)
 
-    return submit("replay", pipeline, settings, arguments, prepare_try)
-
-
-class SparkApplicationOperator(SparkSubmitOperator):
-    """Airflow's own, with a link to the page of the run."""
-
-    operator_extra_links = (*SparkSubmitOperator.operator_extra_links, RunPageLink())
-
-
-def submit(
-    task_id: str,
-    pipeline: Pipeline,
-    settings: Settings,
-    arguments: list[str],
-    pre_execute: Callable[[Any], None],
-) -> SparkApplicationOperator:
-    """A task that starts `slackwater` with these (templated) arguments as a Spark application."""
-    return SparkApplicationOperator(
-        task_id=task_id,
-        name=f"slackwater {pipeline.name}",
-        conn_id=settings.spark_connection,
-        spark_binary=str(SPARK_SUBMIT),
-        application=str(APPLICATION),
-        application_args=arguments,
-        conf=dict(settings.spark_conf),
-        env_vars={"SLACKWATER_SPARK_BIN": str(settings.spark_bin)},
-        pool=settings.pool,
-        retry_delay=settings.retry_delay_of(pipeline),
-        max_retry_delay=max(settings.retry_delay_of(pipeline), settings.default_args["max_retry_delay"]),
-        pre_execute=pre_execute,
+    return JobOperator(
+        task_id="replay",
+        pipeline=pipeline,
+        arguments=arguments,
+        settings=settings,
+        pre_execute=prepare_try,
     )
 
 
@@ -100,7 +69,7 @@ def prepare(context: Any, settle: timedelta) -> None:
         )
     if to is not None:
         check_time("to", to)
-    forget_manifest(context)
+    context["task"].forget_manifest()
     end = dag_run.data_interval_end if to is None else datetime.fromisoformat(to)
     if end.tzinfo is None:
         end = end.replace(tzinfo=UTC)
@@ -117,12 +86,6 @@ def _has_interval(dag_run: Any) -> bool:
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     is_of_schedule = dag_run.run_type in WITH_AN_INTERVAL
     return is_of_schedule and start is not None and end is not None and start < end
-
-
-def forget_manifest(context: Any) -> None:
-    """Remove the manifest of an earlier try."""
-    arguments = context["task"].application_args
-    Path(arguments[arguments.index("--manifest") + 1]).unlink(missing_ok=True)
 
 
 def check_time(name: str, value: Any) -> None:

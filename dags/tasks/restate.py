@@ -1,21 +1,20 @@
-"""The task `restate`, one Spark application that replays a range on a branch and publishes it, and the task
-`conclude`, which succeeds or fails by its outcome.
+"""The task `restate`, which replays a range on a branch and publishes it, and the task `conclude`, which
+succeeds or fails by its outcome.
 
-jobs says what a restatement is. spark-submit hides exit codes, so the outcome comes back in the manifest.
+jobs says what a restatement is.
 """
 
-from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.dags.settings import RESTATE, Settings
-from slackwater.dags.tasks.replay import check_time, forget_manifest, submit
+from slackwater.dags.tasks.job import JobOperator
+from slackwater.dags.tasks.replay import check_time
 from slackwater.jobs import args
-from slackwater.jobs.args import ManifestError, read_manifest
+from slackwater.jobs.args import ManifestError, manifest_of
 from slackwater.jobs.pipelines import Pipeline
 
 UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
@@ -28,9 +27,9 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
     return str(settings.manifests / (pipeline.name + RESTATE) / "{{ run_id }}.json")
 
 
-def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
-    """The task that restates the range of the run's parameters. It fails when the driver crashed or main kept
-    moving, and a retry goes on after the last finished slice.
+def restate(pipeline: Pipeline, settings: Settings) -> JobOperator:
+    """The task that restates the range of the run's parameters. It fails when the command crashed or main
+    kept moving, and a retry goes on after the last finished slice.
     """
     arguments = args.backfill(
         pipeline.name,
@@ -43,14 +42,16 @@ def restate(pipeline: Pipeline, settings: Settings) -> SparkSubmitOperator:
         warehouse=settings.warehouse,
         pipelines=settings.pipelines,
     )
-    return submit("restate", pipeline, settings, arguments, prepare)
+    return JobOperator(
+        task_id="restate", pipeline=pipeline, arguments=arguments, settings=settings, pre_execute=prepare
+    )
 
 
 def prepare(context: Any) -> None:
     """Before each try: refuses parameters that are no times, and removes the manifest of an earlier try."""
     for name in ("from", "to"):
         check_time(name, context["params"][name])
-    forget_manifest(context)
+    context["task"].forget_manifest()
 
 
 class ConcludeOperator(BaseOperator):
@@ -58,20 +59,20 @@ class ConcludeOperator(BaseOperator):
     try would end the same way.
 
     Args:
-        manifest: the file that the restatement left (templated).
+        manifest: what `restate` returned (an XComArg).
     """
 
     template_fields = ("manifest",)
     operator_extra_links = (RunPageLink(),)
 
-    def __init__(self, *, manifest: str, **kwargs: Any) -> None:
+    def __init__(self, *, manifest: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.manifest = manifest
 
     def execute(self, context: Any) -> str:
         """The message of the outcome. Raises AirflowFailException."""
         try:
-            outcome = read_manifest(Path(self.manifest))
+            outcome = manifest_of(self.manifest)
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
         context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)

@@ -5,7 +5,6 @@ They judge nothing themselves: the job has validated the panes and written its v
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
@@ -14,7 +13,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
-from slackwater.jobs.args import Failure, Manifest, ManifestError, read_manifest
+from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
 
 # XComs of `validate`: the last run that may be published, and why later slices may not.
 PUBLISHABLE_RUN_KEY = "publishable_run_id"
@@ -27,7 +26,7 @@ class ValidateOperator(ApprovalOperator):
     before that are good, these go on, and `conclude` fails in its place.
 
     Args:
-        manifest: the file that the replay left (templated).
+        manifest: what `replay` returned (an XComArg).
         asks: whether a person must approve failed expectations of severity `warn`; if they reject, the task
             fails.
     """
@@ -35,7 +34,7 @@ class ValidateOperator(ApprovalOperator):
     template_fields = (*ApprovalOperator.template_fields, "manifest")
     operator_extra_links = (*ApprovalOperator.operator_extra_links, RunPageLink())
 
-    def __init__(self, *, pipeline: str, manifest: str, asks: bool, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: str, manifest: Any, asks: bool, **kwargs: Any) -> None:
         super().__init__(
             subject=f"Publish {pipeline} in spite of warnings?", body="", fail_on_reject=True, **kwargs
         )
@@ -76,7 +75,7 @@ class ValidateOperator(ApprovalOperator):
 
     def _outcome(self) -> Manifest:
         try:
-            return read_manifest(Path(self.manifest))
+            return manifest_of(self.manifest)
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
 

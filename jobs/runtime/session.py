@@ -20,7 +20,14 @@ from slackwater.jobs.runtime.cache import cache
 from slackwater.jobs.runtime.jars import jars, spark_home
 from slackwater.jobs.runtime.java import java_home
 from slackwater.jobs.runtime.packaging import package_zip
-from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS, chosen_master, driver_options, is_local
+from slackwater.jobs.runtime.settings import (
+    LOCAL_SETTINGS,
+    SETTINGS,
+    chosen_master,
+    conf_of_environment,
+    driver_options,
+    is_local,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +61,7 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
         master = master or chosen_master()
         local = is_local(master)
         builder = builder.master(master)
-        settings = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf}
+        settings = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf_of_environment(), **conf}
         if SparkSession.getActiveSession() is None:
             _set_environment_of_jvm(local)
             settings = {**_settings_of_own_jvm(), **settings}

@@ -3,10 +3,13 @@
 Names and values only; nothing here starts anything.
 """
 
+import json
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+
+from slackwater.jobs.errors import UsageError
 
 # The settings of every session.
 SETTINGS: Mapping[str, str] = {
@@ -56,6 +59,21 @@ def is_local(master: str | None) -> bool:
     small cluster for tests, does not.
     """
     return master is None or (master.startswith("local") and not master.startswith("local-cluster"))
+
+
+def conf_of_environment() -> dict[str, str]:
+    """The Spark properties of SLACKWATER_SPARK_CONF, a JSON object.
+
+    Raises:
+        UsageError: it is none.
+    """
+    text = os.environ.get("SLACKWATER_SPARK_CONF") or "{}"
+    try:
+        return {name: str(value) for name, value in json.loads(text).items()}
+    except (ValueError, AttributeError) as error:
+        raise UsageError(
+            f'SLACKWATER_SPARK_CONF is {text!r}; it is a JSON object: {{"spark.executor.memory": "4g"}}.'
+        ) from error
 
 
 def chosen_master() -> str:

@@ -97,7 +97,7 @@ def test_the_scheduled_dag_of_the_example(dag_folder: Any) -> None:
             "conclude": [],
         },
         "operators": {
-            "replay": "SparkApplicationOperator",
+            "replay": "JobOperator",
             "validate": "ValidateOperator",
             "publish": "PublishOperator",
             "announce": "AnnounceOperator",
@@ -147,7 +147,7 @@ def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> Non
 
 
 def test_validate_and_publish_read_what_replay_and_validate_left(dag_folder: Any) -> None:
-    assert task(dag_folder, "careful", "validate")["manifest"] == "/data/manifests/careful/{{ run_id }}.json"
+    assert "task_ids='replay'" in task(dag_folder, "careful", "validate")["manifest"]
     assert "task_ids='validate'" in task(dag_folder, "careful", "publish")["run_id"]
 
 
@@ -176,7 +176,7 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
         },
         "edges": {"restate": ["conclude"], "conclude": ["announce"], "announce": []},
         "operators": {
-            "restate": "SparkApplicationOperator",
+            "restate": "JobOperator",
             "conclude": "ConcludeOperator",
             "announce": "AnnounceOperator",
         },
@@ -220,7 +220,7 @@ def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> 
         ),
         *("--warehouse", "/data/warehouse", "--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
-    assert task(dag_folder, "careful__restate", "conclude")["manifest"] == manifest
+    assert "task_ids='restate'" in task(dag_folder, "careful__restate", "conclude")["manifest"]
     (asset,) = task(dag_folder, "careful__restate", "announce")["outlets"]
     assert asset["__var"]["name"] == "careful.published", "consumers need not know who has changed it"
 

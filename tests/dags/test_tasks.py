@@ -1,8 +1,9 @@
-"""The tasks act on the outcome of a replay. Covers all of dags/tasks; manifests and ledgers are written by
+"""The tasks act on the outcome of a replay. Covers all of dags/tasks; outcomes and ledgers are written by
 hand, and `slackwater` is a script that answers.
 """
 
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import Asset
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, Connection
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -23,10 +25,12 @@ from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks import restate, validate
 from slackwater.dags.tasks.announce import SEQ_KEY, AnnounceOperator
+from slackwater.dags.tasks.job import JobOperator, master_of
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import prepare
 from slackwater.dags.tasks.validate import ValidateOperator
-from slackwater.jobs.args import Failure, Manifest, write_manifest
+from slackwater.jobs.args import Failure, Manifest, manifest_fields, write_manifest
+from slackwater.jobs.pipelines.registry import load
 from tests.dags.commands import install
 
 STAGED_MANIFEST = Manifest(
@@ -84,26 +88,95 @@ def fresh_context() -> dict[str, Any]:
     return {"ti": Messages()}
 
 
-def validate_operator(
-    file: Path, manifest: Manifest | None = None, *, asks: bool = False
-) -> ValidateOperator:
-    if manifest is not None:
-        write_manifest(manifest, file)
-    return ValidateOperator(task_id="validate", pipeline="departures", manifest=str(file), asks=asks)
+def returned(manifest: Manifest | None) -> Any:
+    """What the task before it has returned, as Airflow hands it on."""
+    return None if manifest is None else json.loads(json.dumps(manifest_fields(manifest)))
+
+
+def validate_operator(manifest: Manifest | None, *, asks: bool = False) -> ValidateOperator:
+    return ValidateOperator(task_id="validate", pipeline="departures", manifest=returned(manifest), asks=asks)
+
+
+def job_operator(settings: Settings, manifest: Path) -> JobOperator:
+    arguments = ["run", "departures", "--manifest", str(manifest), "--warehouse", "w"]
+    pipeline = load(examples=True)["departures"]
+    return JobOperator(task_id="replay", pipeline=pipeline, arguments=arguments, settings=settings)
+
+
+# --- jobs
+
+
+def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = tmp_path / "manifests" / "run.json"
+    write_manifest(STAGED_MANIFEST, tmp_path / "left.json")
+    seen = tmp_path / "seen"
+    variables = "$SLACKWATER_MASTER $SLACKWATER_SPARK_CONF $SLACKWATER_PARENT"
+    manifest.parent.mkdir()
+    calls = install(settings, f"echo {variables} > {seen}; cp {tmp_path}/left.json {manifest}")
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077")
+    assert job_operator(settings, manifest).execute({}) == manifest_fields(STAGED_MANIFEST)
+    assert calls.read_text() == f"run departures --manifest {manifest} --warehouse w\n"
+    assert seen.read_text() == f"spark://master.example:7077 {{}} {os.getpid()}\n"
+    assert not manifest.exists(), "what was handed on is not kept"
+
+
+@pytest.mark.parametrize("ending", ["exit 3", "exit 1", "kill -9 $$"])
+def test_a_command_that_leaves_no_outcome_is_tried_again(
+    tmp_path: Path, settings: Settings, ending: str
+) -> None:
+    install(settings, f"echo another run is alive; {ending}")
+    with pytest.raises(AirflowException, match=r"must be tried again .*another run is alive") as error:
+        job_operator(settings, tmp_path / "run.json").execute({})
+    assert not isinstance(error.value, AirflowFailException)
+
+
+def test_an_outcome_that_is_not_there_fails_for_good(tmp_path: Path, settings: Settings) -> None:
+    install(settings, "exit 0")
+    with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
+        job_operator(settings, tmp_path / "run.json").execute({})
+
+
+def test_a_driver_in_a_cluster_is_airflows_own_spark_application(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = install(settings, "exit 0")
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", json.dumps(connection))
+    submitted = []
+
+    def execute(self: Any, context: Any) -> None:
+        submitted.append(self.application)
+        write_manifest(STAGED_MANIFEST, tmp_path / "run.json")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+    assert job_operator(settings, tmp_path / "run.json").execute({})["run_id"] == "b2"
+    assert Path(submitted[0]).name == "slackwater_job.py" and not calls.exists()
+
+
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        (None, "local[*]"),
+        (Connection(conn_id="s", conn_type="spark", host="local[2]"), "local[2]"),
+        (Connection(conn_id="s", conn_type="spark", host="yarn"), "yarn"),
+        (Connection(conn_id="s", conn_type="spark", host="spark://m", port=7077), "spark://m:7077"),
+        (Connection(conn_id="s", conn_type="spark", host="m", port=7077), "spark://m:7077"),
+        (Connection(conn_id="s", conn_type="k8s", host="https://m", port=443), "k8s://https://m:443"),
+    ],
+)
+def test_the_master_is_that_of_airflows_connection(connection: Any, master: str) -> None:
+    assert master_of(connection) == master
 
 
 # --- replay
 
 
-def replay_context(
-    file: Path, run_type: str, to: str | None, interval: tuple[Any, Any] = (None, None)
-) -> dict[str, Any]:
-    task = SimpleNamespace(
-        application_args=["run", "departures", "--manifest", str(file), "--warehouse", "w"]
-    )
+def replay_context(run_type: str, to: str | None, interval: tuple[Any, Any] = (None, None)) -> dict[str, Any]:
     start, end = interval
     dag_run = SimpleNamespace(run_type=run_type, data_interval_start=start, data_interval_end=end)
-    return {"dag_run": dag_run, "params": {"to": to}, "task": task}
+    return {"dag_run": dag_run, "params": {"to": to}, "task": SimpleNamespace(forget_manifest=list)}
 
 
 SETTLE = timedelta(minutes=10)
@@ -121,13 +194,14 @@ DAY = (datetime(2013, 1, 3, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC))
     ],
 )
 def test_a_try_starts_without_the_manifest_of_the_one_before(
-    tmp_path: Path, run_type: str, to: str | None, interval: tuple[Any, Any]
+    tmp_path: Path, settings: Settings, run_type: str, to: str | None, interval: tuple[Any, Any]
 ) -> None:
     file = tmp_path / "run.json"
     write_manifest(STAGED_MANIFEST, file)
-    prepare(replay_context(file, run_type, to, interval), SETTLE)
+    context = replay_context(run_type, to, interval) | {"task": job_operator(settings, file)}
+    prepare(context, SETTLE)
     assert not file.exists()
-    prepare(replay_context(file, run_type, to, interval), SETTLE)
+    prepare(context, SETTLE)
 
 
 @pytest.mark.parametrize(
@@ -140,32 +214,32 @@ def test_a_try_starts_without_the_manifest_of_the_one_before(
     ],
 )
 def test_a_run_without_interval_and_without_parameter_is_refused(
-    tmp_path: Path, run_type: str, interval: tuple[Any, Any]
+    run_type: str, interval: tuple[Any, Any]
 ) -> None:
     with pytest.raises(AirflowFailException, match="parameter `to`"):
-        prepare(replay_context(tmp_path / "run.json", run_type, None, interval), SETTLE)
+        prepare(replay_context(run_type, None, interval), SETTLE)
 
 
 @pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
-def test_a_parameter_that_is_no_time_is_refused(tmp_path: Path, to: str) -> None:
+def test_a_parameter_that_is_no_time_is_refused(to: str) -> None:
     with pytest.raises(AirflowFailException, match="it is a time such as"):
-        prepare(replay_context(tmp_path / "run.json", "manual", to), SETTLE)
+        prepare(replay_context("manual", to), SETTLE)
 
 
 @pytest.mark.parametrize("says_to", [True, False])
-def test_a_try_before_the_source_has_settled_is_put_off_until_it_has(tmp_path: Path, says_to: bool) -> None:
+def test_a_try_before_the_source_has_settled_is_put_off_until_it_has(says_to: bool) -> None:
     end = datetime.now(UTC) - timedelta(minutes=4)
     to, interval = (end.isoformat(), (None, None)) if says_to else (None, (end - timedelta(days=1), end))
-    context = replay_context(tmp_path / "run.json", "manual", to, interval)
+    context = replay_context("manual", to, interval)
     with pytest.raises(AirflowRescheduleException) as put_off:
         prepare(context, SETTLE)
     assert put_off.value.reschedule_date == end + SETTLE
     prepare(context, timedelta(minutes=3))
 
 
-def test_a_run_into_the_future_is_not_put_off_until_then(tmp_path: Path) -> None:
+def test_a_run_into_the_future_is_not_put_off_until_then() -> None:
     to = (datetime.now(UTC) + timedelta(days=400)).isoformat()
-    prepare(replay_context(tmp_path / "run.json", "manual", to), SETTLE)
+    prepare(replay_context("manual", to), SETTLE)
 
 
 # --- links
@@ -187,32 +261,37 @@ def test_a_task_links_to_the_page_of_what_its_dag_run_has_made(
 # --- restate
 
 
-def restate_context(file: Path, **params: Any) -> dict[str, Any]:
-    task = SimpleNamespace(
-        application_args=["backfill", "departures", "--manifest", str(file), "--warehouse", "w"]
-    )
-    return {"params": {"from": "2013-01-02", "to": "2013-01-03T00:00:00Z", **params}, "task": task}
+def restate_context(**params: Any) -> dict[str, Any]:
+    return {
+        "params": {"from": "2013-01-02", "to": "2013-01-03T00:00:00Z", **params},
+        "task": SimpleNamespace(forget_manifest=list),
+    }
 
 
-def test_a_try_of_a_restatement_starts_without_the_manifest_of_the_one_before(tmp_path: Path) -> None:
+def test_a_try_of_a_restatement_starts_without_the_manifest_of_the_one_before(
+    tmp_path: Path, settings: Settings
+) -> None:
     file = tmp_path / "run.json"
     write_manifest(RESTATED_MANIFEST, file)
-    restate.prepare(restate_context(file))
+    restate.prepare(restate_context() | {"task": job_operator(settings, file)})
     assert not file.exists()
 
 
 @pytest.mark.parametrize("params", [{"from": "yesterday"}, {"to": ""}, {"from": None}])
-def test_a_restatement_of_what_is_no_range_is_refused(tmp_path: Path, params: dict[str, Any]) -> None:
+def test_a_restatement_of_what_is_no_range_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(
         AirflowFailException, match=f"The parameter `{next(iter(params))}` is .*; it is a time such as"
     ):
-        restate.prepare(restate_context(tmp_path / "run.json", **params))
+        restate.prepare(restate_context(**params))
+
+
+def conclude_operator(manifest: Manifest | None) -> restate.ConcludeOperator:
+    return restate.ConcludeOperator(task_id="conclude", manifest=returned(manifest))
 
 
 @pytest.mark.parametrize("outcome", ["published", "kept"])
-def test_a_restatement_that_ended_as_asked_says_what_it_did(tmp_path: Path, outcome: Any) -> None:
-    write_manifest(replace(RESTATED_MANIFEST, outcome=outcome), tmp_path / "run.json")
-    operator = restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json"))
+def test_a_restatement_that_ended_as_asked_says_what_it_did(outcome: Any) -> None:
+    operator = conclude_operator(replace(RESTATED_MANIFEST, outcome=outcome))
     context = fresh_context()
     assert operator.execute(context) == "published as run 9; 12 rows updated in `published`, on 1 day."
     assert context["ti"] == {STAGED_RUN_KEY: "b2"}
@@ -221,34 +300,23 @@ def test_a_restatement_that_ended_as_asked_says_what_it_did(tmp_path: Path, outc
 @pytest.mark.parametrize(
     ("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5), ("failed", 1)]
 )
-def test_a_restatement_that_would_end_so_again_fails_for_good(
-    tmp_path: Path, outcome: Any, exit_code: int
-) -> None:
-    write_manifest(
-        replace(RESTATED_MANIFEST, outcome=outcome, exit_code=exit_code, message="flights is 0"),
-        tmp_path / "run.json",
-    )
+def test_a_restatement_that_would_end_so_again_fails_for_good(outcome: Any, exit_code: int) -> None:
+    manifest = replace(RESTATED_MANIFEST, outcome=outcome, exit_code=exit_code, message="flights is 0")
     with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0"):
-        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "run.json")).execute(
-            fresh_context()
-        )
+        conclude_operator(manifest).execute(fresh_context())
     with pytest.raises(AirflowFailException, match="Clear the task `replay` or `restate`"):
-        restate.ConcludeOperator(task_id="conclude", manifest=str(tmp_path / "missing.json")).execute(
-            fresh_context()
-        )
+        conclude_operator(None).execute(fresh_context())
 
 
 # --- validate
 
 
 def test_a_passed_run_goes_on_to_be_published(tmp_path: Path) -> None:
-    assert (
-        validate_operator(tmp_path / "run.json", STAGED_MANIFEST, asks=True).execute(fresh_context()) == "b2"
-    )
+    assert validate_operator(STAGED_MANIFEST, asks=True).execute(fresh_context()) == "b2"
 
 
 def test_a_covered_range_goes_on_with_nothing_to_publish(tmp_path: Path) -> None:
-    assert validate_operator(tmp_path / "run.json", COVERED_MANIFEST).execute(fresh_context()) is None
+    assert validate_operator(COVERED_MANIFEST).execute(fresh_context()) is None
 
 
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
@@ -259,13 +327,13 @@ def test_any_other_outcome_fails_for_good_and_says_why(tmp_path: Path, outcome: 
     with pytest.raises(
         AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"
     ):
-        validate_operator(tmp_path / "run.json", other_outcome, asks=True).execute(fresh_context())
+        validate_operator(other_outcome, asks=True).execute(fresh_context())
 
 
 def test_a_staged_run_whose_verdict_is_failed_is_not_published(tmp_path: Path) -> None:
     context = fresh_context()
     with pytest.raises(AirflowFailException, match="verdict is failed"):
-        validate_operator(tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="failed")).execute(context)
+        validate_operator(replace(STAGED_MANIFEST, verdict="failed")).execute(context)
     assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
 
 
@@ -274,7 +342,7 @@ def test_good_slices_go_on_and_the_dag_run_fails_behind_them(tmp_path: Path, out
     verdict: Any = "failed" if outcome == "rejected" else "passed"
     manifest = replace(STAGED_MANIFEST, outcome=outcome, exit_code=4, verdict=verdict, message="no flights")
     context = fresh_context()
-    assert validate_operator(tmp_path / "run.json", manifest).execute(context) == good
+    assert validate_operator(manifest).execute(context) == good
     assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
     with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit 4\): no flights"):
         validate.ConcludeRunOperator(task_id="conclude").execute(context)
@@ -283,7 +351,7 @@ def test_good_slices_go_on_and_the_dag_run_fails_behind_them(tmp_path: Path, out
 def test_slices_behind_a_lost_race_do_not_go_on(tmp_path: Path) -> None:
     manifest = replace(STAGED_MANIFEST, outcome="lost", exit_code=5, message="run 7 was first")
     with pytest.raises(AirflowFailException, match="run 7 was first"):
-        validate_operator(tmp_path / "run.json", manifest).execute(fresh_context())
+        validate_operator(manifest).execute(fresh_context())
 
 
 def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
@@ -295,10 +363,10 @@ def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
     rejected = replace(STAGED_MANIFEST, outcome="rejected", exit_code=4, verdict="failed")
     error = replace(WARNING, severity="error")
     only_the_last = replace(rejected, failures=(error,))
-    assert validate_operator(tmp_path / "a", only_the_last, asks=True).execute(fresh_context()) == "a1"
+    assert validate_operator(only_the_last, asks=True).execute(fresh_context()) == "a1"
     both = replace(rejected, failures=(replace(WARNING, run_id="a1"), error))
     context = {"ti": Messages(), "task_instance": SimpleNamespace(id="1")}
-    operator = validate_operator(tmp_path / "b", both, asks=True)
+    operator = validate_operator(both, asks=True)
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
     assert operator.execute_complete(context, human_answer("Approve")) == "a1"
@@ -306,20 +374,20 @@ def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
 
 def test_a_run_without_refusals_concludes_well(tmp_path: Path) -> None:
     context = fresh_context()
-    validate_operator(tmp_path / "run.json", STAGED_MANIFEST).execute(context)
+    validate_operator(STAGED_MANIFEST).execute(context)
     validate.ConcludeRunOperator(task_id="conclude").execute(context)
 
 
 def test_a_missing_manifest_fails_for_good_and_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
-        validate_operator(tmp_path / "run.json").execute(fresh_context())
+        validate_operator(None).execute(fresh_context())
 
 
 def test_warnings_pass_where_the_pipeline_asks_for_no_approval(tmp_path: Path) -> None:
     assert (
-        validate_operator(
-            tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,))
-        ).execute(fresh_context())
+        validate_operator(replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,))).execute(
+            fresh_context()
+        )
         == "b2"
     )
 
@@ -334,9 +402,7 @@ def pending_question(
     monkeypatch.setattr(hitl, lambda **question: questions.append(question))
     instance = Messages()
     context = {"ti": instance, "task_instance": SimpleNamespace(id="1")}
-    operator = validate_operator(
-        tmp_path / "run.json", replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,)), asks=True
-    )
+    operator = validate_operator(replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,)), asks=True)
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
     return operator, context, questions[0]
@@ -360,7 +426,7 @@ def test_a_person_is_told_what_failed_and_where(pending_question: Any) -> None:
 
 def test_approval_publishes_the_run_that_was_asked_about(pending_question: Any) -> None:
     operator, context, _ = pending_question
-    write_manifest(replace(STAGED_MANIFEST, run_id="later"), Path(operator.manifest))
+    operator.manifest = returned(replace(STAGED_MANIFEST, run_ids=("a1", "later"), run_id="later"))
     assert operator.execute_complete(context, human_answer("Approve")) == "b2"
 
 

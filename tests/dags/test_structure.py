@@ -198,7 +198,7 @@ def test_each_sink_has_a_task_of_its_own_behind_the_publication(dag_folder: Any)
         shape(dag_folder["dags"]["delivered"]),
         shape(dag_folder["dags"]["delivered__restate"]),
     )
-    assert sorted(scheduled["edges"]["publish"]) == ["announce", *sinks]
+    assert sorted(scheduled["edges"]["publish"]) == ["announce", "conclude", *sinks]
     assert sorted(restating["edges"]["conclude"]) == ["announce", *sinks]
     assert {scheduled["operators"][name] for name in sinks} == {"DeliverOperator"}
     assert [scheduled["retries"][name] for name in sinks] == [5, 5]

@@ -42,7 +42,7 @@ class Settings:
             Airflow's own by default.
         spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark
             master.
-        spark_conf: SLACKWATER_SPARK_CONF, a JSON object of Spark properties; they win over ours.
+        spark_conf: SLACKWATER_SPARK_CONF, Spark properties, as a variable a JSON object; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
         manifests: SLACKWATER_MANIFESTS, a folder of the worker, in which a command leaves its outcome for the
             task that started it; where Spark's driver runs on a cluster, one that both share.

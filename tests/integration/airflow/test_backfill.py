@@ -4,8 +4,6 @@ nothing.
 One story on one Airflow, told in the order of the file: each test goes on where the one before it ended.
 """
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
+from tests.integration.driver import Plan
 from tests.model.brute_force import replay
 from tests.model.flights import departures_rules, flights
 
@@ -49,8 +48,28 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def airflow(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    yield from start(tmp_path_factory.mktemp("airflow") / "home", SLACKWATER_WAREHOUSE=str(warehouse))
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that, once it is there, says at which moment the next command is to die."""
+    return tmp_path_factory.mktemp("plan") / "plan.json"
+
+
+@pytest.fixture(scope="module")
+def airflow(warehouse: Path, plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    command = plan.with_name("slackwater")
+    command.write_text(
+        f"""#!/bin/sh
+if mv {plan} {plan}.taken 2>/dev/null; then
+    exec {sys.executable} -m tests.integration.driver "$(cat {plan}.taken)" "$@"
+fi
+exec {sys.executable} -m slackwater "$@"
+"""
+    )
+    command.chmod(0o755)
+    yield from start(
+        tmp_path_factory.mktemp("airflow") / "home",
+        SLACKWATER_WAREHOUSE=str(warehouse),
+        SLACKWATER_SPARK_BIN=str(command.parent),
+    )
 
 
 def versions(warehouse: Path) -> dict[str, int]:
@@ -93,7 +112,7 @@ def test_a_backfill_of_three_days_leaves_what_the_model_expects(airflow: Airflow
         "departures", RUNS[0], "replay"
     )
     assert {run: airflow.tasks("departures", run) for run in RUNS} == {
-        run: {name: Task("success", 1) for name in ("replay", "validate", "publish", "announce")}
+        run: dict.fromkeys(("replay", "validate", "publish", "announce", "conclude"), Task("success", 1))
         for run in RUNS
     }
     assert published(warehouse) == expected()
@@ -130,6 +149,7 @@ def test_clearing_a_finished_run_changes_nothing(airflow: Airflow, warehouse: Pa
         "validate": Task("success", 2),
         "publish": Task("success", 2),
         "announce": Task("skipped", 2),
+        "conclude": Task("success", 2),
     }
     assert (versions(warehouse), airflow.events()) == (before, events)
     assert published(warehouse) == expected()
@@ -149,15 +169,12 @@ def test_a_run_by_hand_covers_what_its_parameter_says(airflow: Airflow, warehous
 
 
 def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it(
-    airflow: Airflow, warehouse: Path
+    airflow: Airflow, warehouse: Path, plan: Path
 ) -> None:
+    plan.write_text(Plan(at="before the panes are staged").text())
     run = airflow.ask(
         "dags/departures/dagRuns", {"logical_date": None, "conf": {"to": f"{NEXT_DAY}T00:00:00Z"}}
     )["dag_run_id"]
-    os.kill(
-        await_(lambda: jvm_of_a_claimed_slice(warehouse), "a replay that has claimed its slice"),
-        signal.SIGKILL,
-    )
     await_(
         lambda: True if airflow.tasks("departures", run)["replay"] == Task("up_for_retry", 1) else None,
         "the end of the first try",
@@ -174,27 +191,6 @@ def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it
         "validate": Task("success", 1),
         "publish": Task("success", 1),
         "announce": Task("success", 1),
+        "conclude": Task("success", 1),
     }
     assert published(warehouse) == expected(NEXT_DAY)
-
-
-def jvm_of_a_claimed_slice(warehouse: Path) -> int | None:
-    """The process id of Spark's driver on this warehouse once its job is at work on a slice."""
-    attempts = DeltaTable(warehouse / "departures" / "attempts").to_pyarrow_table().to_pylist()
-    ended = {row["run_id"] for row in attempts if row["outcome"] != "claimed"}
-    if all(row["run_id"] in ended for row in attempts):
-        return None
-    drivers = [
-        int(process.name)
-        for process in Path("/proc").glob("[0-9]*")
-        if all(part in command_line(process) for part in ("/java\0", "SparkSubmit", str(warehouse)))
-    ]
-    assert len(drivers) == 1
-    return drivers[0]
-
-
-def command_line(process: Path) -> str:
-    try:
-        return (process / "cmdline").read_text()
-    except OSError:  # it has ended
-        return ""

@@ -14,6 +14,7 @@ from airflow.sdk import DAG
 from slackwater.dags.restate import restatement_dag
 from slackwater.dags.scheduled import scheduled_dag
 from slackwater.dags.settings import RESTATE, Settings, read
+from slackwater.dags.upkeep import health_dag, maintain_dag
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import Registry, load
 
@@ -29,8 +30,9 @@ class UndeclaredPipelines(Exception):
 def dags(
     pipelines: str | Sequence[str] | None = None, warehouse: str | None = None, **settings: Any
 ) -> dict[str, DAG]:
-    """The DAGs of every pipeline by their ids: `NAME`, which replays what has arrived each interval, and
-    `NAME__restate`, which restates a range by hand.
+    """The DAGs by their ids: of every pipeline `NAME`, which replays what has arrived each interval, and
+    `NAME__restate`, which restates a range by hand; of the warehouse `slackwater__maintain` and
+    `slackwater__health`.
 
     Args:
         pipelines: a file, a module, a folder of files, or several of them; SLACKWATER_PIPELINES where it is
@@ -76,6 +78,13 @@ def _declare(
         # Whatever Airflow refuses, the other pipelines have their DAGs.
         except Exception as error:  # noqa: BLE001
             faults[name] = f"pipeline {name!r}: {type(error).__name__}: {error}"
+    for declare in (maintain_dag, health_dag):
+        try:
+            dag = declare(settings)
+            dag.validate()
+            declared_dags[dag.dag_id] = dag
+        except Exception as error:  # noqa: BLE001 - as above
+            faults[declare.__name__] = f"upkeep: {type(error).__name__}: {error}"
     return declared_dags, faults
 
 
@@ -83,6 +92,8 @@ def _dags_of(pipeline: Pipeline, registry: Registry, settings: Settings) -> dict
     base = pipeline.name.removesuffix(RESTATE)
     if base != pipeline.name and base in registry:
         raise ValueError(f"the restate DAG of {base!r} has this name; give the pipeline another")
+    if pipeline.name.startswith(f"{settings.upkeep}__"):
+        raise ValueError(f"DAGs of the whole warehouse begin with {settings.upkeep}__; give it another name")
     both = scheduled_dag(pipeline, settings), restatement_dag(pipeline, settings)
     for dag in both:
         dag.validate()  # as Airflow does later, where a refusal takes all DAGs of the file away

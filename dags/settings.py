@@ -48,6 +48,10 @@ class Settings:
             task that started it; where Spark's driver runs on a cluster, one that both share.
         retries: SLACKWATER_RETRIES, at least `LEAST_RETRIES`.
         retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
+        upkeep: SLACKWATER_UPKEEP, what the ids of the DAGs of the whole warehouse begin with; several
+            warehouses in one Airflow need several.
+        maintain_schedule, health_schedule: SLACKWATER_MAINTAIN_SCHEDULE, SLACKWATER_HEALTH_SCHEDULE, cron
+            expressions or presets, UTC.
     """
 
     warehouse: str
@@ -60,6 +64,9 @@ class Settings:
     manifests: Path
     retries: int
     retry_delay: timedelta
+    upkeep: str
+    maintain_schedule: str
+    health_schedule: str
 
     def retry_delay_of(self, pipeline: Pipeline) -> timedelta:
         """Long enough that the next try of a replay finds the source settled."""
@@ -119,6 +126,9 @@ def read(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
                 "SLACKWATER_RETRY_MINUTES", environment.get("SLACKWATER_RETRY_MINUTES") or "10", least=0
             )
         ),
+        upkeep=environment.get("SLACKWATER_UPKEEP") or "slackwater",
+        maintain_schedule=environment.get("SLACKWATER_MAINTAIN_SCHEDULE") or "@weekly",
+        health_schedule=environment.get("SLACKWATER_HEALTH_SCHEDULE") or "@hourly",
     )
     settings = replace(settings, **given)
     if settings.retries < LEAST_RETRIES:

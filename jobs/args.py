@@ -123,6 +123,16 @@ def runs(pipeline: str, *, since: int, warehouse: str, pipelines: str | None = N
     return ["runs", pipeline, "--since", str(since), *_where(warehouse, pipelines), "--output", "json"]
 
 
+def maintain(pipeline: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
+    """Arguments that keep the tables of a pipeline small."""
+    return ["maintain", pipeline, *_where(warehouse, pipelines)]
+
+
+def health(*, warehouse: str, pipelines: str | None = None, as_json: bool) -> list[str]:
+    """Arguments that judge all pipelines of the warehouse, as a table or as JSON."""
+    return ["health", *_where(warehouse, pipelines), "--output", "json" if as_json else "table"]
+
+
 def write_manifest(manifest: Manifest, file: Path) -> None:
     """Write the manifest to `file` atomically, over that of an earlier try; makes the folder. Called by jobs,
     never by a DAG.

@@ -97,4 +97,7 @@ def settings(tmp_path: Path) -> Settings:
         manifests=tmp_path,
         retries=3,
         retry_delay=timedelta(minutes=10),
+        upkeep="slackwater",
+        maintain_schedule="@weekly",
+        health_schedule="@hourly",
     )

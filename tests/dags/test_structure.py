@@ -21,6 +21,7 @@ HEAVY = {
     "rocksdict",
 }
 
+UPKEEP = ["slackwater__maintain", "slackwater__health"]
 # A name that the restate DAG of CAREFUL has.
 TAKEN = "careful__restate"
 
@@ -55,7 +56,9 @@ def task(dag_folder: Any, dag: str, name: str) -> dict[str, Any]:
 def test_every_registered_pipeline_has_its_dag_and_nothing_fails_to_import(dag_folder: Any) -> None:
     assert dag_folder["import_errors"] == {}
     pipelines = [*EXAMPLES, "careful", "unscheduled", "delivered"]
-    assert sorted(dag_folder["dags"]) == sorted([*pipelines, *(f"{name}__restate" for name in pipelines)])
+    assert sorted(dag_folder["dags"]) == sorted(
+        [*UPKEEP, *pipelines, *(f"{name}__restate" for name in pipelines)]
+    )
 
 
 def test_examples_have_no_dag_unless_asked_for_and_leave_their_names_to_the_user(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_examples_have_no_dag_unless_asked_for_and_leave_their_names_to_the_user
     parsed = parse(tmp_path, SLACKWATER_PIPELINES="mine.py")
     assert parsed["import_errors"] == {}
     names = ["departures", "unscheduled", "delivered"]
-    assert sorted(parsed["dags"]) == sorted([*names, *(f"{name}__restate" for name in names)])
+    assert sorted(parsed["dags"]) == sorted([*UPKEEP, *names, *(f"{name}__restate" for name in names)])
     assert parsed["dags"]["departures"]["start_date"] == 1582956000.0  # of the user's, not of the example
 
 
@@ -257,7 +260,7 @@ def test_a_pipeline_that_has_no_dags_takes_no_other_ones_away(tmp_path: Path) ->
     assert "0 24 * * *" in told
     names = ["careful", "unscheduled", "delivered"]
     names += [f"{prefix}_{name}" for prefix in ("other", "third") for name in names[1:]]
-    assert sorted(parsed["dags"]) == sorted([*names, *(f"{name}__restate" for name in names)])
+    assert sorted(parsed["dags"]) == sorted([*UPKEEP, *names, *(f"{name}__restate" for name in names)])
 
 
 def test_a_dag_file_of_one_line_says_what_it_is_about(tmp_path: Path) -> None:
@@ -275,3 +278,20 @@ def test_a_dag_file_of_one_line_says_what_it_is_about(tmp_path: Path) -> None:
         *("--pipelines", f"{tmp_path}/mine.py"),
     ]
     assert replay["pool"] == "own"
+
+
+def test_the_dags_of_the_whole_warehouse_have_schedules_of_their_own(tmp_path: Path) -> None:
+    parsed = parse(tmp_path, SLACKWATER_UPKEEP="lake", SLACKWATER_HEALTH_SCHEDULE="*/15 * * * *")
+    maintain, health = (shape(parsed["dags"][name]) for name in ("lake__maintain", "lake__health"))
+    assert maintain["schedule"]["__var"]["expression"] == "0 0 * * 0"
+    assert health["schedule"]["__var"]["expression"] == "*/15 * * * *"
+    assert maintain["edges"] == {"pipelines": ["maintain"], "maintain": []}
+    assert health["operators"] == {"health": "HealthOperator"}
+
+
+def test_a_schedule_that_is_none_takes_no_other_dag_away(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CAREFUL)
+    parsed = parse(tmp_path, SLACKWATER_PIPELINES="mine.py", SLACKWATER_HEALTH_SCHEDULE="sometimes")
+    assert "sometimes" in json.dumps(parsed["import_errors"])
+    assert {"careful", "slackwater__maintain"} <= parsed["dags"].keys()
+    assert "slackwater__health" not in parsed["dags"]

@@ -54,7 +54,7 @@ def test_upkeep_that_another_process_does_is_tried_again(settings: Settings) -> 
 
 def test_health_fails_with_the_reasons_of_what_is_red(settings: Settings) -> None:
     answer(settings, HEALTHS, 1)
-    with pytest.raises(AirflowFailException, match="^bad: a; bad: b$"):
+    with pytest.raises(AirflowFailException, match=r"^bad: a; bad: b$"):
         HealthOperator(task_id="health", settings=settings).execute({})
 
 

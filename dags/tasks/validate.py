@@ -13,6 +13,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
+from slackwater.dags.settings import RESTATE
 from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
 
 # XComs of `validate`: the last run that may be published, and why later slices may not.
@@ -51,6 +52,9 @@ class ValidateOperator(ApprovalOperator):
         context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)
         context["ti"].xcom_push(PUBLISHABLE_RUN_KEY, run_id)
         self.log.info("%s: %s", outcome.outcome, outcome.message)
+        if outcome.outcome == "nothing":
+            restate_dag = outcome.pipeline + RESTATE
+            self.log.info("to replay again what was run before, start the DAG %s", restate_dag)
         for failure in outcome.failures:
             self.log.warning("%s", sentence(failure))
         if refusal := refusal_of(outcome):
@@ -97,7 +101,9 @@ class ConcludeRunOperator(BaseOperator):
 def refusal_of(outcome: Manifest) -> str | None:
     """Why not everything that was to be replayed may be published; None where it may."""
     if outcome.outcome not in ("staged", "nothing"):
-        return f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}"
+        # This task alone would read the same outcome again.
+        next_step = " Once that is mended, clear the task `replay`." if outcome.outcome == "rejected" else ""
+        return f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}{next_step}"
     if outcome.verdict == "failed":
         return f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}"
     return None

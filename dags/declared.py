@@ -65,10 +65,10 @@ def check(
 
 
 def _declare(
-    pipelines: str | Sequence[str] | None, warehouse: str | None, given: Mapping[str, Any]
+    pipelines: str | Sequence[str] | None, warehouse: str | None, overrides: Mapping[str, Any]
 ) -> tuple[dict[str, DAG], dict[str, str]]:
     """The DAGs by id, and by file or pipeline why it has none."""
-    settings = read(pipelines=pipelines, warehouse=warehouse, **given)
+    settings = read(pipelines=pipelines, warehouse=warehouse, **overrides)
     registry = load(settings.pipelines, examples=settings.examples)
     declared_dags: dict[str, DAG] = {}
     faults = {name: str(fault) for name, fault in registry.faults.items()}
@@ -78,13 +78,16 @@ def _declare(
         # Whatever Airflow refuses, the other pipelines have their DAGs.
         except Exception as error:  # noqa: BLE001
             faults[name] = f"pipeline {name!r}: {type(error).__name__}: {error}"
-    for declare in (maintain_dag, health_dag):
+    for declare, schedule in (
+        (maintain_dag, settings.maintain_schedule),
+        (health_dag, settings.health_schedule),
+    ):
         try:
             dag = declare(settings)
             dag.validate()
             declared_dags[dag.dag_id] = dag
         except Exception as error:  # noqa: BLE001 - as above
-            faults[declare.__name__] = f"upkeep: {type(error).__name__}: {error}"
+            faults[declare.__name__] = f"{declare.__name__} at {schedule!r}: {type(error).__name__}: {error}"
     return declared_dags, faults
 
 

@@ -90,25 +90,25 @@ class Settings:
         return f"{root.rstrip('/')}/{pipeline}/published"
 
 
-def read(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
-    """The settings of this process. What is given, by the names of the fields and not None, counts in place
+def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
+    """The settings of this process. What is given by the name of a field, and is not None, counts in place
     of its variable.
 
     Raises:
         SettingsError: one of them can't be used, or there is no warehouse.
     """
-    given = {name: value for name, value in given.items() if value is not None}
-    if unknown := given.keys() - {field.name for field in fields(Settings)}:
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    if unknown_names := overrides.keys() - {field.name for field in fields(Settings)}:
         names = ", ".join(field.name for field in fields(Settings))
-        raise SettingsError(f"there is no setting {', '.join(sorted(unknown))}; there are {names}.")
+        raise SettingsError(f"there is no setting {', '.join(sorted(unknown_names))}; there are {names}.")
     home = Path(environment.get("AIRFLOW_HOME") or Path.home() / "airflow")
-    warehouse = given.pop("warehouse", None) or environment.get("SLACKWATER_WAREHOUSE")
+    warehouse = overrides.pop("warehouse", None) or environment.get("SLACKWATER_WAREHOUSE")
     if not warehouse:
         raise SettingsError("there is no warehouse: give dags(warehouse=…), or set SLACKWATER_WAREHOUSE.")
-    pipelines = given.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
+    pipelines = overrides.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
     for name in ("spark_bin", "manifests"):
-        if name in given:
-            given[name] = Path(given[name])
+        if name in overrides:
+            overrides[name] = Path(overrides[name])
     settings = Settings(
         warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
         pipelines=_absolute(split_pipelines(pipelines) if isinstance(pipelines, str) else pipelines),
@@ -130,7 +130,7 @@ def read(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
         maintain_schedule=environment.get("SLACKWATER_MAINTAIN_SCHEDULE") or "@weekly",
         health_schedule=environment.get("SLACKWATER_HEALTH_SCHEDULE") or "@hourly",
     )
-    settings = replace(settings, **given)
+    settings = replace(settings, **overrides)
     if settings.retries < LEAST_RETRIES:
         raise SettingsError(f"retries is {settings.retries}; it is a whole number, at least {LEAST_RETRIES}.")
     return settings

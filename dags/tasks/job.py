@@ -65,7 +65,7 @@ class JobOperator(SparkSubmitOperator):
         """One per task process, so that `on_kill` finds the command that `execute` started."""
         return SubprocessHook()
 
-    def execute(self, context: Any) -> dict[str, Any]:
+    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]  # Airflow's own leaves nothing
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
         left.
         """
@@ -94,8 +94,8 @@ class JobOperator(SparkSubmitOperator):
         Path(self._manifest()).unlink(missing_ok=True)
 
     def _manifest(self) -> str:
-        path: str = self.application_args[self.application_args.index("--manifest") + 1]
-        return path
+        arguments: list[str] = self.application_args or []
+        return arguments[arguments.index("--manifest") + 1]
 
     def _connection(self) -> Connection | None:
         try:
@@ -104,7 +104,7 @@ class JobOperator(SparkSubmitOperator):
             return None
 
     def _run_here(self, master: str) -> None:
-        command = [str(self.settings.spark_bin / "slackwater"), *self.application_args]
+        command = [str(self.settings.spark_bin / "slackwater"), *(self.application_args or [])]
         environment = {
             **os.environ,
             "SLACKWATER_MASTER": master,

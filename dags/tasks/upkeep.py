@@ -55,8 +55,12 @@ class MaintainOperator(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Raises as `require_success` does."""
-        where = {"warehouse": self.settings.warehouse, "pipelines": self.settings.pipelines}
-        command = [str(self.settings.spark_bin / "slackwater"), *args.maintain(self.pipeline, **where)]
+        command = [
+            str(self.settings.spark_bin / "slackwater"),
+            *args.maintain(
+                self.pipeline, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
+            ),
+        ]
         result = self.hook.run_command(command)
         require_success(command, result.exit_code, result.output)
 

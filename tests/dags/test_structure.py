@@ -282,11 +282,13 @@ def test_a_dag_file_of_one_line_says_what_it_is_about(tmp_path: Path) -> None:
 
 def test_the_dags_of_the_whole_warehouse_have_schedules_of_their_own(tmp_path: Path) -> None:
     parsed = parse(tmp_path, SLACKWATER_UPKEEP="lake", SLACKWATER_HEALTH_SCHEDULE="*/15 * * * *")
-    maintain, health = (shape(parsed["dags"][name]) for name in ("lake__maintain", "lake__health"))
-    assert maintain["schedule"]["__var"]["expression"] == "0 0 * * 0"
-    assert health["schedule"]["__var"]["expression"] == "*/15 * * * *"
-    assert maintain["edges"] == {"pipelines": ["maintain"], "maintain": []}
-    assert health["operators"] == {"health": "HealthOperator"}
+    maintain, health = (parsed["dags"][name] for name in ("lake__maintain", "lake__health"))
+    assert maintain["timetable"]["__var"]["expression"] == "0 0 * * 0"
+    assert health["timetable"]["__var"]["expression"] == "*/15 * * * *"
+    assert [task["__var"]["task_id"] for task in health["tasks"]] == ["health"]
+    pipelines = task(parsed, "lake__maintain", "pipelines")
+    assert (pipelines["task_type"], pipelines["downstream_task_ids"]) == ("PipelinesOperator", ["maintain"])
+    assert task(parsed, "lake__maintain", "maintain")["_is_mapped"]
 
 
 def test_a_schedule_that_is_none_takes_no_other_dag_away(tmp_path: Path) -> None:

@@ -1,0 +1,29 @@
+"""The outcome of a replay, and the operator that gives it, for the tests of tasks."""
+
+from pathlib import Path
+
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.job import JobOperator
+from slackwater.jobs.args import Manifest
+from slackwater.jobs.pipelines.registry import load
+
+STAGED_MANIFEST = Manifest(
+    pipeline="departures",
+    outcome="staged",
+    exit_code=0,
+    run_id="b2",
+    run_ids=("a1", "b2"),
+    verdict="passed",
+    message="2 slices staged",
+    failures=(),
+    slices=(
+        ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),
+        ("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),
+    ),
+)
+
+
+def job_operator(settings: Settings, manifest: Path) -> JobOperator:
+    arguments = ["run", "departures", "--manifest", str(manifest), "--warehouse", "w"]
+    pipeline = load(examples=True)["departures"]
+    return JobOperator(task_id="replay", pipeline=pipeline, arguments=arguments, settings=settings)

@@ -1,0 +1,155 @@
+"""A replay begins when it may, runs as a process of its task or as a Spark application, and hands its outcome
+on. `slackwater` is a script that answers.
+"""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException
+
+from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.job import master_of
+from slackwater.dags.tasks.replay import prepare
+from slackwater.jobs.args import manifest_fields, write_manifest
+from tests.dags.commands import install
+from tests.dags.outcomes import STAGED_MANIFEST, job_operator
+
+
+def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = tmp_path / "manifests" / "run.json"
+    write_manifest(STAGED_MANIFEST, tmp_path / "left.json")
+    seen = tmp_path / "seen"
+    variables = "$SLACKWATER_MASTER $SLACKWATER_SPARK_CONF $SLACKWATER_PARENT"
+    manifest.parent.mkdir()
+    calls = install(settings, f"echo {variables} > {seen}; cp {tmp_path}/left.json {manifest}")
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077")
+    assert job_operator(settings, manifest).execute({}) == manifest_fields(STAGED_MANIFEST)
+    assert calls.read_text() == f"run departures --manifest {manifest} --warehouse w\n"
+    assert seen.read_text() == f"spark://master.example:7077 {{}} {os.getpid()}\n"
+    assert not manifest.exists(), "what was handed on is not kept"
+
+
+@pytest.mark.parametrize("ending", ["exit 3", "exit 1", "kill -9 $$"])
+def test_a_command_that_leaves_no_outcome_is_tried_again(
+    tmp_path: Path, settings: Settings, ending: str
+) -> None:
+    install(settings, f"echo another run is alive; {ending}")
+    with pytest.raises(AirflowException, match=r"must be tried again .*another run is alive") as error:
+        job_operator(settings, tmp_path / "run.json").execute({})
+    assert not isinstance(error.value, AirflowFailException)
+
+
+def test_an_outcome_that_is_not_there_fails_for_good(tmp_path: Path, settings: Settings) -> None:
+    install(settings, "exit 0")
+    with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
+        job_operator(settings, tmp_path / "run.json").execute({})
+
+
+def test_a_driver_in_a_cluster_is_airflows_own_spark_application(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = install(settings, "exit 0")
+    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", json.dumps(connection))
+    submitted = []
+
+    def execute(self: Any, context: Any) -> None:
+        submitted.append(self.application)
+        write_manifest(STAGED_MANIFEST, tmp_path / "run.json")
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
+    assert job_operator(settings, tmp_path / "run.json").execute({})["run_id"] == "b2"
+    assert Path(submitted[0]).name == "slackwater_job.py" and not calls.exists()
+
+
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        (None, "local[*]"),
+        (Connection(conn_id="s", conn_type="spark", host="local[2]"), "local[2]"),
+        (Connection(conn_id="s", conn_type="spark", host="yarn"), "yarn"),
+        (Connection(conn_id="s", conn_type="spark", host="spark://m", port=7077), "spark://m:7077"),
+        (Connection(conn_id="s", conn_type="spark", host="m", port=7077), "spark://m:7077"),
+        (Connection(conn_id="s", conn_type="k8s", host="https://m", port=443), "k8s://https://m:443"),
+    ],
+)
+def test_the_master_is_that_of_airflows_connection(connection: Any, master: str) -> None:
+    assert master_of(connection) == master
+
+
+def replay_context(run_type: str, to: str | None, interval: tuple[Any, Any] = (None, None)) -> dict[str, Any]:
+    start, end = interval
+    dag_run = SimpleNamespace(run_type=run_type, data_interval_start=start, data_interval_end=end)
+    return {"dag_run": dag_run, "params": {"to": to}, "task": SimpleNamespace(forget_manifest=list)}
+
+
+SETTLE = timedelta(minutes=10)
+DAY = (datetime(2013, 1, 3, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("run_type", "to", "interval"),
+    [
+        ("scheduled", None, DAY),
+        ("backfill", None, DAY),
+        ("manual", None, DAY),  # with a logical date
+        ("manual", "2013-01-04T00:00:00Z", (None, None)),
+        ("scheduled", "2013-01-04", DAY),
+    ],
+)
+def test_a_try_starts_without_the_manifest_of_the_one_before(
+    tmp_path: Path, settings: Settings, run_type: str, to: str | None, interval: tuple[Any, Any]
+) -> None:
+    file = tmp_path / "run.json"
+    write_manifest(STAGED_MANIFEST, file)
+    context = replay_context(run_type, to, interval) | {"task": job_operator(settings, file)}
+    prepare(context, SETTLE)
+    assert not file.exists()
+    prepare(context, SETTLE)
+
+
+@pytest.mark.parametrize(
+    ("run_type", "interval"),
+    [
+        ("manual", (None, None)),
+        ("manual", (DAY[1], DAY[1])),  # of a DAG without a schedule
+        ("asset_triggered", DAY),
+        ("operator_triggered", (None, None)),
+    ],
+)
+def test_a_run_without_interval_and_without_parameter_is_refused(
+    run_type: str, interval: tuple[Any, Any]
+) -> None:
+    with pytest.raises(AirflowFailException, match="parameter `to`"):
+        prepare(replay_context(run_type, None, interval), SETTLE)
+
+
+@pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
+def test_a_parameter_that_is_no_time_is_refused(to: str) -> None:
+    with pytest.raises(AirflowFailException, match="it is a time such as"):
+        prepare(replay_context("manual", to), SETTLE)
+
+
+@pytest.mark.parametrize("says_to", [True, False])
+def test_a_try_before_the_source_has_settled_is_put_off_until_it_has(says_to: bool) -> None:
+    end = datetime.now(UTC) - timedelta(minutes=4)
+    to, interval = (end.isoformat(), (None, None)) if says_to else (None, (end - timedelta(days=1), end))
+    context = replay_context("manual", to, interval)
+    with pytest.raises(AirflowRescheduleException) as put_off:
+        prepare(context, SETTLE)
+    assert put_off.value.reschedule_date == end + SETTLE
+    prepare(context, timedelta(minutes=3))
+
+
+def test_a_run_into_the_future_is_not_put_off_until_then() -> None:
+    to = (datetime.now(UTC) + timedelta(days=400)).isoformat()
+    prepare(replay_context("manual", to), SETTLE)

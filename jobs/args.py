@@ -16,7 +16,10 @@ from slackwater.jobs.errors import PermanentError
 Outcome = Literal["staged", "nothing", "published", "kept", "rejected", "refused", "failed", "lost"]
 Verdict = Literal["passed", "warned", "failed"]
 
-FORMAT = 1
+FORMAT = 2
+
+# A task's log has a line for a slice, and for a step that goes on for seconds.
+_SHORT_LOG = ("--log-format", "progress")
 
 
 class ManifestError(PermanentError):
@@ -54,6 +57,8 @@ class Manifest:
         message: one sentence for the person who reads the task's log.
         failures: the expectations that failed, warnings included.
         slices: the staged ranges [start, end) of arrival time, ISO 8601, UTC.
+        counts: of all staged runs rows_read, windows_fired, windows_refired, rows_late and rows_quarantined.
+        seconds: that they took.
     """
 
     pipeline: str
@@ -65,6 +70,27 @@ class Manifest:
     message: str
     failures: tuple[Failure, ...]
     slices: tuple[tuple[str, str], ...]
+    counts: Mapping[str, int]
+    seconds: float
+
+    @property
+    def summary(self) -> str:
+        """What was staged, in a line; the message where nothing was."""
+        if not self.slices:
+            return self.message
+        count = f"{len(self.slices)} slice{'' if len(self.slices) == 1 else 's'}"
+        titles = {
+            "rows": "rows_read",
+            "fired": "windows_fired",
+            "refired": "windows_refired",
+            "late": "rows_late",
+            "quarantined": "rows_quarantined",
+        }
+        counts = "  ".join(f"{title} {self.counts[name]:,}" for title, name in titles.items())
+        return (
+            f"{count} from {self.slices[0][0]} to {self.slices[-1][1]}: {counts}  verdict {self.verdict}  "
+            f"{self.seconds:.1f} s"
+        )
 
     @property
     def good_run_ids(self) -> tuple[str, ...]:
@@ -86,6 +112,7 @@ def run(pipeline: str, *, to: str, manifest: str, warehouse: str, pipelines: str
         "--no-publish",
         "--manifest",
         manifest,
+        *_SHORT_LOG,
         *_where(warehouse, pipelines),
     ]
 
@@ -105,12 +132,12 @@ def backfill(
     """Arguments that restate [from, to); all may be templates. `until` is --until-converged or
     --until-same-code, `publish` is --publish or --no-publish."""
     range_and_mode = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
-    return ["backfill", pipeline, *range_and_mode, "--no-deliver", *_where(warehouse, pipelines)]
+    return ["backfill", pipeline, *range_and_mode, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
 
 
 def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
     """Arguments that make all staged runs up to `run_id` live. Sinks have tasks of their own."""
-    return ["publish", pipeline, run_id, "--no-deliver", *_where(warehouse, pipelines)]
+    return ["publish", pipeline, run_id, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
 
 
 def deliver(pipeline: str, sink: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
@@ -125,7 +152,7 @@ def runs(pipeline: str, *, since: int, warehouse: str, pipelines: str | None = N
 
 def maintain(pipeline: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
     """Arguments that keep the tables of a pipeline small."""
-    return ["maintain", pipeline, *_where(warehouse, pipelines)]
+    return ["maintain", pipeline, *_SHORT_LOG, *_where(warehouse, pipelines)]
 
 
 def health(*, warehouse: str, pipelines: str | None = None, as_json: bool) -> list[str]:

@@ -215,6 +215,15 @@ def range_text(
     return f"{time_text(first, precision)}–{time_text(last, precision)[11:]}"
 
 
+def range_of_slice(text: str) -> str:
+    """A slice as the protocol logs it, `[start, end)`, for people; any other text as it is."""
+    try:
+        start, end = map(datetime.fromisoformat, text.strip("[)").split(", "))
+    except ValueError:
+        return text
+    return range_text(start, end)
+
+
 def plain_text(text: str) -> str:
     r"""A text on one line, with its control characters and characters that can't be seen as escapes: `\n`,
     `\x1b`, `\u202e`. What a terminal or a page shows of it can't be taken for anything else.

@@ -15,7 +15,7 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from slackwater.dags.page_links import RunPageLink
+from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.jobs import args
 from slackwater.jobs.args import ManifestError, manifest_fields, read_manifest
@@ -27,7 +27,8 @@ APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 
 
 class JobOperator(SparkSubmitOperator):
-    """Runs `slackwater` with (templated) arguments, and returns the fields of the manifest that they name.
+    """Runs `slackwater` with (templated) arguments, and returns the fields of the manifest that they name; a
+    line of it is the last of the log, and an XCom.
 
     Where Spark's driver runs on the worker (deploy mode client, which a connection has unless it says
     otherwise) the command is a process of the task: it starts Spark for large slices alone, and ends when the
@@ -80,6 +81,8 @@ class JobOperator(SparkSubmitOperator):
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
         manifest.unlink()
+        self.log.info("%s", outcome.summary)
+        context["ti"].xcom_push(SUMMARY_KEY, outcome.summary)
         return manifest_fields(outcome)
 
     def on_kill(self) -> None:

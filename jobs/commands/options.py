@@ -14,6 +14,7 @@ import click
 
 from slackwater.jobs.commands import printing
 from slackwater.jobs.commands.table_layout import value_text
+from slackwater.jobs.readable import range_of_slice
 from slackwater.windowing.times import to_ms
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -158,6 +159,16 @@ class _TextLines(logging.Formatter):
         return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
 
 
+class _ShortLines(logging.Formatter):
+    """Without the time, which whoever keeps the lines adds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        slice_text = getattr(record, "slice", None)
+        place = f"{range_of_slice(str(slice_text))}  " if slice_text else ""
+        text = f"{place}{record.getMessage()}"
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
 _FACTS = ("pipeline", "seq", "run_id", "attempt", "slice", "seconds")
 
 
@@ -174,10 +185,12 @@ def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
     a line for each step, as text or JSON.
 
     Args:
-        kind: progress, text or json; None: progress on a terminal, else text.
+        kind: progress, text or json; None: progress on a terminal, else text. Progress that no terminal shows
+            is a line for each step that goes on for seconds.
     """
     logger = logging.getLogger("slackwater")
-    if kind == "progress" or (kind is None and sys.stderr.isatty()):
+    is_progress = kind == "progress" or (kind is None and sys.stderr.isatty())
+    if is_progress and sys.stderr.isatty():
         from rich.console import Console
 
         from slackwater.jobs.commands.progress import ProgressLine
@@ -188,8 +201,8 @@ def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
         from slackwater.jobs.commands.progress import LongSteps
 
         lines = logging.StreamHandler(sys.stderr)
-        lines.setLevel(level)
-        lines.setFormatter(_JsonLines() if kind == "json" else _TextLines())
+        lines.setLevel(logging.WARNING if is_progress else level)
+        lines.setFormatter(_JsonLines() if kind == "json" else _ShortLines() if is_progress else _TextLines())
         logger.handlers = [lines] if kind == "json" else [LongSteps(lines), lines]
         logger.setLevel(level if kind == "json" else logging.DEBUG)
     logger.propagate = False

@@ -9,7 +9,6 @@ import logging
 import sys
 import threading
 import time
-from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -23,7 +22,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from slackwater.jobs.readable import range_text
+from slackwater.jobs.readable import range_of_slice
 
 # What a step is called for people.
 _STEPS = {
@@ -39,6 +38,7 @@ _STEPS = {
 # A verb that ends sooner shows no line.
 _DELAY_SECONDS = 0.5
 _LONG_SECONDS = 3
+_AGAIN_SECONDS = 5
 
 
 class ProgressLine(logging.Handler):
@@ -89,7 +89,7 @@ class ProgressLine(logging.Handler):
             self._progress.update(self._task, advance=1, rate=f"{rate:,.0f} rows/s")
         elif "begins" in facts:
             step = record.getMessage()
-            words = (facts.get("pipeline"), _range(facts.get("slice", "")), _STEPS.get(step, step))
+            words = (facts.get("pipeline"), range_of_slice(facts.get("slice", "")), _STEPS.get(step, step))
             description = " ".join(escape(str(word)) for word in words if word)
             self._progress.update(self._task, description=description)
 
@@ -102,51 +102,56 @@ class ProgressLine(logging.Handler):
         super().close()
 
 
-def _range(slice_text: str) -> str:
-    """A slice as the protocol logs it, `[start, end)`, for people."""
-    bounds = slice_text.strip("[)").split(", ")
-    try:
-        start, end = map(datetime.fromisoformat, bounds)
-    except ValueError:
-        return slice_text
-    return range_text(start, end)
-
-
 class LongSteps(logging.Handler):
-    """Hands a line on to another handler for each step that goes on for some seconds.
+    """Hands a line on to another handler for each step that goes on for some seconds, and another one every
+    few seconds after that.
 
     Args:
         lines: writes lines.
         seconds: how long a step may take without one.
+        again_seconds: how long it may then take without the next.
     """
 
-    def __init__(self, lines: logging.Handler, seconds: float = _LONG_SECONDS) -> None:
+    def __init__(
+        self, lines: logging.Handler, seconds: float = _LONG_SECONDS, again_seconds: float = _AGAIN_SECONDS
+    ) -> None:
         super().__init__(logging.DEBUG)
         self._lines = lines
-        self._seconds = seconds
+        self._seconds, self._again_seconds = seconds, again_seconds
         self._timer: threading.Timer | None = None
+        self._guard = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Follow one record."""
+        with self._guard:
+            self._wait_for(record if "begins" in vars(record) else None, self._seconds)
+
+    def _wait_for(self, begun: logging.LogRecord | None, seconds: float) -> None:
+        """Tell of the step `begun` after so many seconds, and no more of the one before."""
         if self._timer is not None:
             self._timer.cancel()
-        if "begins" in vars(record):
-            self._timer = threading.Timer(self._seconds, self._tell, [record])
+        self._timer = None
+        if begun is not None:
+            self._timer = threading.Timer(seconds, self._tell, [begun])
             self._timer.daemon = True
             self._timer.start()
 
     def _tell(self, begun: logging.LogRecord) -> None:
-        step = begun.getMessage()
-        facts: dict[str, Any] = {
-            **vars(begun),
-            "msg": f"{step} goes on: {_STEPS.get(step, step)}",
-            "args": (),
-        }
-        facts["created"] = time.time()
-        self._lines.handle(logging.makeLogRecord(facts))
+        with self._guard:
+            if threading.current_thread() is not self._timer:
+                return  # the next step has begun meanwhile
+            step, now = begun.getMessage(), time.time()
+            facts: dict[str, Any] = {
+                **vars(begun),
+                "msg": f"{step} goes on: {_STEPS.get(step, step)}, {now - begun.created:.0f} s",
+                "args": (),
+                "created": now,
+            }
+            self._lines.handle(logging.makeLogRecord(facts))
+            self._wait_for(begun, self._again_seconds)
 
     def close(self) -> None:
         """Tell no more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        with self._guard:
+            self._wait_for(None, 0)
         super().close()

@@ -17,6 +17,8 @@ from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 # The outcome by exit code, of errors that another try would meet again.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
 
+_COUNTS = ("rows_read", "windows_fired", "windows_refired", "rows_late", "rows_quarantined")
+
 
 class Work(Protocol):
     """A command that replays slices: `CatchUp` or `Backfill`."""
@@ -83,4 +85,6 @@ def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -
             for item in work.staged_slices
             if item.row.slice_start is not None and item.row.slice_end is not None
         ),
+        counts={name: sum(getattr(item.row, name) for item in work.staged_slices) for name in _COUNTS},
+        seconds=sum(sum(item.row.phase_seconds.values()) for item in work.staged_slices),
     )

@@ -20,6 +20,14 @@ STAGED_MANIFEST = Manifest(
         ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),
         ("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),
     ),
+    counts={
+        "rows_read": 1454,
+        "windows_fired": 85,
+        "windows_refired": 202,
+        "rows_late": 2,
+        "rows_quarantined": 12,
+    },
+    seconds=2.47,
 )
 
 

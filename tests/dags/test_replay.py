@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -32,9 +33,15 @@ def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
     manifest.parent.mkdir()
     calls = install(settings, f"echo {variables} > {seen}; cp {tmp_path}/left.json {manifest}")
     monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077")
-    assert job_operator(settings, manifest).execute({}) == manifest_fields(STAGED_MANIFEST)
+    summaries: dict[str, str] = {}
+    context = {"ti": SimpleNamespace(xcom_push=summaries.__setitem__)}
+    assert job_operator(settings, manifest).execute(context) == manifest_fields(STAGED_MANIFEST)
     assert calls.read_text() == f"run departures --manifest {manifest} --warehouse w\n"
     assert seen.read_text() == f"spark://master.example:7077 {{}} {os.getpid()}\n"
+    assert summaries["summary"] == (
+        "2 slices from 2013-01-01T00:00:00+00:00 to 2013-01-03T00:00:00+00:00: rows 1,454  fired 85  "
+        "refired 202  late 2  quarantined 12  verdict passed  2.5 s"
+    )
     assert not manifest.exists(), "what was handed on is not kept"
 
 
@@ -67,7 +74,7 @@ def test_a_driver_in_a_cluster_is_airflows_own_spark_application(
         write_manifest(STAGED_MANIFEST, tmp_path / "run.json")
 
     monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
-    assert job_operator(settings, tmp_path / "run.json").execute({})["run_id"] == "b2"
+    assert job_operator(settings, tmp_path / "run.json").execute({"ti": MagicMock()})["run_id"] == "b2"
     assert Path(submitted[0]).name == "slackwater_job.py" and not calls.exists()
 
 

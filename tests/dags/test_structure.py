@@ -21,6 +21,7 @@ HEAVY = {
     "rocksdict",
 }
 
+SHORT_LOG = ("--log-format", "progress")
 UPKEEP = ["slackwater__maintain", "slackwater__health"]
 # A name that the restate DAG of CAREFUL has.
 TAKEN = "careful__restate"
@@ -141,7 +142,13 @@ def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> Non
     replay = task(dag_folder, "careful", "replay")
     assert replay["application_args"] == [
         *("run", "careful", "--to", "{{ params.to or dag_run.data_interval_end | ts }}", "--no-publish"),
-        *("--manifest", "/data/manifests/careful/{{ run_id }}.json", "--warehouse", "/data/warehouse"),
+        *(
+            "--manifest",
+            "/data/manifests/careful/{{ run_id }}.json",
+            *SHORT_LOG,
+            "--warehouse",
+            "/data/warehouse",
+        ),
         *("--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
     assert replay["application"] == str(ROOT / "slackwater/jobs/submit/slackwater_job.py")
@@ -220,6 +227,7 @@ def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> 
             "--manifest",
             manifest,
             "--no-deliver",
+            *SHORT_LOG,
         ),
         *("--warehouse", "/data/warehouse", "--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]

@@ -291,7 +291,10 @@ def publish_operator(settings: Settings, run_id: str | None = "b2") -> PublishOp
 def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) -> None:
     calls = install(settings, "exit 0")
     publish_operator(settings).execute({})
-    assert calls.read_text() == f"publish departures b2 --no-deliver --warehouse {settings.warehouse}\n"
+    assert (
+        calls.read_text()
+        == f"publish departures b2 --no-deliver --log-format progress --warehouse {settings.warehouse}\n"
+    )
 
 
 def test_nothing_staged_calls_nothing(settings: Settings) -> None:

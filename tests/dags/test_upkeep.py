@@ -42,7 +42,7 @@ def test_what_has_run_and_is_declared_is_maintained(settings: Settings) -> None:
 def test_maintain_calls_the_command(settings: Settings) -> None:
     calls = install(settings, "exit 0")
     MaintainOperator(task_id="maintain", pipeline="good", settings=settings).execute({})
-    assert calls.read_text() == f"maintain good --warehouse {settings.warehouse}\n"
+    assert calls.read_text() == f"maintain good --log-format progress --warehouse {settings.warehouse}\n"
 
 
 def test_upkeep_that_another_process_does_is_tried_again(settings: Settings) -> None:

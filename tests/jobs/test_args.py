@@ -32,6 +32,14 @@ MANIFEST = Manifest(
         ),
     ),
     slices=(("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),),
+    counts={
+        "rows_read": 9,
+        "windows_fired": 4,
+        "windows_refired": 1,
+        "rows_late": 2,
+        "rows_quarantined": 0,
+    },
+    seconds=0.25,
 )
 
 
@@ -45,6 +53,8 @@ def test_arguments_are_spelled_as_the_verbs_take_them() -> None:
             "--no-publish",
             "--manifest",
             "m.json",
+            "--log-format",
+            "progress",
             "--warehouse",
             "w",
             "--pipelines",
@@ -52,8 +62,12 @@ def test_arguments_are_spelled_as_the_verbs_take_them() -> None:
         )
     ]
     assert args.publish("p", "b2", warehouse="w") == [
-        *("publish", "p", "b2", "--no-deliver", "--warehouse", "w")
+        *("publish", "p", "b2", "--no-deliver", "--log-format", "progress", "--warehouse", "w")
     ]
+    assert args.maintain("p", warehouse="w") == [
+        *("maintain", "p", "--log-format", "progress", "--warehouse", "w")
+    ]
+    assert args.health(warehouse="w", as_json=True) == ["health", "--warehouse", "w", "--output", "json"]
     assert args.deliver("p", "report", warehouse="w") == [
         *("sinks", "deliver", "p", "report", "--warehouse", "w")
     ]
@@ -97,7 +111,7 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path, manifest: Manifest
 def test_the_format_is_the_documented_one(tmp_path: Path) -> None:
     write_manifest(MANIFEST, tmp_path / "run.json")
     assert json.loads((tmp_path / "run.json").read_text()) == {
-        "format": 1,
+        "format": 2,
         "pipeline": "departures",
         "outcome": "staged",
         "exit_code": 0,
@@ -117,6 +131,14 @@ def test_the_format_is_the_documented_one(tmp_path: Path) -> None:
             }
         ],
         "slices": [["2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"]],
+        "counts": {
+            "rows_read": 9,
+            "windows_fired": 4,
+            "windows_refired": 1,
+            "rows_late": 2,
+            "rows_quarantined": 0,
+        },
+        "seconds": 0.25,
     }
 
 
@@ -128,7 +150,7 @@ def test_a_missing_manifest_names_the_file_and_the_next_step(tmp_path: Path) -> 
 
 def spoilt(**changes: Any) -> str:
     values = {
-        "format": 1,
+        "format": 2,
         **{
             name: getattr(MANIFEST, name)
             for name in ("pipeline", "outcome", "exit_code", "run_id", "verdict", "message")
@@ -136,6 +158,8 @@ def spoilt(**changes: Any) -> str:
         "run_ids": ["a1", "b2"],
         "failures": [],
         "slices": [["a", "b"]],
+        "counts": {},
+        "seconds": 1.5,
     }
     return json.dumps({name: value for name, value in {**values, **changes}.items() if value != "left out"})
 
@@ -145,7 +169,7 @@ def spoilt(**changes: Any) -> str:
     [
         (spoilt()[:-9], "Unterminated string"),
         ("[]", "holds a list"),
-        (spoilt(format=2), "format is 2"),
+        (spoilt(format=1), "format is 1"),
         (spoilt(format="left out"), "format is None"),
         (spoilt(verdict="left out"), "lacks .'verdict'"),
         (spoilt(watermark=5), "'watermark'. too much"),
@@ -160,7 +184,7 @@ def test_a_file_that_is_no_manifest_of_this_format_is_refused_by_name(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ManifestError, match=f"not a manifest of format 1: .*{message}"):
+    with pytest.raises(ManifestError, match=f"not a manifest of format 2: .*{message}"):
         read_manifest(tmp_path / "run.json")
 
 

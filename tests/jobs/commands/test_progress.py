@@ -19,9 +19,11 @@ def log() -> Iterator[logging.Logger]:
     """The protocol's logger, with all levels on, and as it was afterwards."""
     logger = logging.getLogger("slackwater")
     handlers, level = logger.handlers, logger.level
-    logger.handlers, logger.level = [], logging.DEBUG
+    logger.handlers = []
+    logger.setLevel(logging.DEBUG)
     yield logger
-    logger.handlers, logger.level = handlers, level
+    logger.handlers = handlers
+    logger.setLevel(level)
 
 
 def test_the_line_names_slice_and_step_and_counts_rows(log: logging.Logger) -> None:
@@ -57,15 +59,16 @@ def test_a_verb_that_ends_at_once_shows_no_line(log: logging.Logger) -> None:
     assert terminal.getvalue() == ""
 
 
-def test_elsewhere_a_long_step_is_told_once_and_a_short_one_is_not(log: logging.Logger) -> None:
+def test_elsewhere_a_long_step_is_told_again_and_again_and_a_short_one_is_not(log: logging.Logger) -> None:
     written = io.StringIO()
     lines = logging.StreamHandler(written)
     lines.setLevel(logging.INFO)
-    log.handlers = [LongSteps(lines, seconds=0.05), lines]
+    log.handlers = [LongSteps(lines, seconds=0.05, again_seconds=0.3), lines]
     phases = Phases("departures", "r1", 1, SLICE)
     with phases.phase("claim"):
         pass
     with phases.phase("session"):
-        time.sleep(0.2)
+        time.sleep(0.5)
     time.sleep(0.1)
-    assert written.getvalue().splitlines() == ["claim", "session goes on: starts Spark", "session"]
+    still = "session goes on: starts Spark, 0 s"
+    assert written.getvalue().splitlines() == ["claim", still, still, "session"]

@@ -7,6 +7,7 @@ finished slice.
 
 from airflow.sdk import DAG, Asset, Param
 
+from slackwater.dags.options import DagOptions
 from slackwater.dags.settings import RESTATE, Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
@@ -31,7 +32,7 @@ def _time(title: str, description: str) -> Param:
     return Param(type="string", format="date-time", title=title, description=description)
 
 
-def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
+def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -> DAG:
     """restate → conclude → announce, and a task deliver_<sink> for each sink beside that."""
     name = pipeline.name + RESTATE
     with DAG(
@@ -60,8 +61,7 @@ def restatement_dag(pipeline: Pipeline, settings: Settings) -> DAG:
             ),
             "reason": Param("", type="string", title="Reason", description="Recorded with the publication."),
         },
-        tags=["slackwater"],
-        default_args=settings.default_args,
+        **options.of_dag(settings.default_args),
     ) as dag:
         published_table = Asset(
             f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"

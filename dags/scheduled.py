@@ -7,6 +7,7 @@ lacks, and nothing else.
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
 
+from slackwater.dags.options import DagOptions
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
 from slackwater.dags.tasks.deliver import deliver
@@ -34,20 +35,21 @@ TO = Param(
 )
 
 
-def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
+def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -> DAG:
     """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude."""
     with DAG(
         pipeline.name,
         description=f"Windows of {pipeline.name}, replayed each interval",
         doc_md=DOC.format(name=pipeline.name, published=settings.published_uri(pipeline.name)),
-        schedule=CronDataIntervalTimetable(pipeline.schedule, timezone="UTC") if pipeline.schedule else None,
+        schedule=CronDataIntervalTimetable(pipeline.schedule, timezone=options.timezone)
+        if pipeline.schedule
+        else None,
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
         auto_register=False,  # `dags` hands out what is whole
         max_active_runs=1,
         params={"to": TO},
-        tags=["slackwater"],
-        default_args=settings.default_args,
+        **options.of_dag(settings.default_args),
     ) as dag:
         published_table = Asset(
             f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
@@ -58,6 +60,8 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings) -> DAG:
             pipeline=pipeline.name,
             manifest=replay_task.output,
             asks=pipeline.approve_warnings,
+            execution_timeout=None,  # Airflow would take it for that of the person who is asked
+            **options.approval,
         )
         publish_task = PublishOperator(
             task_id="publish", pipeline=pipeline.name, run_id=validate_task.output, settings=settings

@@ -4,9 +4,11 @@ Declares only. What upkeep and health mean is said by the commands.
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
+from slackwater.dags.options import DagOptions
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.upkeep import HealthOperator, MaintainOperator, PipelinesOperator
 
@@ -23,9 +25,10 @@ pipelines.
 """
 
 
-def maintain_dag(settings: Settings) -> DAG:
+def maintain_dag(settings: Settings, options: DagOptions) -> DAG:
     """pipelines → maintain, a task for each of them."""
-    with _dag(settings, "maintain", settings.maintain_schedule, MAINTAIN_DOC) as dag:
+    of_dag = options.of_dag(settings.default_args)
+    with _dag(f"{settings.upkeep}__maintain", settings.maintain_schedule, MAINTAIN_DOC, of_dag) as dag:
         pipelines_task = PipelinesOperator(task_id="pipelines", settings=settings)
         MaintainOperator.partial(
             task_id="maintain",
@@ -36,16 +39,17 @@ def maintain_dag(settings: Settings) -> DAG:
     return dag
 
 
-def health_dag(settings: Settings) -> DAG:
+def health_dag(settings: Settings, options: DagOptions) -> DAG:
     """One task, health."""
-    with _dag(settings, "health", settings.health_schedule, HEALTH_DOC) as dag:
+    of_dag = options.of_dag(settings.default_args)
+    with _dag(f"{settings.upkeep}__health", settings.health_schedule, HEALTH_DOC, of_dag) as dag:
         HealthOperator(task_id="health", settings=settings)
     return dag
 
 
-def _dag(settings: Settings, work: str, schedule: str, doc: str) -> DAG:
+def _dag(name: str, schedule: str, doc: str, of_dag: dict[str, Any]) -> DAG:
     return DAG(
-        f"{settings.upkeep}__{work}",
+        name,
         description=doc.partition(":")[0].replace("\n", " "),
         doc_md=doc,
         schedule=CronTriggerTimetable(schedule, timezone="UTC"),
@@ -53,6 +57,5 @@ def _dag(settings: Settings, work: str, schedule: str, doc: str) -> DAG:
         catchup=False,
         max_active_runs=1,
         auto_register=False,  # `dags` hands out what is whole
-        tags=["slackwater"],
-        default_args=settings.default_args,
+        **of_dag,
     )

@@ -3,5 +3,6 @@
 """
 
 from slackwater.dags.declared import check, dags
+from slackwater.dags.options import DagOptions
 
-__all__ = ["check", "dags"]
+__all__ = ["DagOptions", "check", "dags"]

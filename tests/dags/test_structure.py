@@ -305,3 +305,39 @@ def test_a_schedule_that_is_none_takes_no_other_dag_away(tmp_path: Path) -> None
     assert "sometimes" in json.dumps(parsed["import_errors"])
     assert {"careful", "slackwater__maintain"} <= parsed["dags"].keys()
     assert "slackwater__health" not in parsed["dags"]
+
+
+def test_a_team_sets_options_for_all_dags_and_for_those_of_a_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CAREFUL)
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "mine_dags.py").write_text(
+        "from datetime import timedelta\n"
+        "from slackwater.airflow import DagOptions, dags\n"
+        "team = DagOptions(tags=['sales'], default_args={'owner': 'sales', 'queue': 'spark'})\n"
+        "berlin = DagOptions(timezone='Europe/Berlin', dag_args={'max_active_tasks': 3},\n"
+        "    default_args={'execution_timeout': timedelta(hours=2)},\n"
+        "    approval={'response_timeout': timedelta(hours=8), 'defaults': 'Reject'})\n"
+        "globals().update(dags('mine.py', options=team, options_of={'careful': berlin}))\n"
+    )
+    parsed = parse(tmp_path, dags=tmp_path / "dags")
+    assert parsed["import_errors"] == {}
+    careful, delivered = parsed["dags"]["careful"], parsed["dags"]["delivered"]
+    assert careful["timetable"]["__var"]["timezone"] == "Europe/Berlin"
+    assert (careful["tags"], careful["max_active_tasks"]) == (["slackwater"], 3)
+    assert task(parsed, "careful", "publish")["execution_timeout"] == 7200.0
+    assert "execution_timeout" not in task(parsed, "careful", "validate")
+    assert sorted(delivered["tags"]) == ["sales", "slackwater"]
+    for name in ("delivered", "delivered__restate", "slackwater__health"):
+        for serialized_task in parsed["dags"][name]["tasks"]:
+            assert serialized_task["__var"]["owner"] == "sales"
+
+
+def test_options_of_what_is_no_pipeline_are_told(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CAREFUL)
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "errors.py").write_text(
+        "from slackwater.airflow import DagOptions, check  # no dag\n"
+        "check('mine.py', options_of={'carefull': DagOptions()})\n"
+    )
+    [told] = parse(tmp_path, dags=tmp_path / "dags")["import_errors"].values()
+    assert "options_of names what is no pipeline: carefull" in told

@@ -1,0 +1,33 @@
+"""What a team sets for the DAGs of its pipelines, beside what these declare: values of Airflow's own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class DagOptions:
+    """Options of the DAGs of a pipeline.
+
+    Args:
+        tags: beside `slackwater`.
+        timezone: of the schedule's cron expression; its data intervals end at that zone's clock.
+        default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
+        dag_args: other arguments of Airflow's `DAG`: callbacks, deadline, owner_links, access_control.
+        approval: arguments of Airflow's `ApprovalOperator` where the pipeline asks for approval:
+            response_timeout, defaults, assigned_users, notifiers.
+    """
+
+    tags: Sequence[str] = ()
+    timezone: str = "UTC"
+    default_args: Mapping[str, Any] = field(default_factory=dict)
+    dag_args: Mapping[str, Any] = field(default_factory=dict)
+    approval: Mapping[str, Any] = field(default_factory=dict)
+
+    def of_dag(self, default_args: Mapping[str, Any]) -> dict[str, Any]:
+        """These as arguments of a DAG whose tasks have `default_args` unless they say otherwise."""
+        return {
+            **self.dag_args,
+            "tags": ["slackwater", *self.tags],
+            "default_args": {**default_args, **self.default_args},
+        }

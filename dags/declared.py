@@ -16,10 +16,11 @@ from airflow.sdk import DAG
 from slackwater.dags.options import DagOptions
 from slackwater.dags.restate import restatement_dag
 from slackwater.dags.scheduled import scheduled_dag
-from slackwater.dags.settings import RESTATE, Settings, read
+from slackwater.dags.settings import RESTATE, Settings, SettingsError, read
 from slackwater.dags.upkeep import health_dag, maintain_dag
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.registry import Registry, load
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.registry import PipelinesFileError, Registry, load
 
 log = logging.getLogger(__name__)
 
@@ -72,16 +73,19 @@ def check(
     options_of: Mapping[str, DagOptions] = NO_OPTIONS,
     **settings: Any,
 ) -> None:
-    """Raise what keeps pipelines from having DAGs; called with what `dags` is called with.
+    """Raise what keeps pipelines from having DAGs; called with what `dags` is called with. What `dags` raises
+    itself is the import error of its own file.
 
     Raises:
         UndeclaredPipelines: with a paragraph for each file or pipeline.
-        SettingsError, UsageError: as `dags` does.
     """
-    declaration = _Declaration(
-        read(pipelines=pipelines, warehouse=warehouse, **settings), options, options_of
-    )
-    _, faults = declaration.declare()
+    try:
+        declaration = _Declaration(
+            read(pipelines=pipelines, warehouse=warehouse, **settings), options, options_of
+        )
+        _, faults = declaration.declare()
+    except (SettingsError, PipelinesFileError, PipelineError):
+        return
     if faults:
         raise UndeclaredPipelines("\n\n".join(["these have no DAGs, all others do:", *faults.values()]))
 

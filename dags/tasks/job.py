@@ -23,6 +23,13 @@ from slackwater.jobs.pipelines import Pipeline
 
 # Files of this package, which spark-submit is given by their paths.
 SPARK_SUBMIT = Path(__file__).parents[1] / "spark-submit"
+# Of an Airflow connection → Spark's property, where it is not spark-submit that reads the connection.
+PROPERTIES = {
+    "queue": "spark.yarn.queue",
+    "namespace": "spark.kubernetes.namespace",
+    "principal": "spark.kerberos.principal",
+    "keytab": "spark.kerberos.keytab",
+}
 APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 
 
@@ -74,7 +81,7 @@ class JobOperator(SparkSubmitOperator):
         if connection is not None and connection.extra_dejson.get("deploy-mode") == "cluster":
             super().execute(context)
         else:
-            self._run_here(master_of(connection))
+            self._run_here(connection)
         manifest = Path(self._manifest())
         try:
             outcome = read_manifest(manifest)
@@ -106,17 +113,23 @@ class JobOperator(SparkSubmitOperator):
         except AirflowNotFoundException:  # Spark then runs in this process
             return None
 
-    def _run_here(self, master: str) -> None:
+    def _run_here(self, connection: Connection | None) -> None:
         command = [str(self.settings.spark_bin / "slackwater"), *(self.application_args or [])]
         environment = {
             **os.environ,
-            "SLACKWATER_MASTER": master,
-            "SLACKWATER_SPARK_CONF": json.dumps(self.conf or {}),
+            "SLACKWATER_MASTER": master_of(connection),
+            "SLACKWATER_SPARK_CONF": json.dumps({**conf_of(connection), **(self.conf or {})}),
             "SLACKWATER_PARENT": str(os.getpid()),
         }
         result = self.process.run_command(command, env=environment)
         if result.exit_code != 0:
             raise AirflowException(f"must be tried again (exit {result.exit_code}): {result.output}")
+
+
+def conf_of(connection: Connection | None) -> dict[str, str]:
+    """What else Airflow's connections of type `spark` hold, as Spark's properties."""
+    extra = {} if connection is None else connection.extra_dejson
+    return {name: str(extra[key]) for key, name in PROPERTIES.items() if extra.get(key)}
 
 
 def master_of(connection: Connection | None) -> str:

@@ -32,12 +32,12 @@ def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
     variables = "$SLACKWATER_MASTER $SLACKWATER_SPARK_CONF $SLACKWATER_PARENT"
     manifest.parent.mkdir()
     calls = install(settings, f"echo {variables} > {seen}; cp {tmp_path}/left.json {manifest}")
-    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077")
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077?queue=night")
     summaries: dict[str, str] = {}
     context = {"ti": SimpleNamespace(xcom_push=summaries.__setitem__)}
     assert job_operator(settings, manifest).execute(context) == manifest_fields(STAGED_MANIFEST)
     assert calls.read_text() == f"run departures --manifest {manifest} --warehouse w\n"
-    assert seen.read_text() == f"spark://master.example:7077 {{}} {os.getpid()}\n"
+    assert seen.read_text() == f'spark://master.example:7077 {{"spark.yarn.queue": "night"}} {os.getpid()}\n'
     assert summaries["summary"] == (
         "2 slices from 2013-01-01T00:00:00+00:00 to 2013-01-03T00:00:00+00:00: rows 1,454  fired 85  "
         "refired 202  late 2  quarantined 12  verdict passed  2.5 s"

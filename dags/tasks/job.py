@@ -30,6 +30,8 @@ PROPERTIES = {
     "principal": "spark.kerberos.principal",
     "keytab": "spark.kerberos.keytab",
 }
+# The exit code of a command that was asked for what cannot be: no such pipeline, a file that can't be loaded.
+_USAGE = 2
 APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 
 
@@ -75,7 +77,7 @@ class JobOperator(SparkSubmitOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]  # Airflow's own leaves nothing
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
-        left.
+        left, or what is asked for cannot be.
         """
         connection = self._connection()
         if connection is not None and connection.extra_dejson.get("deploy-mode") == "cluster":
@@ -122,6 +124,8 @@ class JobOperator(SparkSubmitOperator):
             "SLACKWATER_PARENT": str(os.getpid()),
         }
         result = self.process.run_command(command, env=environment)
+        if result.exit_code == _USAGE:
+            raise AirflowFailException(result.output)
         if result.exit_code != 0:
             raise AirflowException(f"must be tried again (exit {result.exit_code}): {result.output}")
 

@@ -55,6 +55,12 @@ def test_a_command_that_leaves_no_outcome_is_tried_again(
     assert not isinstance(error.value, AirflowFailException)
 
 
+def test_a_command_that_cannot_be_is_not_tried_again(tmp_path: Path, settings: Settings) -> None:
+    install(settings, "echo mine.py: SyntaxError while loading; exit 2")
+    with pytest.raises(AirflowFailException, match="SyntaxError while loading"):
+        job_operator(settings, tmp_path / "run.json").execute({})
+
+
 def test_an_outcome_that_is_not_there_fails_for_good(tmp_path: Path, settings: Settings) -> None:
     install(settings, "exit 0")
     with pytest.raises(AirflowFailException, match="Clear the task `replay`"):

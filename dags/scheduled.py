@@ -24,6 +24,7 @@ Replays what has arrived up to the end of the data interval, validates it and pu
   --max-active-runs 1`.
 - **By hand**: trigger it with a logical date, and it runs up to the end of the interval before that, as the
   scheduled run would; or with the parameter `to`. With neither it is refused.
+- **Rejected**, and right all the same: trigger it with the same `to`, and the reason as `accept`.
 - **Clear** any task at any time: what is published already stays as it is.
 """
 TO = Param(
@@ -32,6 +33,12 @@ TO = Param(
     format="date-time",
     title="Replay up to",
     description="End of the range, ISO 8601, UTC; without it a run goes up to the end of its data interval.",
+)
+ACCEPT = Param(
+    "",
+    type="string",
+    title="Accept",
+    description="Why what validation rejects is published all the same, once; recorded with the publication.",
 )
 
 
@@ -48,7 +55,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -
         catchup=False,
         auto_register=False,  # `dags` hands out what is whole
         max_active_runs=1,
-        params={"to": TO},
+        params={"to": TO, "accept": ACCEPT},
         **options.of_dag(settings.default_args),
     ) as dag:
         published_table = Asset(

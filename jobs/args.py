@@ -135,9 +135,22 @@ def backfill(
     return ["backfill", pipeline, *range_and_mode, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
 
 
-def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
-    """Arguments that make all staged runs up to `run_id` live. Sinks have tasks of their own."""
-    return ["publish", pipeline, run_id, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
+def publish(
+    pipeline: str, run_id: str, *, accept: str | None = None, warehouse: str, pipelines: str | None = None
+) -> list[str]:
+    """Arguments that make all staged runs up to `run_id` live, in spite of a failed validation where `accept`
+    is a reason. Sinks have tasks of their own.
+    """
+    in_spite = [] if accept is None else ["--accept", accept]
+    return [
+        "publish",
+        pipeline,
+        run_id,
+        *in_spite,
+        "--no-deliver",
+        *_SHORT_LOG,
+        *_where(warehouse, pipelines),
+    ]
 
 
 def deliver(pipeline: str, sink: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:

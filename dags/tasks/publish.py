@@ -12,6 +12,7 @@ from airflow.sdk import BaseOperator
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import require_success
+from slackwater.dags.tasks.validate import ACCEPTED_KEY
 from slackwater.jobs import args
 
 
@@ -48,6 +49,7 @@ class PublishOperator(BaseOperator):
             *args.publish(
                 self.pipeline,
                 self.run_id,
+                accept=context["ti"].xcom_pull(task_ids="validate", key=ACCEPTED_KEY),
                 warehouse=self.settings.warehouse,
                 pipelines=self.settings.pipelines,
             ),

@@ -19,12 +19,15 @@ from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
 # XComs of `validate`: the last run that may be published, and why later slices may not.
 PUBLISHABLE_RUN_KEY = "publishable_run_id"
 REFUSAL_KEY = "refusal"
+# Why a person who started the run has a rejected one published.
+ACCEPTED_KEY = "accepted"
 
 
 class ValidateOperator(ApprovalOperator):
     """Succeeds with the run id to publish (None: there is none), or waits for approval of warnings first. It
     fails, without a retry, where nothing can be published because of what came in between; where slices
-    before that are good, these go on, and `conclude` fails in its place.
+    before that are good, these go on, and `conclude` fails in its place. A run that was started with a reason
+    to accept what is rejected publishes it.
 
     Args:
         manifest: what `replay` returned (an XComArg).
@@ -57,6 +60,11 @@ class ValidateOperator(ApprovalOperator):
             self.log.info("to replay again what was run before, start the DAG %s", restate_dag)
         for failure in outcome.failures:
             self.log.warning("%s", sentence(failure))
+        reason = context["params"].get("accept")
+        if outcome.verdict == "failed" and reason:
+            self.log.warning("accepted by hand: %s", reason)
+            context["ti"].xcom_push(ACCEPTED_KEY, reason)
+            return outcome.run_id
         if refusal := refusal_of(outcome):
             if run_id is None:
                 raise AirflowFailException(refusal)
@@ -102,7 +110,12 @@ def refusal_of(outcome: Manifest) -> str | None:
     """Why not everything that was to be replayed may be published; None where it may."""
     if outcome.outcome not in ("staged", "nothing"):
         # This task alone would read the same outcome again.
-        next_step = " Once that is mended, clear the task `replay`." if outcome.outcome == "rejected" else ""
+        next_step = (
+            " Once that is mended, clear the task `replay`; if it is right as it is, start a run by hand "
+            "with the same `to` and a reason in `accept`."
+            if outcome.outcome == "rejected"
+            else ""
+        )
         return f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}{next_step}"
     if outcome.verdict == "failed":
         return f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}"

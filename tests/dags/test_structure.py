@@ -92,7 +92,7 @@ def test_the_scheduled_dag_of_the_example(dag_folder: Any) -> None:
         "start": 1356998400.0,  # 2013-01-01T00:00:00Z
         "catchup": False,
         "max_active_runs": 1,
-        "params": {"to": None},
+        "params": {"to": None, "accept": ""},
         "edges": {
             "replay": ["validate"],
             "validate": ["publish"],

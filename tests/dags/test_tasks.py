@@ -64,8 +64,8 @@ class Messages(dict[str, Any]):
         return self.get(key)
 
 
-def fresh_context() -> dict[str, Any]:
-    return {"ti": Messages()}
+def fresh_context(**params: Any) -> dict[str, Any]:
+    return {"ti": Messages(), "params": params}
 
 
 def returned(manifest: Manifest | None) -> Any:
@@ -179,9 +179,22 @@ def test_good_slices_go_on_and_the_dag_run_fails_behind_them(outcome: Any, good:
     context = fresh_context()
     assert validate_operator(manifest).execute(context) == good
     assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
-    next_step = r" Once .* clear the task `replay`\.$" if outcome == "rejected" else "$"
+    next_step = r" Once .* clear the task `replay`; .* `accept`\.$" if outcome == "rejected" else "$"
     with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit 4\): no flights{next_step}"):
         validate.ConcludeRunOperator(task_id="conclude").execute(context)
+
+
+def test_what_is_rejected_is_published_where_the_run_was_started_with_a_reason(settings: Settings) -> None:
+    rejected = replace(STAGED_MANIFEST, outcome="rejected", exit_code=4, verdict="failed")
+    context = fresh_context(accept="a strike")
+    assert validate_operator(rejected).execute(context) == "b2"
+    validate.ConcludeRunOperator(task_id="conclude").execute(context)
+    calls = install(settings, "exit 0")
+    publish_operator(settings).execute(context)
+    assert "publish departures b2 --accept a strike --no-deliver" in calls.read_text()
+    passed = fresh_context(accept="a strike")
+    assert validate_operator(STAGED_MANIFEST).execute(passed) == "b2"
+    assert "accepted" not in passed["ti"], "where nothing is rejected there is nothing to accept"
 
 
 def test_slices_behind_a_lost_race_do_not_go_on() -> None:
@@ -201,7 +214,7 @@ def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
     only_the_last = replace(rejected, failures=(error,))
     assert validate_operator(only_the_last, asks=True).execute(fresh_context()) == "a1"
     both = replace(rejected, failures=(replace(WARNING, run_id="a1"), error))
-    context = {"ti": Messages(), "task_instance": SimpleNamespace(id="1")}
+    context = fresh_context() | {"task_instance": SimpleNamespace(id="1")}
     operator = validate_operator(both, asks=True)
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
@@ -237,7 +250,7 @@ def pending_question(
     hitl = "airflow.providers.standard.operators.hitl.upsert_hitl_detail"
     monkeypatch.setattr(hitl, lambda **question: questions.append(question))
     instance = Messages()
-    context = {"ti": instance, "task_instance": SimpleNamespace(id="1")}
+    context = {"ti": instance, "task_instance": SimpleNamespace(id="1"), "params": {}}
     operator = validate_operator(replace(STAGED_MANIFEST, verdict="warned", failures=(WARNING,)), asks=True)
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
@@ -290,7 +303,7 @@ def publish_operator(settings: Settings, run_id: str | None = "b2") -> PublishOp
 
 def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    publish_operator(settings).execute({})
+    publish_operator(settings).execute(fresh_context())
     assert (
         calls.read_text()
         == f"publish departures b2 --no-deliver --log-format progress --warehouse {settings.warehouse}\n"
@@ -299,7 +312,7 @@ def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) 
 
 def test_nothing_staged_calls_nothing(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    publish_operator(settings, None).execute({})
+    publish_operator(settings, None).execute(fresh_context())
     assert not calls.exists()
 
 
@@ -307,14 +320,14 @@ def test_nothing_staged_calls_nothing(settings: Settings) -> None:
 def test_an_exit_code_that_will_not_change_fails_for_good(settings: Settings, exit_code: int) -> None:
     install(settings, f"echo the head has moved >&2; exit {exit_code}")
     with pytest.raises(AirflowFailException, match=f"exit {exit_code}.*the head has moved"):
-        publish_operator(settings).execute({})
+        publish_operator(settings).execute(fresh_context())
 
 
 @pytest.mark.parametrize("ending", ["exit 3", "kill -9 $$", "exit 134"])
 def test_retry_and_a_killed_command_are_tried_again(settings: Settings, ending: str) -> None:
     install(settings, ending)
     with pytest.raises(AirflowException) as caught:
-        publish_operator(settings).execute({})
+        publish_operator(settings).execute(fresh_context())
     assert not isinstance(caught.value, AirflowFailException)
 
 

@@ -1,0 +1,67 @@
+"""Of two slices the second is rejected: the first is published, the run fails with the reason, and a person
+publishes the second in spite of it. One story on one Airflow.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.jobs.examples import departures
+from tests.integration.airflow.conftest import Airflow, Task, await_, start
+from tests.integration.command import here
+from tests.integration.facts import assert_as_model
+from tests.integration.stored import StoredTables
+
+BEFORE, TO = "2013-01-02", "2013-01-03"
+# The longest delay of an hour of the first day is 144 minutes, of the second 853.
+DECLARED, STRICT = '"max_dep_delay", -60, 1500', '"max_dep_delay", -60, 500'
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTables:
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    days = ("--from", "2013-01-01", "--to", TO)
+    assert here("examples", "load", "departures", *days, "--warehouse", warehouse) == 0
+    return StoredTables(warehouse, "departures")
+
+
+@pytest.fixture(scope="module")
+def airflow(stored: StoredTables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    folder = tmp_path_factory.mktemp("airflow")
+    text = Path(str(departures.__file__)).read_text()
+    assert DECLARED in text
+    (folder / "pipelines.py").write_text(text.replace(DECLARED, STRICT))
+    for airflow in start(
+        folder / "home",
+        SLACKWATER_WAREHOUSE=str(stored.warehouse),
+        SLACKWATER_PIPELINES=str(folder / "pipelines.py"),
+    ):
+        await_(lambda airflow=airflow: airflow.ask("dags/departures"), "the DAG")
+        airflow.ask("dags/departures", {"is_paused": False}, "PATCH")
+        yield airflow
+
+
+def run(airflow: Airflow, **conf: str) -> str:
+    body = {"logical_date": None, "conf": {"to": f"{TO}T00:00:00Z", **conf}}
+    run_id: str = airflow.ask("dags/departures/dagRuns", body)["dag_run_id"]
+    return run_id
+
+
+def test_the_good_slice_is_published_and_the_run_fails_with_the_reason(
+    airflow: Airflow, stored: StoredTables
+) -> None:
+    run_id = run(airflow)
+    assert airflow.ended("departures", run_id) == "failed"
+    success = dict.fromkeys(("replay", "validate", "publish", "announce"), Task("success", 1))
+    assert airflow.tasks("departures", run_id) == {**success, "conclude": Task("failed", 1)}
+    told = airflow.log("departures", run_id, "conclude")
+    assert "max_dep_delay" in told and "a reason in `accept`" in told
+    assert_as_model(stored, BEFORE)
+
+
+def test_a_person_publishes_the_rejected_slice_with_a_reason(airflow: Airflow, stored: StoredTables) -> None:
+    run_id = run(airflow, accept="a storm, not an error")
+    assert airflow.ended("departures", run_id) == "success", airflow.log("departures", run_id, "publish")
+    assert_as_model(stored, TO)
+    assert stored.ledger()[-1]["verdict"] == "accepted: a storm, not an error"

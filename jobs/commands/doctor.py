@@ -14,7 +14,7 @@ import click
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
-from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.errors import SlackwaterError, UsageError
 
 
 @click.command("doctor")
@@ -81,7 +81,10 @@ def _jars() -> str:
 def _pipelines(pipelines: str | None) -> str:
     from slackwater.jobs.pipelines import registry
 
-    return ", ".join(registry.load(pipelines))
+    pipelines_by_name = registry.load(pipelines)
+    if pipelines_by_name.faults:
+        raise UsageError("; ".join(map(str, pipelines_by_name.faults.values())))
+    return ", ".join(pipelines_by_name)
 
 
 def _warehouse(warehouse: str | None) -> str:

@@ -6,12 +6,15 @@ from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 
+_FAULTY = 2
+
 
 @click.command("pipelines")
 @options.pipelines
 @printing.output
-def command(pipelines: str | None, output: Output) -> None:
-    """What is registered: source, window, lateness, engine.
+def command(pipelines: str | None, output: Output) -> int:
+    """What is registered: source, window, lateness, engine. Exit code 2 where one of several files can't be
+    loaded.
 
     \b
     Example: slackwater pipelines --pipelines my_pipelines.py
@@ -53,3 +56,6 @@ def command(pipelines: str | None, output: Output) -> None:
         for row, pipeline in zip(rows, pipelines_by_name.values(), strict=True)
     ]
     printing.show(rows if output.is_json else table_rows, columns, output, empty="no pipeline is registered")
+    for fault in pipelines_by_name.faults.values():
+        options.warn(f"not loaded: {fault}")
+    return _FAULTY if pipelines_by_name.faults else 0

@@ -52,3 +52,17 @@ def test_a_pipelines_file_that_does_not_load_is_found(
     found = checks(capsys, 1, "--warehouse", tmp_path, "--pipelines", tmp_path / "mine.py")
     assert not found["pipelines"]["ok"] and "nothing_of_the_kind" in found["pipelines"]["found"]
     assert found["java"]["ok"]
+
+
+def test_one_broken_file_of_a_folder_is_told_and_the_others_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from slackwater.jobs.examples import departures
+
+    (tmp_path / "good.py").write_text(Path(str(departures.__file__)).read_text())
+    (tmp_path / "broken.py").write_text("1 / 0")
+    assert here("pipelines", "--pipelines", tmp_path) == 2
+    printed = capsys.readouterr()
+    assert "departures" in printed.out and f"not loaded: {tmp_path}/broken.py: Zero" in printed.err
+    assert here("doctor", "--pipelines", tmp_path, "--warehouse", tmp_path / "w", "--output", "json") == 1
+    assert f"{tmp_path}/broken.py: ZeroDivisionError" in capsys.readouterr().out

@@ -138,22 +138,30 @@ def keyed_state(
 @click.argument("pipeline")
 @click.argument("a")
 @click.argument("b")
+@options.key
 @options.warehouse
 @options.pipelines
 @printing.output
 def diff(
-    pipeline: str, a: str, b: str, *, warehouse: str | None, pipelines: str | None, output: Output
+    pipeline: str,
+    a: str,
+    b: str,
+    *,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
 ) -> None:
     """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
-    branch, or main.
+    branch, or main. Of large states --key looks at one key.
 
     \b
-    Example: slackwater state diff departures 3 main
+    Example: slackwater state diff departures 3 main --key EWR
     """
     from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
-    rows, total = inspection.differences(a, b, output.row_limit)
+    rows, total = inspection.differences(a, b, output.row_limit, key)
     if not output.is_json:
         rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
     start, *others = inspection.window_columns()

@@ -18,7 +18,7 @@ from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
-from slackwater.jobs.tables.named_keys import is_key
+from slackwater.jobs.tables.named_keys import is_key, typed_values
 from slackwater.jobs.tables.run_files.snapshots import snapshot_files, stored_snapshot
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
@@ -172,17 +172,25 @@ class Inspection:
         return lineages
 
     def differences(
-        self, left_name: str, right_name: str, most: int | None = None
+        self, left_name: str, right_name: str, most: int | None = None, key: str | None = None
     ) -> tuple[list[dict[str, Any]], int]:
-        """Where the snapshots as of two ledger rows (see `at`) differ: what
-        `slackwater.jobs.inspection.snapshot_diff.differences` gives.
+        """Where the snapshots as of two ledger rows (see `at`) differ, everywhere or at the key that a person
+        names: what `slackwater.jobs.inspection.snapshot_diff.differences` gives.
+
+        Raises:
+            NotAKey: the text names no key.
         """
         owners = [self.tables.ledger.snapshot_owner(self.at(name)) for name in (left_name, right_name)]
         sides = [
             {table: stored_snapshot(self.tables[table], owner) for table in snapshot_diff.TABLES}
             for owner in owners
         ]
-        return snapshot_diff.differences(sides[0], sides[1], self.key_columns(), self.window_columns(), most)
+        names, schema = self.key_columns(), self.tables["timers"].schema
+        columns = [(name, schema.field(name).type) for name in names]
+        values = None if key is None else typed_values(columns, key)
+        return snapshot_diff.differences(
+            sides[0], sides[1], names, self.window_columns(), most=most, key=values
+        )
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The rows of `validations` of a run."""

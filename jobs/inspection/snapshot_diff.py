@@ -5,6 +5,8 @@ Files in, plain rows out. Knows neither runs nor branches.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +33,9 @@ def differences(
     right_snapshot: Mapping[str, StoredFiles],
     keys: Sequence[str],
     windows: Sequence[str],
+    *,
     most: int | None = None,
+    key: Mapping[str, Any] | None = None,
 ) -> tuple[list[dict[str, Any]], int]:
     """One row for each row that only one snapshot has, or whose columns differ: the first `most` of them, and
     how many there are.
@@ -40,6 +44,7 @@ def differences(
         left_snapshot, right_snapshot: table → its files, for each of `TABLES`.
         keys: the pipeline's key columns.
         windows: the columns of a window: window_start, window_end, and those that its class declares.
+        key: only rows of this key: column → value.
 
     Returns:
         `what` (window, timer, keyed state, progress), the columns of key and window, `name` (the other
@@ -50,9 +55,12 @@ def differences(
     rows: list[dict[str, Any]] = []
     total = 0
     owner = (*keys, *windows)
+    where = None if key is None else _has_key(key)
     for table, what, identity in _identities(keys, windows):
+        if key is not None and not key.keys() <= set(identity):
+            continue
         in_order = sorted(identity, key=lambda name: name not in windows)
-        sides = _without_equal_rows(left_snapshot[table], right_snapshot[table])
+        sides = _without_equal_rows(left_snapshot[table], right_snapshot[table], where)
         differing_rows = _differing_rows(*sides, identity, in_order)
         total += differing_rows.num_rows
         wanted_rows = differing_rows if most is None else differing_rows.slice(0, most - len(rows))
@@ -62,14 +70,22 @@ def differences(
     return rows, total
 
 
-def _without_equal_rows(left: StoredFiles, right: StoredFiles) -> tuple[pa.Table, pa.Table]:
-    """The rows of each side that the other does not have as often; of few key groups at a time."""
+def _has_key(key: Mapping[str, Any]) -> pc.Expression:
+    return reduce(and_, (pc.field(name) == pa.scalar(value) for name, value in key.items()))
+
+
+def _without_equal_rows(
+    left: StoredFiles, right: StoredFiles, key: pc.Expression | None
+) -> tuple[pa.Table, pa.Table]:
+    """The rows of each side, all or of a key, that the other does not have as often; of few key groups at a
+    time.
+    """
     columns = [name for name in left.schema.names if name != "run_id"]
     empty = pa.schema([left.schema.field(name) for name in columns]).empty_table()
     parts = [(empty, empty)]
-    for within in _key_group_ranges(left, right):
+    for within in _key_group_ranges(left, right) if key is None else [None]:
         bounds = [] if within is None else [within]
-        where = None if within is None else _is_within(within)
+        where = key if within is None else _is_within(within)
         sides = [files.within(*bounds).read(columns, where) for files in (left, right)]
         if any(side.num_rows for side in sides):
             parts.append(_not_in_both(*sides))

@@ -6,6 +6,7 @@ Knows no table by name.
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,3 +67,21 @@ def _of_json(text: str) -> list[str] | None:
         if isinstance(values, list)
         else None
     )
+
+
+def typed_values(columns: Sequence[tuple[str, pa.DataType]], text: str) -> dict[str, Any]:
+    """The values of the key columns (name, type) that `text` names, as Python has them.
+
+    Raises:
+        NotAKey: there is another number of values, or one is none of its column's.
+    """
+    texts = values_of_key([name for name, _ in columns], text)
+    return {name: _value_of(name, kind, value) for (name, kind), value in zip(columns, texts, strict=True)}
+
+
+def _value_of(name: str, kind: pa.DataType, text: str) -> Any:
+    try:
+        value = text.lower() if pa.types.is_boolean(kind) else text
+        return pa.scalar(value).cast(kind).as_py()
+    except pa.ArrowInvalid as error:
+        raise NotAKey(f"--key: {text!r} is no value of the key column {name}, which is {kind}.") from error

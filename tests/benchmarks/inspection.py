@@ -79,6 +79,7 @@ def verbs(year: YearOfRuns) -> Sequence[str]:
         f"state windows {NAME} --run {last - 1}",
         f"state timers {NAME}",
         f"state diff {NAME} {last - 1} {last}",
+        f"state diff {NAME} {last - 1} {last} --key {year.key}",
         f"late list {NAME}",
         f"late list {NAME} --key {year.key}",
         f"late report {NAME}",

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.named_keys import NotAKey, values_of_key
+from slackwater.jobs.tables.named_keys import NotAKey, typed_values
 from slackwater.jobs.tables.run_files.snapshots import snapshot_files
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.jobs.tables.warehouse import Tables
@@ -51,12 +51,9 @@ class KeyRows:
             raise NotAKey(
                 f"a window belongs to a key: name it by its {', '.join(key_columns)}, --key {example}."
             )
-        texts = [] if text is None else values_of_key(key_columns, text)
         schema = tables["panes"].schema
         columns = tuple((name, schema.field(name).type) for name in key_columns)
-        values = {
-            name: _typed_value(name, kind, value) for (name, kind), value in zip(columns, texts, strict=True)
-        }
+        values = {} if text is None else typed_values(columns, text)
         key = tuple(values.values()) if len(values) > 1 else next(iter(values.values()), 0)
         [key_group] = Keys(columns, key_groups).groups_of([key])
         return cls(tables, values, int(key_group))
@@ -109,11 +106,3 @@ class KeyRows:
         """
         files = self.tables[table].files(Within.only("run_id", owner.run_id))
         return not owner.files.get(table) or files.actions.num_rows > 0
-
-
-def _typed_value(name: str, kind: pa.DataType, text: str) -> Any:
-    try:
-        value = text.lower() if pa.types.is_boolean(kind) else text
-        return pa.scalar(value).cast(kind).as_py()
-    except pa.ArrowInvalid as error:
-        raise NotAKey(f"--key: {text!r} is no value of the key column {name}, which is {kind}.") from error

@@ -212,6 +212,16 @@ def test_nothing_to_show_is_said(replayed: StoredTables, new_output: Callable[[]
     assert "no timer is pending" in new_output()
 
 
+def test_of_two_states_one_key_is_compared(
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diff = ("state", "diff", "departures", 2, 3)
+    rows = json_of(capsys, *diff, "--warehouse", replayed.warehouse)
+    of_key = json_of(capsys, *diff, "--key", "EWR", "--warehouse", replayed.warehouse)
+    assert of_key == [row for row in rows if row["origin"] == "EWR"]
+    assert {row["what"] for row in of_key} == {"window", "timer"}
+
+
 @pytest.mark.parametrize(
     "verb", [("runs",), ("state", "windows"), ("state", "timers"), ("state", "watermarks"), ("late", "list")]
 )

@@ -1,5 +1,5 @@
-"""The scheduled DAG of a pipeline: a run replays what has arrived up to the end of its
-interval, missed intervals before it included.
+"""The scheduled DAG of a pipeline: a run replays what has arrived up to the end of its interval, missed
+intervals before it included.
 
 Declares only. The ledger is the truth: a run that is repeated, killed or started twice does what the ledger
 lacks, and nothing else.

@@ -5,15 +5,13 @@ try comes first, of this run or a later one.
 """
 
 import os
-from functools import cached_property
 from typing import Any
 
-from airflow.providers.standard.hooks.subprocess import SubprocessHook
-from airflow.sdk import BaseHook, BaseOperator
+from airflow.sdk import BaseHook
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import require_success
+from slackwater.dags.tasks.commands import CommandOperator
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
 
@@ -34,7 +32,7 @@ def deliver(pipeline: Pipeline, settings: Settings) -> list["DeliverOperator"]:
     ]
 
 
-class DeliverOperator(BaseOperator):
+class DeliverOperator(CommandOperator):
     """Runs `slackwater sinks deliver` for one sink, its output in the task's log.
 
     Args:
@@ -45,33 +43,19 @@ class DeliverOperator(BaseOperator):
     operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, pipeline: str, sink: str, url: str, settings: Settings, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(settings=settings, **kwargs)
         self.pipeline = pipeline
         self.sink = sink
         self.url = url
-        self.settings = settings
-
-    @cached_property
-    def hook(self) -> SubprocessHook:
-        """One per task process, so that `on_kill` finds the command that `execute` started."""
-        return SubprocessHook()
 
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for a sink that is declared wrongly, AirflowException (another try) for
         one that is down.
         """
-        command = [
-            str(self.settings.spark_bin / "slackwater"),
-            *args.deliver(
-                self.pipeline, self.sink, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
-            ),
-        ]
-        result = self.hook.run_command(command, env=self._environment())
-        require_success(command, result.exit_code, result.output)
-
-    def on_kill(self) -> None:
-        """Airflow calls this when the task is stopped from outside."""
-        self.hook.send_sigterm()
+        arguments = args.deliver(
+            self.pipeline, self.sink, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
+        )
+        self.run_command(arguments, self._environment())
 
     def _environment(self) -> dict[str, str] | None:
         """The command's environment where it needs an Airflow connection; None for the task's own."""

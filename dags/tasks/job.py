@@ -75,7 +75,7 @@ class JobOperator(SparkSubmitOperator):
         """One per task process, so that `on_kill` finds the command that `execute` started."""
         return SubprocessHook()
 
-    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]  # Airflow's own leaves nothing
+    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]  # theirs: None
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
         left, or what is asked for cannot be.
         """

@@ -3,20 +3,16 @@
 The commit and its races belong to the command; a task that is killed or run twice changes nothing.
 """
 
-from functools import cached_property
 from typing import Any
-
-from airflow.providers.standard.hooks.subprocess import SubprocessHook
-from airflow.sdk import BaseOperator
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import require_success
+from slackwater.dags.tasks.commands import CommandOperator
 from slackwater.dags.tasks.validate import ACCEPTED_KEY
 from slackwater.jobs import args
 
 
-class PublishOperator(BaseOperator):
+class PublishOperator(CommandOperator):
     """Runs `slackwater publish`, its output in the task's log.
 
     Args:
@@ -27,15 +23,9 @@ class PublishOperator(BaseOperator):
     operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, pipeline: str, run_id: Any, settings: Settings, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(settings=settings, **kwargs)
         self.pipeline = pipeline
         self.run_id = run_id
-        self.settings = settings
-
-    @cached_property
-    def hook(self) -> SubprocessHook:
-        """One per task process, so that `on_kill` finds the command that `execute` started."""
-        return SubprocessHook()
 
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for exit codes 1, 2, 4 and 5, AirflowException (another try) for any
@@ -44,19 +34,12 @@ class PublishOperator(BaseOperator):
         if self.run_id is None:
             self.log.info("nothing was staged: the range is covered already")
             return
-        command = [
-            str(self.settings.spark_bin / "slackwater"),
-            *args.publish(
+        self.run_command(
+            args.publish(
                 self.pipeline,
                 self.run_id,
                 accept=context["ti"].xcom_pull(task_ids="validate", key=ACCEPTED_KEY),
                 warehouse=self.settings.warehouse,
                 pipelines=self.settings.pipelines,
-            ),
-        ]
-        result = self.hook.run_command(command)
-        require_success(command, result.exit_code, result.output)
-
-    def on_kill(self) -> None:
-        """Airflow calls this when the task is stopped from outside."""
-        self.hook.send_sigterm()
+            )
+        )

@@ -2,15 +2,13 @@
 
 import json
 import subprocess
-from functools import cached_property
 from typing import Any
 
-from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import require_success
+from slackwater.dags.tasks.commands import CommandOperator, require_success
 from slackwater.jobs import args
 
 # The exit code of `slackwater health` where a pipeline is red.
@@ -34,7 +32,7 @@ class PipelinesOperator(BaseOperator):
         return names
 
 
-class MaintainOperator(BaseOperator):
+class MaintainOperator(CommandOperator):
     """Runs `slackwater maintain`, its output in the task's log.
 
     Args:
@@ -44,29 +42,14 @@ class MaintainOperator(BaseOperator):
     template_fields = ("pipeline",)
 
     def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(settings=settings, **kwargs)
         self.pipeline = pipeline
-        self.settings = settings
-
-    @cached_property
-    def hook(self) -> SubprocessHook:
-        """One per task process, so that `on_kill` finds the command that `execute` started."""
-        return SubprocessHook()
 
     def execute(self, context: Any) -> None:
         """Raises as `require_success` does."""
-        command = [
-            str(self.settings.spark_bin / "slackwater"),
-            *args.maintain(
-                self.pipeline, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
-            ),
-        ]
-        result = self.hook.run_command(command)
-        require_success(command, result.exit_code, result.output)
-
-    def on_kill(self) -> None:
-        """Airflow calls this when the task is stopped from outside."""
-        self.hook.send_sigterm()
+        self.run_command(
+            args.maintain(self.pipeline, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines)
+        )
 
 
 class HealthOperator(BaseOperator):

@@ -13,12 +13,16 @@ WAREHOUSE = {"SLACKWATER_WAREHOUSE": "/data/w"}
 
 
 def test_everything_but_the_warehouse_has_a_place() -> None:
-    found = read(WAREHOUSE | {"AIRFLOW_HOME": "/airflow"})
-    assert found.manifests == Path("/airflow/manifests")
-    assert (found.spark_bin / "python").exists()
-    assert (found.pipelines, found.spark_connection, found.pool) == (None, "slackwater_spark", "default_pool")
-    assert not found.examples and read(WAREHOUSE | {"SLACKWATER_EXAMPLES": "true"}).examples
-    assert (found.retries, found.retry_delay) == (3, timedelta(minutes=10))
+    settings = read(WAREHOUSE | {"AIRFLOW_HOME": "/airflow"})
+    assert settings.manifests == Path("/airflow/manifests")
+    assert (settings.spark_bin / "python").exists()
+    assert (settings.pipelines, settings.spark_connection, settings.pool) == (
+        None,
+        "slackwater_spark",
+        "default_pool",
+    )
+    assert not settings.examples and read(WAREHOUSE | {"SLACKWATER_EXAMPLES": "true"}).examples
+    assert (settings.retries, settings.retry_delay) == (3, timedelta(minutes=10))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +41,8 @@ def test_files_are_named_in_full_and_modules_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = read({"SLACKWATER_WAREHOUSE": "w", "SLACKWATER_PIPELINES": "mine.py"})
-    assert (found.warehouse, found.pipelines) == (str(tmp_path / "w"), str(tmp_path / "mine.py"))
+    settings = read({"SLACKWATER_WAREHOUSE": "w", "SLACKWATER_PIPELINES": "mine.py"})
+    assert (settings.warehouse, settings.pipelines) == (str(tmp_path / "w"), str(tmp_path / "mine.py"))
     assert read(WAREHOUSE | {"SLACKWATER_PIPELINES": "shop.pipelines"}).pipelines == "shop.pipelines"
     (tmp_path / "folder").mkdir()
     several = read(WAREHOUSE, pipelines=["mine.py", "folder", "shop.pipelines"]).pipelines
@@ -75,8 +79,8 @@ def test_a_setting_that_cannot_be_used_is_named(variable: str, value: str, messa
 
 def test_what_a_dag_file_gives_counts_in_place_of_the_variable() -> None:
     variables = WAREHOUSE | {"SLACKWATER_POOL": "spark", "SLACKWATER_RETRIES": "5"}
-    found = read(variables, warehouse="s3://lake/w", pool="own", manifests="/data/m", retries=None)
-    assert (found.warehouse, found.pool, found.manifests, found.retries) == (
+    settings = read(variables, warehouse="s3://lake/w", pool="own", manifests="/data/m", retries=None)
+    assert (settings.warehouse, settings.pool, settings.manifests, settings.retries) == (
         *("s3://lake/w", "own", Path("/data/m")),
         5,
     )

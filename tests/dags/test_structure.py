@@ -261,11 +261,11 @@ def test_a_pipeline_that_has_no_dags_takes_no_other_ones_away(tmp_path: Path) ->
         CAREFUL.replace('name="', 'name="third_').replace("30 6 * * *", "0 24 * * *")
     )
     parsed = parse(tmp_path, SLACKWATER_PIPELINES="pipelines")
-    [(file, told)] = parsed["import_errors"].items()
+    [(file, message)] = parsed["import_errors"].items()
     assert Path(file).name == "slackwater_errors.py"
-    assert f"{folder}/broken.py: ZeroDivisionError while loading" in told
-    assert f"pipeline '{TAKEN}': ValueError: the restate DAG of 'careful' has this name" in told
-    assert "0 24 * * *" in told
+    assert f"{folder}/broken.py: ZeroDivisionError while loading" in message
+    assert f"pipeline '{TAKEN}': ValueError: the restate DAG of 'careful' has this name" in message
+    assert "0 24 * * *" in message
     names = ["careful", "unscheduled", "delivered"]
     names += [f"{prefix}_{name}" for prefix in ("other", "third") for name in names[1:]]
     assert sorted(parsed["dags"]) == sorted([*UPKEEP, *names, *(f"{name}__restate" for name in names)])
@@ -339,5 +339,5 @@ def test_options_of_what_is_no_pipeline_are_told(tmp_path: Path) -> None:
         "from slackwater.airflow import DagOptions, check  # no dag\n"
         "check('mine.py', options_of={'carefull': DagOptions()})\n"
     )
-    [told] = parse(tmp_path, dags=tmp_path / "dags")["import_errors"].values()
-    assert "options_of names what is no pipeline: carefull" in told
+    [message] = parse(tmp_path, dags=tmp_path / "dags")["import_errors"].values()
+    assert "options_of names what is no pipeline: carefull" in message

@@ -55,8 +55,8 @@ def test_the_good_slice_is_published_and_the_run_fails_with_the_reason(
     assert airflow.ended("departures", run_id) == "failed"
     success = dict.fromkeys(("replay", "validate", "publish", "announce"), Task("success", 1))
     assert airflow.tasks("departures", run_id) == {**success, "conclude": Task("failed", 1)}
-    told = airflow.log("departures", run_id, "conclude")
-    assert "max_dep_delay" in told and "a reason in `accept`" in told
+    log = airflow.log("departures", run_id, "conclude")
+    assert "max_dep_delay" in log and "a reason in `accept`" in log
     assert_as_model(stored, BEFORE)
 
 

@@ -87,10 +87,8 @@ class Manifest:
             "quarantined": "rows_quarantined",
         }
         counts = "  ".join(f"{title} {self.counts[name]:,}" for title, name in titles.items())
-        return (
-            f"{count} from {self.slices[0][0]} to {self.slices[-1][1]}: {counts}  verdict {self.verdict}  "
-            f"{self.seconds:.1f} s"
-        )
+        start, end = _short_time(self.slices[0][0]), _short_time(self.slices[-1][1])
+        return f"{count}, {start} to {end}: {counts}  {self.verdict}  {self.seconds:.1f} s"
 
     @property
     def good_run_ids(self) -> tuple[str, ...]:
@@ -220,6 +218,11 @@ def read_manifest(file: Path) -> Manifest:
             "`restate`.",
             file=file,
         ) from error
+
+
+def _short_time(text: str) -> str:
+    """An ISO 8601 time of UTC without the parts that are zero."""
+    return text.removesuffix("+00:00").removesuffix(":00").removesuffix("T00:00")
 
 
 def _where(warehouse: str, pipelines: str | None) -> list[str]:

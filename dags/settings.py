@@ -14,6 +14,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from slackwater.dags.connections import SlackwaterHook, UnusableConnection
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import split_pipelines
 
@@ -42,6 +45,9 @@ class Settings:
             Airflow's own by default.
         spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark
             master.
+        connection: SLACKWATER_CONNECTION, the id of the Airflow connection that opens the warehouse's
+            storage; None for none. One of type `slackwater` may also say where the warehouse is, and which
+            Spark works on it where `spark_connection` is not there.
         spark_conf: SLACKWATER_SPARK_CONF, Spark properties, as a variable a JSON object; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
         manifests: SLACKWATER_MANIFESTS, a folder of the worker, in which a command leaves its outcome for the
@@ -59,6 +65,7 @@ class Settings:
     examples: bool
     spark_bin: Path
     spark_connection: str
+    connection: str | None
     spark_conf: Mapping[str, str]
     pool: str
     manifests: Path
@@ -102,9 +109,14 @@ def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Setti
         names = ", ".join(field.name for field in fields(Settings))
         raise SettingsError(f"there is no setting {', '.join(sorted(unknown_names))}; there are {names}.")
     home = Path(environment.get("AIRFLOW_HOME") or Path.home() / "airflow")
+    connection = overrides.pop("connection", None) or environment.get("SLACKWATER_CONNECTION") or None
     warehouse = overrides.pop("warehouse", None) or environment.get("SLACKWATER_WAREHOUSE")
+    warehouse = warehouse or _warehouse_of(connection)
     if not warehouse:
-        raise SettingsError("there is no warehouse: give dags(warehouse=…), or set SLACKWATER_WAREHOUSE.")
+        raise SettingsError(
+            "there is no warehouse: give dags(warehouse=…), set SLACKWATER_WAREHOUSE, or name by "
+            "SLACKWATER_CONNECTION an Airflow connection that says where it is."
+        )
     pipelines = overrides.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
     for name in ("spark_bin", "manifests"):
         if name in overrides:
@@ -115,6 +127,7 @@ def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Setti
         examples=_claim("SLACKWATER_EXAMPLES", environment.get("SLACKWATER_EXAMPLES") or "false"),
         spark_bin=Path(environment.get("SLACKWATER_SPARK_BIN") or Path(sys.executable).parent),
         spark_connection=environment.get("SLACKWATER_SPARK_CONNECTION") or "slackwater_spark",
+        connection=connection,
         spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
         pool=environment.get("SLACKWATER_POOL") or "default_pool",
         manifests=Path(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
@@ -134,6 +147,16 @@ def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Setti
     if settings.retries < LEAST_RETRIES:
         raise SettingsError(f"retries is {settings.retries}; it is a whole number, at least {LEAST_RETRIES}.")
     return settings
+
+
+def _warehouse_of(connection: str | None) -> str | None:
+    """The warehouse that an Airflow connection names. Costs each parse a query, so it is asked last."""
+    if connection is None:
+        return None
+    try:
+        return SlackwaterHook(connection).warehouse
+    except (AirflowNotFoundException, UnusableConnection) as error:
+        raise SettingsError(f"SLACKWATER_CONNECTION: {error}") from error
 
 
 def _absolute(pipelines: Sequence[str]) -> str | None:

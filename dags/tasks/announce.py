@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import output_of
+from slackwater.dags.tasks.commands import answer_of
 from slackwater.jobs import args
 
 # Key in the asset's state store: the greatest seq that an event has been seen to announce.
@@ -40,18 +40,16 @@ class AnnounceOperator(BaseOperator):
     def execute(self, context: Any) -> list[str]:
         """The announced days. Raises AirflowSkipException, or as `require_success` does."""
         since = self._announced_seq(context)
-        ledger_json = output_of(
-            [
-                str(self.settings.spark_bin / "slackwater"),
-                *args.runs(
-                    self.pipeline,
-                    since=since,
-                    warehouse=self.settings.warehouse,
-                    pipelines=self.settings.pipelines,
-                ),
-            ]
+        ledger = answer_of(
+            self.settings,
+            args.runs(
+                self.pipeline,
+                since=since,
+                warehouse=self.settings.warehouse,
+                pipelines=self.settings.pipelines,
+            ),
         )
-        rows = [row for row in json.loads(ledger_json) if row["touched"]]
+        rows = [row for row in json.loads(ledger.stdout) if row["touched"]]
         if not rows:
             raise AirflowSkipException(f"nothing was published after seq {since}")
         days = sorted({day for row in rows for day in row["touched"]})

@@ -4,15 +4,18 @@ the retry of a task.
 Knows exit codes, not verbs.
 """
 
+import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
+from slackwater.dags.connections import SlackwaterHook, UnusableConnection
 from slackwater.dags.settings import Settings
 
 # Exit codes after which a retry would end the same way, and what they mean. Exit code 3 and a killed process
@@ -23,6 +26,8 @@ FINAL = {
     4: "was rejected by validation",
     5: "lost the race to another run; clear the task `replay` to go on from what that one published",
 }
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class CommandOperator(BaseOperator):
@@ -37,10 +42,12 @@ class CommandOperator(BaseOperator):
         """One per task process, so that `on_kill` finds the command that `execute` started."""
         return SubprocessHook()
 
-    def run_command(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        """Run `slackwater` with these arguments. Raises as `require_success` does."""
-        command = [str(self.settings.spark_bin / "slackwater"), *arguments]
-        result = self.hook.run_command(command, env=None if env is None else dict(env))
+    def run_command(self, arguments: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES) -> None:
+        """Run `slackwater` with these arguments, and variables beside those that open the storage. Raises as
+        `require_success` does.
+        """
+        command = command_of(self.settings, arguments)
+        result = self.hook.run_command(command, env={**environment_of(self.settings), **variables})
         require_success(command, result.exit_code, result.output)
 
     def on_kill(self) -> None:
@@ -60,8 +67,35 @@ def require_success(command: Sequence[str], exit_code: int, output: str) -> None
     raise AirflowException(f"`{name}` must be tried again (exit {exit_code}): {output}")
 
 
-def output_of(command: Sequence[str]) -> str:
-    """The standard output of a command that changes nothing. Raises as `require_success` does."""
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    require_success(command, process.returncode, process.stderr.strip())
-    return process.stdout
+def answer_of(
+    settings: Settings, arguments: Sequence[str], *, answers: Collection[int] = (0,)
+) -> subprocess.CompletedProcess[str]:
+    """What `slackwater` with these arguments says, which change nothing; with an exit code of `answers`, or
+    raises as `require_success` does.
+    """
+    command = command_of(settings, arguments)
+    process = subprocess.run(
+        command, env=environment_of(settings), capture_output=True, text=True, check=False
+    )
+    if process.returncode not in answers or not process.stdout:
+        require_success(command, process.returncode, process.stderr.strip())
+    return process
+
+
+def command_of(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """`slackwater` of the environment that has Spark, with these arguments."""
+    return [str(settings.spark_bin / "slackwater"), *arguments]
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The environment of a command: that of this process, and what opens the warehouse's storage.
+
+    Raises:
+        AirflowFailException: the connection that is to open it isn't there, or can't be used.
+    """
+    if settings.connection is None:
+        return dict(os.environ)
+    try:
+        return {**os.environ, **SlackwaterHook(settings.connection).environment}
+    except (AirflowNotFoundException, UnusableConnection) as error:
+        raise AirflowFailException(f"the storage can't be opened: {error}") from error

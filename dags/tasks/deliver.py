@@ -4,14 +4,14 @@ A sink that is down fails its own task alone, which is tried again; what it lack
 try comes first, of this run or a later one.
 """
 
-import os
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import BaseHook
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import CommandOperator
+from slackwater.dags.tasks.commands import NO_VARIABLES, CommandOperator
 from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
 
@@ -55,12 +55,11 @@ class DeliverOperator(CommandOperator):
         arguments = args.deliver(
             self.pipeline, self.sink, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
         )
-        self.run_command(arguments, self._environment())
+        self.run_command(arguments, self._variables())
 
-    def _environment(self) -> dict[str, str] | None:
-        """The command's environment where it needs an Airflow connection; None for the task's own."""
+    def _variables(self) -> Mapping[str, str]:
+        """The Airflow connection that the sink's URL names, as a variable of the command."""
         if not self.url.startswith(AIRFLOW):
-            return None
+            return NO_VARIABLES
         name = self.url.removeprefix(AIRFLOW)
-        connection = BaseHook.get_connection(name)
-        return {**os.environ, f"AIRFLOW_CONN_{name.upper()}": connection.get_uri()}
+        return {f"AIRFLOW_CONN_{name.upper()}": BaseHook.get_connection(name).get_uri()}

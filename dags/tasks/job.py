@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink
 from slackwater.dags.settings import Settings
+from slackwater.dags.tasks.commands import command_of, environment_of
 from slackwater.jobs import args
 from slackwater.jobs.args import ManifestError, manifest_fields, read_manifest
 from slackwater.jobs.pipelines import Pipeline
@@ -116,13 +117,15 @@ class JobOperator(SparkSubmitOperator):
             return None
 
     def _run_here(self, connection: Connection | None) -> None:
-        command = [str(self.settings.spark_bin / "slackwater"), *(self.application_args or [])]
-        environment = {
-            **os.environ,
-            "SLACKWATER_MASTER": master_of(connection),
-            "SLACKWATER_SPARK_CONF": json.dumps({**conf_of(connection), **(self.conf or {})}),
-            "SLACKWATER_PARENT": str(os.getpid()),
-        }
+        environment = environment_of(self.settings)
+        conf = json.loads(environment.get("SLACKWATER_SPARK_CONF") or "{}")
+        environment["SLACKWATER_SPARK_CONF"] = json.dumps(
+            {**conf, **conf_of(connection), **(self.conf or {})}
+        )
+        environment["SLACKWATER_PARENT"] = str(os.getpid())
+        if connection is not None:
+            environment["SLACKWATER_MASTER"] = master_of(connection)
+        command = command_of(self.settings, self.application_args or [])
         result = self.process.run_command(command, env=environment)
         if result.exit_code == _USAGE:
             raise AirflowFailException(result.output)
@@ -136,12 +139,10 @@ def conf_of(connection: Connection | None) -> dict[str, str]:
     return {name: str(extra[key]) for key, name in PROPERTIES.items() if extra.get(key)}
 
 
-def master_of(connection: Connection | None) -> str:
+def master_of(connection: Connection) -> str:
     """The Spark master that an Airflow connection of type `spark` names, in one of the two ways in which
-    Airflow stores it; without a connection that of this machine.
+    Airflow stores it.
     """
-    if connection is None:
-        return "local[*]"
     host = connection.host or ""
     is_whole = connection.conn_type == "spark" and host and ("://" in host or not connection.port)
     url = host if is_whole else f"{connection.conn_type}://{host}"

@@ -8,7 +8,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import CommandOperator, require_success
+from slackwater.dags.tasks.commands import CommandOperator, answer_of
 from slackwater.jobs import args
 
 # The exit code of `slackwater health` where a pipeline is red.
@@ -78,8 +78,4 @@ class HealthOperator(BaseOperator):
 def _health(settings: Settings, *, as_json: bool) -> subprocess.CompletedProcess[str]:
     """What `slackwater health` says. Raises as `require_success` does, for other exit codes than 0 and 1."""
     arguments = args.health(warehouse=settings.warehouse, pipelines=settings.pipelines, as_json=as_json)
-    command = [str(settings.spark_bin / "slackwater"), *arguments]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    if process.returncode != _RED or not process.stdout:
-        require_success(command, process.returncode, process.stderr.strip())
-    return process
+    return answer_of(settings, arguments, answers=(0, _RED))

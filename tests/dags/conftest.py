@@ -92,6 +92,7 @@ def settings(tmp_path: Path) -> Settings:
         examples=True,
         spark_bin=tmp_path / "bin",
         spark_connection="slackwater_spark",
+        connection=None,
         spark_conf={},
         pool="default_pool",
         manifests=tmp_path,

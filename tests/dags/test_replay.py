@@ -87,7 +87,6 @@ def test_a_driver_in_a_cluster_is_airflows_own_spark_application(
 @pytest.mark.parametrize(
     ("connection", "master"),
     [
-        (None, "local[*]"),
         (Connection(conn_id="s", conn_type="spark", host="local[2]"), "local[2]"),
         (Connection(conn_id="s", conn_type="spark", host="yarn"), "yarn"),
         (Connection(conn_id="s", conn_type="spark", host="spark://m", port=7077), "spark://m:7077"),

@@ -99,5 +99,5 @@ def test_what_a_dag_file_gives_wrongly_is_named(given: dict[str, Any], message: 
 
 
 def test_without_a_warehouse_there_is_no_dag() -> None:
-    with pytest.raises(SettingsError, match=r"give dags\(warehouse=…\), or set SLACKWATER_WAREHOUSE"):
+    with pytest.raises(SettingsError, match=r"give dags\(warehouse=…\), set SLACKWATER_WAREHOUSE, or name"):
         read({})

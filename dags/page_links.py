@@ -2,6 +2,7 @@
 that link to them.
 """
 
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
@@ -17,6 +18,13 @@ STAGED_RUN_KEY = "staged_run_id"
 SUMMARY_KEY = "summary"
 
 
+def whole_url(path: str) -> str:
+    """The URL of a path below Airflow's, for a text that is read elsewhere; the path alone where Airflow does
+    not say where it is served.
+    """
+    return (conf.get("api", "base_url", fallback="") or "").rstrip("/") + path
+
+
 def airflow_path() -> str:
     """The path below which Airflow is served, without a slash at its end; "" where it has a host of its
     own.
@@ -29,7 +37,11 @@ class RunPageLink(BaseOperatorLink):
 
     name = "Slackwater"
 
-    def get_link(self, operator: object, *, ti_key: object) -> str:
+    def get_link(self, operator: object, *, ti_key: Any) -> str:
         """The URL. Airflow calls this where the task ends, in the task's process."""
-        dag_id, run_id = (quote(str(getattr(ti_key, name)), safe="") for name in ("dag_id", "run_id"))
-        return airflow_path() + PREFIX + DAG_RUN_PAGE.format(dag_id=dag_id, run_id=run_id)
+        return airflow_path() + run_page_path(ti_key.dag_id, ti_key.run_id)
+
+
+def run_page_path(dag_id: str, run_id: str) -> str:
+    """The path, below Airflow's, of the page of the run that a DAG run has made."""
+    return PREFIX + DAG_RUN_PAGE.format(dag_id=quote(dag_id, safe=""), run_id=quote(run_id, safe=""))

@@ -15,6 +15,7 @@ from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.replay import replay
 from slackwater.dags.tasks.validate import ConcludeRunOperator, ValidateOperator
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.description import description_of
 
 DOC = """\
 Replays what has arrived up to the end of the data interval, validates it and publishes it to `{published}`.
@@ -26,7 +27,10 @@ Replays what has arrived up to the end of the data interval, validates it and pu
   scheduled run would; or with the parameter `to`. With neither it is refused.
 - **Rejected**, and right all the same: trigger it with the same `to`, and the reason as `accept`.
 - **Clear** any task at any time: what is published already stays as it is.
+
+{declarations}
 """
+BAR = r"\|"  # in a cell of a table
 TO = Param(
     None,
     type=["null", "string"],
@@ -42,12 +46,26 @@ ACCEPT = Param(
 )
 
 
+def declarations_of(pipeline: Pipeline) -> str:
+    """What the pipeline declares, as a table in Markdown."""
+    cells = {
+        argument: " ".join(text.split()).replace("`", "'").replace("|", BAR)
+        for argument, text in description_of(pipeline).items()
+    }
+    rows = (f"| {argument} | `{cell}` |" for argument, cell in cells.items())
+    return "\n".join(["| declared | |", "|---|---|", *rows])
+
+
 def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -> DAG:
     """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude."""
     with DAG(
         pipeline.name,
         description=f"Windows of {pipeline.name}, replayed each interval",
-        doc_md=DOC.format(name=pipeline.name, published=settings.published_uri(pipeline.name)),
+        doc_md=DOC.format(
+            name=pipeline.name,
+            published=settings.published_uri(pipeline.name),
+            declarations=declarations_of(pipeline),
+        ),
         schedule=CronDataIntervalTimetable(pipeline.schedule, timezone=options.timezone)
         if pipeline.schedule
         else None,

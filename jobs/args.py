@@ -16,7 +16,7 @@ from slackwater.jobs.errors import PermanentError
 Outcome = Literal["staged", "nothing", "published", "kept", "rejected", "refused", "failed", "lost"]
 Verdict = Literal["passed", "warned", "failed"]
 
-FORMAT = 2
+FORMAT = 3
 
 # A task's log has a line for a slice, and for a step that goes on for seconds.
 _SHORT_LOG = ("--log-format", "progress")
@@ -28,7 +28,9 @@ class ManifestError(PermanentError):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """One expectation that the panes of a staged run did not meet. Counts are in panes."""
+    """One expectation that the panes of a staged run did not meet. Counts are in panes; samples are a few
+    values that broke it, as JSON.
+    """
 
     run_id: str
     expectation: str
@@ -37,6 +39,7 @@ class Failure:
     observed: str | None
     unexpected: int | None
     checked: int | None
+    samples: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,8 @@ class Manifest:
         message: one sentence for the person who reads the task's log.
         failures: the expectations that failed, warnings included.
         slices: the staged ranges [start, end) of arrival time, ISO 8601, UTC.
+        outdated: where the range is covered already, the ranges [start, end) of which rows of the source have
+            appeared, changed or gone since they were run.
         counts: of all staged runs rows_read, windows_fired, windows_refired, rows_late and rows_quarantined.
         seconds: that they took.
     """
@@ -70,6 +75,7 @@ class Manifest:
     message: str
     failures: tuple[Failure, ...]
     slices: tuple[tuple[str, str], ...]
+    outdated: tuple[tuple[str, str], ...]
     counts: Mapping[str, int]
     seconds: float
 
@@ -246,6 +252,7 @@ def _manifest(fields_of_json: Any) -> Manifest:
             "run_ids": tuple(values["run_ids"]),
             "failures": tuple(Failure(**_exact_fields(Failure, failure)) for failure in values["failures"]),
             "slices": tuple((start, end) for start, end in values["slices"]),
+            "outdated": tuple((start, end) for start, end in values["outdated"]),
         }
     )
     if manifest.outcome not in get_args(Outcome):

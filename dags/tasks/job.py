@@ -15,7 +15,7 @@ from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink
+from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink, run_page_path, whole_url
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import command_of, environment_of
 from slackwater.jobs import args
@@ -91,8 +91,10 @@ class JobOperator(SparkSubmitOperator):
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
         manifest.unlink()
+        ti = context["ti"]
+        self.log.info("its page: %s", whole_url(run_page_path(ti.dag_id, ti.run_id)))
         self.log.info("%s", outcome.summary)
-        context["ti"].xcom_push(SUMMARY_KEY, outcome.summary)
+        ti.xcom_push(SUMMARY_KEY, outcome.summary)
         return manifest_fields(outcome)
 
     def on_kill(self) -> None:

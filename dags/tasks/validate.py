@@ -4,7 +4,8 @@
 They judge nothing themselves: the job has validated the panes and written its verdict into the manifest.
 """
 
-from collections.abc import Sequence
+import json
+from datetime import datetime
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
@@ -12,7 +13,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
+from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink, whole_url
 from slackwater.dags.settings import RESTATE
 from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
 
@@ -56,6 +57,7 @@ class ValidateOperator(ApprovalOperator):
         context["ti"].xcom_push(PUBLISHABLE_RUN_KEY, run_id)
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         if outcome.outcome == "nothing":
+            refuse_outdated(outcome, context["dag_run"])
             restate_dag = outcome.pipeline + RESTATE
             self.log.info("to replay again what was run before, start the DAG %s", restate_dag)
         for failure in outcome.failures:
@@ -106,6 +108,29 @@ class ConcludeRunOperator(BaseOperator):
             raise AirflowFailException(refusal)
 
 
+def refuse_outdated(outcome: Manifest, dag_run: Any) -> None:
+    """Raises AirflowFailException where nothing was to be replayed, and rows of the source have changed since
+    the data interval of the DAG run was published; of one without an interval, rows of any run.
+    """
+    start, end = dag_run.data_interval_start, dag_run.data_interval_end
+    ranges = [
+        (since, until)
+        for since, until in outcome.outdated
+        if start is None or start == end or (_time(since) < end and start < _time(until))
+    ]
+    if ranges:
+        restate_dag = outcome.pipeline + RESTATE
+        form = json.dumps({"from": ranges[0][0], "to": ranges[-1][1]})
+        raise AirflowFailException(
+            f"published already, and not as the source is now: {outcome.message}. In Airflow: trigger the "
+            f"DAG {restate_dag}, {whole_url(f'/dags/{restate_dag}')}, with {form}"
+        )
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
 def refusal_of(outcome: Manifest) -> str | None:
     """Why not everything that was to be replayed may be published; None where it may."""
     if outcome.outcome not in ("staged", "nothing"):
@@ -127,14 +152,26 @@ def sentence(failure: Failure) -> str:
     where = f" of {failure.column_name}" if failure.column_name else ""
     is_of_panes = failure.unexpected is not None and failure.column_name is not None
     counts = f", {failure.unexpected} of {failure.checked} panes" if is_of_panes else ""
+    samples = f", e.g. {failure.samples}" if failure.samples else ""
     return (
-        f"{failure.severity}: {failure.expectation}{where} observed {failure.observed}{counts} (run "
+        f"{failure.severity}: {failure.expectation}{where} observed {failure.observed}{counts}{samples} (run "
         f"{failure.run_id})"
     )
 
 
 def question(outcome: Manifest) -> str:
-    """The question to the person who decides: ranges, outcome and failed expectations, as Markdown."""
-    rows: Sequence[Failure] = outcome.failures
-    ranges = ", ".join(f"{start} to {end}" for start, end in outcome.slices)
-    return "\n".join([f"Staged: {ranges}.", "", outcome.message, "", *(f"- {sentence(row)}" for row in rows)])
+    """The question to the person who decides: what was staged, and the failed expectations with samples of
+    what broke them, as Markdown.
+    """
+    return "\n".join(
+        [
+            f"Staged: {outcome.summary}",
+            "",
+            outcome.message,
+            "",
+            *(f"- {sentence(failure)}" for failure in outcome.failures),
+            "",
+            "Approve, and they are published as they are. Reject, and nothing is: then mend the source, and "
+            "clear the task `replay`.",
+        ]
+    )

@@ -12,6 +12,7 @@ from slackwater.jobs import args
 from slackwater.jobs.errors import LostRaceError, PermanentError, RejectedError, RetryableError, UsageError
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.lease import LeaseHeld
+from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 
 # The outcome by exit code, of errors that another try would meet again.
@@ -30,6 +31,10 @@ class Work(Protocol):
     @property
     def staged_slices(self) -> Sequence[StagedSlice]:
         """The slices that it has replayed so far."""
+
+    @property
+    def outdated_slices(self) -> Sequence[Slice]:
+        """Where there was nothing to replay, the slices that are outdated."""
 
     def run(self) -> object:
         """Replay them."""
@@ -75,6 +80,7 @@ def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -
                 observed=check.observed,
                 unexpected=check.unexpected,
                 checked=check.checked,
+                samples=check.sample_json,
             )
             for item in work.staged_slices
             for check in item.checks
@@ -85,6 +91,7 @@ def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -
             for item in work.staged_slices
             if item.row.slice_start is not None and item.row.slice_end is not None
         ),
+        outdated=tuple((iso(item.from_ms), iso(item.to_ms)) for item in work.outdated_slices),
         counts={name: sum(getattr(item.row, name) for item in work.staged_slices) for name in _COUNTS},
         seconds=sum(sum(item.row.phase_seconds.values()) for item in work.staged_slices),
     )

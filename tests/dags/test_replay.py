@@ -24,7 +24,10 @@ from tests.dags.outcomes import STAGED_MANIFEST, job_operator
 
 
 def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     manifest = tmp_path / "manifests" / "run.json"
     write_manifest(STAGED_MANIFEST, tmp_path / "left.json")
@@ -34,7 +37,8 @@ def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
     calls = install(settings, f"echo {variables} > {seen}; cp {tmp_path}/left.json {manifest}")
     monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077?queue=night")
     summaries: dict[str, str] = {}
-    context = {"ti": SimpleNamespace(xcom_push=summaries.__setitem__)}
+    ti = SimpleNamespace(xcom_push=summaries.__setitem__, dag_id="departures", run_id="by hand")
+    context = {"ti": ti}
     assert job_operator(settings, manifest).execute(context) == manifest_fields(STAGED_MANIFEST)
     assert calls.read_text() == f"run departures --manifest {manifest} --warehouse w\n"
     assert seen.read_text() == f'spark://master.example:7077 {{"spark.yarn.queue": "night"}} {os.getpid()}\n'
@@ -43,6 +47,9 @@ def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
         "passed  2.5 s"
     )
     assert not manifest.exists(), "what was handed on is not kept"
+    *_, page, summary = capsys.readouterr().out.splitlines()
+    assert "/slackwater/-/dags/departures/runs/by%20hand" in page
+    assert summaries["summary"] in summary, "the last line says what was done"
 
 
 @pytest.mark.parametrize("ending", ["exit 3", "exit 1", "kill -9 $$"])
@@ -80,7 +87,12 @@ def test_a_driver_in_a_cluster_is_airflows_own_spark_application(
         write_manifest(STAGED_MANIFEST, tmp_path / "run.json")
 
     monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
-    assert job_operator(settings, tmp_path / "run.json").execute({"ti": MagicMock()})["run_id"] == "b2"
+    assert (
+        job_operator(settings, tmp_path / "run.json").execute(
+            {"ti": MagicMock(dag_id="departures", run_id="by hand")}
+        )["run_id"]
+        == "b2"
+    )
     assert Path(submitted[0]).name == "slackwater_job.py" and not calls.exists()
 
 

@@ -131,6 +131,13 @@ def test_a_dag_takes_schedule_start_and_settling_time_from_its_pipeline(dag_fold
     )
 
 
+def test_its_docs_show_what_the_pipeline_declares(dag_folder: Any) -> None:
+    docs = dag_folder["dags"]["careful"]["doc_md"].splitlines()
+    assert "| key_by | `shop` |" in docs
+    assert "| window | `TumblingEventTimeWindows(size=1 hour)` |" in docs
+    assert "| approve_warnings | `True` |" in docs
+
+
 def test_a_pipeline_without_schedule_runs_by_hand_alone(dag_folder: Any) -> None:
     assert (
         shape(dag_folder["dags"]["unscheduled"])["schedule"]["__type"]

@@ -4,6 +4,7 @@ hand, and `slackwater` is a script that answers.
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ WARNING = Failure(
     observed="0",
     unexpected=3,
     checked=812,
+    samples="[0, 0, 0]",
 )
 COVERED_MANIFEST = replace(
     STAGED_MANIFEST,
@@ -64,8 +66,17 @@ class Messages(dict[str, Any]):
         return self.get(key)
 
 
+NO_TIME = None
+
+
+def dag_run_of(first: int | None, last: int | None) -> Any:
+    """A DAG run whose data interval is of these days of January."""
+    start, end = (None if day is None else datetime(2013, 1, day, tzinfo=UTC) for day in (first, last))
+    return SimpleNamespace(data_interval_start=start, data_interval_end=end)
+
+
 def fresh_context(**params: Any) -> dict[str, Any]:
-    return {"ti": Messages(), "params": params}
+    return {"ti": Messages(), "params": params, "dag_run": dag_run_of(NO_TIME, NO_TIME)}
 
 
 def returned(manifest: Manifest | None) -> Any:
@@ -152,6 +163,41 @@ def test_a_passed_run_goes_on_to_be_published() -> None:
 
 def test_a_covered_range_goes_on_with_nothing_to_publish() -> None:
     assert validate_operator(COVERED_MANIFEST).execute(fresh_context()) is None
+
+
+OUTDATED_MANIFEST = replace(
+    COVERED_MANIFEST,
+    message="nothing to do; 3 rows appeared",
+    outdated=(
+        ("2013-01-02T00:00:00Z", "2013-01-03T00:00:00Z"),
+        ("2013-01-05T00:00:00Z", "2013-01-06T00:00:00Z"),
+        ("2013-01-07T00:00:00Z", "2013-01-08T00:00:00Z"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "since", "until"),
+    [
+        (2, 3, "2013-01-02T00:00:00Z", "2013-01-03T00:00:00Z"),
+        (1, 6, "2013-01-02T00:00:00Z", "2013-01-06T00:00:00Z"),
+        (NO_TIME, NO_TIME, "2013-01-02T00:00:00Z", "2013-01-08T00:00:00Z"),  # by hand, with `to`
+        (9, 9, "2013-01-02T00:00:00Z", "2013-01-08T00:00:00Z"),  # by hand, of a DAG without a schedule
+    ],
+)
+def test_a_run_of_which_rows_have_changed_since_fails_with_the_restatement_filled_in(
+    first: int | None, last: int | None, since: str, until: str
+) -> None:
+    context = fresh_context() | {"dag_run": dag_run_of(first, last)}
+    with pytest.raises(AirflowFailException, match="3 rows appeared") as error:
+        validate_operator(OUTDATED_MANIFEST).execute(context)
+    form = f'/dags/departures__restate, with {{"from": "{since}", "to": "{until}"}}'
+    assert str(error.value).endswith(form)
+
+
+def test_a_run_of_which_no_row_has_changed_has_nothing_to_do() -> None:
+    context = fresh_context() | {"dag_run": dag_run_of(3, 5)}
+    assert validate_operator(OUTDATED_MANIFEST).execute(context) is None
 
 
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
@@ -269,8 +315,9 @@ def human_answer(choice: str) -> dict[str, Any]:
 
 def test_a_person_is_told_what_failed_and_where(pending_question: Any) -> None:
     _, _, question = pending_question
-    assert "2013-01-02T00:00:00+00:00 to 2013-01-03T00:00:00+00:00" in question["body"]
-    assert "between(min=1) of flights observed 0, 3 of 812 panes (run b2)" in question["body"]
+    assert "2 slices, 2013-01-01 to 2013-01-03: rows 1,454  fired 85  refired 202  late 2" in question["body"]
+    failure = "between(min=1) of flights observed 0, 3 of 812 panes, e.g. [0, 0, 0] (run b2)"
+    assert failure in question["body"]
 
 
 def test_approval_publishes_the_run_that_was_asked_about(pending_question: Any) -> None:
@@ -289,7 +336,12 @@ def test_rejection_and_no_answer_fail_the_task_for_good(pending_question: Any) -
 
 def test_a_failure_without_counts_is_told_without_counts() -> None:
     failure = replace(
-        WARNING, column_name=None, unexpected=None, checked=None, expectation="rows are conserved"
+        WARNING,
+        column_name=None,
+        unexpected=None,
+        checked=None,
+        samples=None,
+        expectation="rows are conserved",
     )
     assert validate.sentence(failure) == "warn: rows are conserved observed 0 (run b2)"
 

@@ -29,9 +29,11 @@ MANIFEST = Manifest(
             observed="0",
             unexpected=3,
             checked=8,
+            samples="[9]",
         ),
     ),
     slices=(("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),),
+    outdated=(("2012-12-01T00:00:00Z", "2012-12-03T00:00:00Z"),),
     counts={
         "rows_read": 9,
         "windows_fired": 4,
@@ -111,7 +113,7 @@ def test_a_manifest_is_read_as_it_was_written(tmp_path: Path, manifest: Manifest
 def test_the_format_is_the_documented_one(tmp_path: Path) -> None:
     write_manifest(MANIFEST, tmp_path / "run.json")
     assert json.loads((tmp_path / "run.json").read_text()) == {
-        "format": 2,
+        "format": 3,
         "pipeline": "departures",
         "outcome": "staged",
         "exit_code": 0,
@@ -128,9 +130,11 @@ def test_the_format_is_the_documented_one(tmp_path: Path) -> None:
                 "observed": "0",
                 "unexpected": 3,
                 "checked": 8,
+                "samples": "[9]",
             }
         ],
         "slices": [["2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"]],
+        "outdated": [["2012-12-01T00:00:00Z", "2012-12-03T00:00:00Z"]],
         "counts": {
             "rows_read": 9,
             "windows_fired": 4,
@@ -150,7 +154,7 @@ def test_a_missing_manifest_names_the_file_and_the_next_step(tmp_path: Path) -> 
 
 def spoilt(**changes: Any) -> str:
     values = {
-        "format": 2,
+        "format": 3,
         **{
             name: getattr(MANIFEST, name)
             for name in ("pipeline", "outcome", "exit_code", "run_id", "verdict", "message")
@@ -158,6 +162,7 @@ def spoilt(**changes: Any) -> str:
         "run_ids": ["a1", "b2"],
         "failures": [],
         "slices": [["a", "b"]],
+        "outdated": [],
         "counts": {},
         "seconds": 1.5,
     }
@@ -184,7 +189,7 @@ def test_a_file_that_is_no_manifest_of_this_format_is_refused_by_name(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ManifestError, match=f"not a manifest of format 2: .*{message}"):
+    with pytest.raises(ManifestError, match=f"not a manifest of format 3: .*{message}"):
         read_manifest(tmp_path / "run.json")
 
 

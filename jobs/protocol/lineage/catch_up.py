@@ -6,7 +6,7 @@ catch-up, and the slices before it stay.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -18,6 +18,7 @@ from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
+from slackwater.jobs.protocol.staging.outdated import Outdated, find_outdated
 from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
@@ -63,6 +64,7 @@ class CatchUp:
         lines: where a line for each slice goes.
         staged_slices: the slices staged so far.
         committed_rows: the ledger rows of those that were published.
+        outdated: the slices of the lineage that are outdated; found only where there is nothing to do.
     """
 
     request: CatchUpRequest
@@ -70,6 +72,7 @@ class CatchUp:
     lines: Callable[[str], object] = print
     staged_slices: list[StagedSlice] = field(default_factory=list)
     committed_rows: list[LedgerRow] = field(default_factory=list)
+    outdated: Outdated = field(default_factory=Outdated)
 
     def run(self) -> list[LedgerRow]:
         """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
@@ -100,6 +103,11 @@ class CatchUp:
             threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
+            self.outdated = find_outdated(
+                runner.pipeline, runner.warehouse, prepared_runner.tables.ledger, parent
+            )
+            if self.outdated.advice:
+                self.lines(f"{runner.pipeline.name}: {self.outdated.advice}")
         log.debug("slices", extra={"slices": len(slices)})
         for slice_ in slices:
             staged_slice = prepared_runner.stage(parent, slice_)
@@ -145,11 +153,18 @@ class CatchUp:
         """The pipeline's name."""
         return self.request.pipeline
 
+    @property
+    def outdated_slices(self) -> Sequence[Slice]:
+        """Where there was nothing to replay, the slices that are outdated."""
+        return self.outdated.slices
+
     def outcome(self) -> tuple[args.Outcome, str]:
         """The outcome of a `run` that raised nothing, and a sentence on it."""
         count = len(self.staged_slices)
         if count == 0:
-            return "nothing", f"nothing to do: the lineage covers everything up to {iso(self.request.to_ms)}"
+            advice = f"; {self.outdated.advice}" if self.outdated.advice else ""
+            covered = f"nothing to do: the lineage covers everything up to {iso(self.request.to_ms)}"
+            return "nothing", covered + advice
         return (
             "staged",
             f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}",

@@ -109,6 +109,11 @@ class Backfill:
         """The pipeline's name."""
         return self.request.pipeline
 
+    @property
+    def outdated_slices(self) -> Sequence[Slice]:
+        """None: what is restated is as the source is now."""
+        return ()
+
     def say(self, sentence: str) -> None:
         """One line about the pipeline."""
         self.message = sentence

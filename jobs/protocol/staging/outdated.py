@@ -1,0 +1,100 @@
+"""Which slices of a lineage are outdated: rows of their arrivals have appeared in the source, or were changed
+or removed, after they were run. Asked where a catch-up has nothing to do.
+
+Reads the ledger and the sources' logs, and of new files the arrival column.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slackwater.jobs.engines.source.pinned_source import SourceRewritten
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.protocol.staging.pins import Pins
+from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso, start_of
+from slackwater.jobs.protocol.staging.staged_slice import Parent
+from slackwater.jobs.protocol.staging.stragglers import (
+    advice_on_stragglers,
+    find_stragglers,
+    of_all_sources,
+    read_ranges_of,
+)
+from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """The outdated slices of a lineage.
+
+    Attributes:
+        slices: in their order; those that meet are one.
+        advice: what has happened and what to do, for a person; empty where nothing has.
+    """
+
+    slices: tuple[Slice, ...] = ()
+    advice: str = ""
+
+
+def find_outdated(pipeline: Pipeline, warehouse: Warehouse, ledger: LedgerReader, parent: Parent) -> Outdated:
+    """The outdated slices of the branch that ends at `parent`. Where the source can't say which they are,
+    there are none, and the advice says so.
+    """
+    if parent.row is None or parent.end_ms is None:
+        return Outdated()
+    live_runs = ledger.live_runs(parent.row)
+    live = [Slice(start_of(row), end_of(row)) for row in live_runs]
+    try:
+        pins = Pins.newest(
+            pipeline,
+            warehouse,
+            owner=parent.owner,
+            from_ms=parent.end_ms,
+            newer_reads=parent.newer_reads,
+            overrides=(),
+            honoured_count=0,
+            ledger=ledger,
+        )
+    except SourceRewritten as error:
+        least_ms, greatest_ms = error.facts["least_ms"], error.facts["greatest_ms"]
+        lost = [
+            item
+            for item in live
+            if (least_ms is None or item.to_ms > least_ms)  # type: ignore[operator] # facts are objects
+            and (greatest_ms is None or item.from_ms <= greatest_ms)  # type: ignore[operator]
+        ]
+        return Outdated(tuple(_joined(lost)), f"{error.message} Restate with `{_restatement(pipeline, lost)}`")
+    except SlackwaterError as error:
+        return Outdated((), f"whether rows have changed since is not known: {error.message}")
+    stragglers = of_all_sources(
+        [
+            find_stragglers(
+                item.source,
+                read_ranges_of(live_runs, item.declaration.table),
+                item.declaration.arrival_time,
+                folds=pipeline.stragglers == "fold",
+            )
+            for item in pins.of_sources
+        ]
+    )
+    if stragglers == []:
+        return Outdated()
+    slices = _joined(item.slice for item in stragglers or ())
+    return Outdated(tuple(slices), advice_on_stragglers(pipeline.name, stragglers))
+
+
+def _restatement(pipeline: Pipeline, slices: Sequence[Slice]) -> str:
+    if not slices:
+        return f"slackwater backfill {pipeline.name}"
+    return f"slackwater backfill {pipeline.name} --from {iso(slices[0].from_ms)} --to {iso(slices[-1].to_ms)}"
+
+
+def _joined(slices: Iterable[Slice]) -> Sequence[Slice]:
+    """The slices, in order, of which those that meet are one."""
+    joined: list[Slice] = []
+    for item in slices:
+        if joined and joined[-1].to_ms == item.from_ms:
+            joined[-1] = Slice(joined[-1].from_ms, item.to_ms)
+        else:
+            joined.append(item)
+    return joined

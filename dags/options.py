@@ -12,6 +12,8 @@ class DagOptions:
     Args:
         tags: beside `slackwater`.
         timezone: of the schedule's cron expression; its data intervals end at that zone's clock.
+        by_sources: whether the DAG runs when there are events of all its sources' assets, in place of the
+            pipeline's schedule.
         default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
         dag_args: other arguments of Airflow's `DAG`: callbacks, deadline, owner_links, access_control.
         approval: arguments of Airflow's `ApprovalOperator` where the pipeline asks for approval:
@@ -20,6 +22,7 @@ class DagOptions:
 
     tags: Sequence[str] = ()
     timezone: str = "UTC"
+    by_sources: bool = False
     default_args: Mapping[str, Any] = field(default_factory=dict)
     dag_args: Mapping[str, Any] = field(default_factory=dict)
     approval: Mapping[str, Any] = field(default_factory=dict)

@@ -5,8 +5,9 @@ Declares only. The branch in the ledger is the truth: a run that is repeated or 
 finished slice.
 """
 
-from airflow.sdk import DAG, Asset, Param
+from airflow.sdk import DAG, Param
 
+from slackwater.dags.assets import published_asset
 from slackwater.dags.options import DagOptions
 from slackwater.dags.settings import RESTATE, Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
@@ -35,10 +36,11 @@ def _time(title: str, description: str) -> Param:
 def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -> DAG:
     """restate → conclude → announce, and a task deliver_<sink> for each sink beside that."""
     name = pipeline.name + RESTATE
+    published_table = published_asset(pipeline, settings)
     with DAG(
         name,
         description=f"A range of {pipeline.name}, replayed and published anew",
-        doc_md=DOC.format(name=pipeline.name, published=settings.published_uri(pipeline.name)),
+        doc_md=DOC.format(name=pipeline.name, published=published_table.uri),
         schedule=None,
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
@@ -63,9 +65,6 @@ def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions)
         },
         **options.of_dag(settings.default_args),
     ) as dag:
-        published_table = Asset(
-            f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
-        )
         restate_task = restate(pipeline, settings)
         conclude_task = ConcludeOperator(task_id="conclude", manifest=restate_task.output)
         announce_task = AnnounceOperator(

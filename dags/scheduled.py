@@ -5,8 +5,11 @@ Declares only. The ledger is the truth: a run that is repeated, killed or starte
 lacks, and nothing else.
 """
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable, Param
+from typing import Any
 
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param
+
+from slackwater.dags.assets import arrival_until, published_asset, source_assets
 from slackwater.dags.options import DagOptions
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.announce import AnnounceOperator
@@ -46,6 +49,14 @@ ACCEPT = Param(
 )
 
 
+def _schedule(pipeline: Pipeline, settings: Settings, options: DagOptions) -> Any:
+    if options.by_sources:
+        return source_assets(pipeline, settings)
+    if pipeline.schedule is None:
+        return None
+    return CronDataIntervalTimetable(pipeline.schedule, timezone=options.timezone)
+
+
 def declarations_of(pipeline: Pipeline) -> str:
     """What the pipeline declares, as a table in Markdown."""
     cells = {
@@ -58,27 +69,24 @@ def declarations_of(pipeline: Pipeline) -> str:
 
 def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -> DAG:
     """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude."""
+    published_table = published_asset(pipeline, settings)
     with DAG(
         pipeline.name,
         description=f"Windows of {pipeline.name}, replayed each interval",
         doc_md=DOC.format(
             name=pipeline.name,
-            published=settings.published_uri(pipeline.name),
+            published=published_table.uri,
             declarations=declarations_of(pipeline),
         ),
-        schedule=CronDataIntervalTimetable(pipeline.schedule, timezone=options.timezone)
-        if pipeline.schedule
-        else None,
+        schedule=_schedule(pipeline, settings, options),
         start_date=pipeline.start,  # type: ignore[arg-type] # a pipeline's start is a datetime once declared
         catchup=False,
         auto_register=False,  # `dags` hands out what is whole
         max_active_runs=1,
         params={"to": TO, "accept": ACCEPT},
+        user_defined_macros={"arrival_until": arrival_until},
         **options.of_dag(settings.default_args),
     ) as dag:
-        published_table = Asset(
-            f"{pipeline.name}.published", uri=settings.published_uri(pipeline.name), group="slackwater"
-        )
         replay_task = replay(pipeline, settings)
         validate_task = ValidateOperator(
             task_id="validate",

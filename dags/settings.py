@@ -91,10 +91,14 @@ class Settings:
             "max_retry_delay": max(self.retry_delay, _LONGEST_DELAY),
         }
 
-    def published_uri(self, pipeline: str) -> str:
-        """The URI of the table that readers of `pipeline` read."""
+    def uri_of(self, table: str) -> str:
+        """The URI of a table: below the warehouse, unless it is one already, or an absolute path."""
+        if "://" in table:
+            return table
+        if Path(table).is_absolute():
+            return Path(table).as_uri()
         root = self.warehouse if "://" in self.warehouse else Path(self.warehouse).as_uri()
-        return f"{root.rstrip('/')}/{pipeline}/published"
+        return f"{root.rstrip('/')}/{table}"
 
 
 def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowRescheduleException
 
+from slackwater.dags.assets import ARRIVAL_UNTIL, arrival_until
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.job import JobOperator
 from slackwater.jobs import args
@@ -17,9 +18,10 @@ from slackwater.jobs.pipelines import Pipeline
 log = logging.getLogger(__name__)
 
 # A run that is started by hand without a logical date has no data interval: its parameter says how far it
-# goes.
-END = "{{ params.to or dag_run.data_interval_end | ts }}"
+# goes. One that its sources have started has none either: their events say it.
+END = "{{ params.to or arrival_until(triggering_asset_events) or dag_run.data_interval_end | ts }}"
 WITH_AN_INTERVAL = ("scheduled", "backfill", "manual")
+BY_ASSETS = "asset_triggered"
 
 
 def manifest(pipeline: Pipeline, settings: Settings) -> str:
@@ -60,7 +62,14 @@ def prepare(context: Any, settle: timedelta) -> None:
         AirflowRescheduleException: with the time at which the source has settled. Until then the task holds
             no slot and has started nothing, and the try is not over.
     """
-    to, dag_run = context["params"]["to"], context["dag_run"]
+    dag_run = context["dag_run"]
+    to = context["params"]["to"] or arrival_until(context["triggering_asset_events"])
+    if to is None and dag_run.run_type == BY_ASSETS:
+        raise AirflowFailException(
+            "The events that have started this run do not say up to which arrival each source is there. "
+            f'Emit them with the extra {{"{ARRIVAL_UNTIL}": "2013-01-04T00:00:00Z"}}; the next run that says '
+            "so makes up for this one."
+        )
     if to is None and not _has_interval(dag_run):
         raise AirflowFailException(
             "This run does not say how far to replay. Start another one with a logical date, or with the "

@@ -15,6 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException
 
+from slackwater.dags.assets import arrival_until
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.job import master_of
 from slackwater.dags.tasks.replay import prepare
@@ -113,7 +114,12 @@ def test_the_master_is_that_of_airflows_connection(connection: Any, master: str)
 def replay_context(run_type: str, to: str | None, interval: tuple[Any, Any] = (None, None)) -> dict[str, Any]:
     start, end = interval
     dag_run = SimpleNamespace(run_type=run_type, data_interval_start=start, data_interval_end=end)
-    return {"dag_run": dag_run, "params": {"to": to}, "task": SimpleNamespace(forget_manifest=list)}
+    return {
+        "dag_run": dag_run,
+        "params": {"to": to},
+        "triggering_asset_events": {},
+        "task": SimpleNamespace(forget_manifest=list),
+    }
 
 
 SETTLE = timedelta(minutes=10)
@@ -146,7 +152,6 @@ def test_a_try_starts_without_the_manifest_of_the_one_before(
     [
         ("manual", (None, None)),
         ("manual", (DAY[1], DAY[1])),  # of a DAG without a schedule
-        ("asset_triggered", DAY),
         ("operator_triggered", (None, None)),
     ],
 )
@@ -157,7 +162,50 @@ def test_a_run_without_interval_and_without_parameter_is_refused(
         prepare(replay_context(run_type, None, interval), SETTLE)
 
 
-@pytest.mark.parametrize("to", ["yesterday", "2013-13-01", ""])
+def event(**extra: Any) -> Any:
+    return SimpleNamespace(extra=extra)
+
+
+@pytest.mark.parametrize(
+    ("events", "end"),
+    [
+        ({"orders": [event(arrival_until="2013-01-04T00:00:00Z")]}, "2013-01-04T00:00:00Z"),
+        # The newest of a source counts, and of several the one that lags.
+        (
+            {
+                "orders": [
+                    event(arrival_until="2013-01-05T00:00:00+00:00"),
+                    event(arrival_until="2013-01-04"),
+                ],
+                "returns": [event(), event(arrival_until="2013-01-04T23:00:00-02:00")],
+            },
+            "2013-01-05T00:00:00+00:00",
+        ),
+        ({"orders": [event(arrival_until="2013-01-04")], "returns": [event(rows=3)]}, None),
+        ({"orders": [event()]}, None),
+        ({}, None),
+    ],
+)
+def test_a_run_that_its_sources_start_goes_up_to_where_all_of_them_are_there(
+    events: dict[str, list[Any]], end: str | None
+) -> None:
+    assert arrival_until(events) == end
+    context = replay_context("asset_triggered", None) | {"triggering_asset_events": events}
+    if end is None:
+        with pytest.raises(AirflowFailException, match="arrival_until"):
+            prepare(context, SETTLE)
+    else:
+        prepare(context, SETTLE)
+
+
+def test_an_event_that_names_no_time_is_refused() -> None:
+    events = {"orders": [event(arrival_until="yesterday")]}
+    context = replay_context("asset_triggered", None) | {"triggering_asset_events": events}
+    with pytest.raises(AirflowFailException, match="it is a time such as"):
+        prepare(context, SETTLE)
+
+
+@pytest.mark.parametrize("to", ["yesterday", "2013-13-01"])
 def test_a_parameter_that_is_no_time_is_refused(to: str) -> None:
     with pytest.raises(AirflowFailException, match="it is a time such as"):
         prepare(replay_context("manual", to), SETTLE)

@@ -33,8 +33,13 @@ def test_everything_but_the_warehouse_has_a_place() -> None:
         ("s3://bucket/w/", "s3://bucket/w/departures/published"),
     ],
 )
-def test_the_published_table_has_a_uri(warehouse: str, uri: str) -> None:
-    assert read({"SLACKWATER_WAREHOUSE": warehouse}).published_uri("departures") == uri
+def test_a_table_of_the_warehouse_has_a_uri(warehouse: str, uri: str) -> None:
+    assert read({"SLACKWATER_WAREHOUSE": warehouse}).uri_of("departures/published") == uri
+
+
+@pytest.mark.parametrize("uri", ["s3://other/orders", "file:///data/orders"])
+def test_a_table_that_stands_elsewhere_has_its_own_uri(uri: str) -> None:
+    assert read(WAREHOUSE).uri_of(uri.removeprefix("file://")) == uri
 
 
 def test_files_are_named_in_full_and_modules_as_they_are(

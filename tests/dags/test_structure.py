@@ -21,6 +21,7 @@ HEAVY = {
     "rocksdict",
 }
 
+END = "{{ params.to or arrival_until(triggering_asset_events) or dag_run.data_interval_end | ts }}"
 SHORT_LOG = ("--log-format", "progress")
 UPKEEP = ["slackwater__maintain", "slackwater__health"]
 # A name that the restate DAG of CAREFUL has.
@@ -148,7 +149,7 @@ def test_a_pipeline_without_schedule_runs_by_hand_alone(dag_folder: Any) -> None
 def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> None:
     replay = task(dag_folder, "careful", "replay")
     assert replay["application_args"] == [
-        *("run", "careful", "--to", "{{ params.to or dag_run.data_interval_end | ts }}", "--no-publish"),
+        *("run", "careful", "--to", END, "--no-publish"),
         *(
             "--manifest",
             "/data/manifests/careful/{{ run_id }}.json",

@@ -63,7 +63,9 @@ def find_outdated(pipeline: Pipeline, warehouse: Warehouse, ledger: LedgerReader
             if (least_ms is None or item.to_ms > least_ms)  # type: ignore[operator] # facts are objects
             and (greatest_ms is None or item.from_ms <= greatest_ms)  # type: ignore[operator]
         ]
-        return Outdated(tuple(_joined(lost)), f"{error.message} Restate with `{_restatement(pipeline, lost)}`")
+        return Outdated(
+            tuple(_joined(lost)), f"{error.message} Restate with `{_restatement(pipeline, lost)}`"
+        )
     except SlackwaterError as error:
         return Outdated((), f"whether rows have changed since is not known: {error.message}")
     stragglers = of_all_sources(

@@ -42,10 +42,10 @@ def _greatest(events: Sequence[Any]) -> str | None:
 
 
 def _least(times: Iterable[str | None]) -> str | None:
-    known = list(times)
-    if None in known:
+    candidates = list(times)
+    if None in candidates:
         return None
-    return min((time for time in known if time is not None), key=_time, default=None)
+    return min((time for time in candidates if time is not None), key=_time, default=None)
 
 
 def _time(text: Any) -> datetime:

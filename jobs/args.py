@@ -60,7 +60,7 @@ class Manifest:
         message: one sentence for the person who reads the task's log.
         failures: the expectations that failed, warnings included.
         slices: the staged ranges [start, end) of arrival time, ISO 8601, UTC.
-        outdated: where the range is covered already, the ranges [start, end) of which rows of the source have
+        stale: where the range is covered already, the ranges [start, end) of which rows of the source have
             appeared, changed or gone since they were run.
         counts: of all staged runs rows_read, windows_fired, windows_refired, rows_late and rows_quarantined.
         seconds: that they took.
@@ -75,7 +75,7 @@ class Manifest:
     message: str
     failures: tuple[Failure, ...]
     slices: tuple[tuple[str, str], ...]
-    outdated: tuple[tuple[str, str], ...]
+    stale: tuple[tuple[str, str], ...]
     counts: Mapping[str, int]
     seconds: float
 
@@ -252,7 +252,7 @@ def _manifest(fields_of_json: Any) -> Manifest:
             "run_ids": tuple(values["run_ids"]),
             "failures": tuple(Failure(**_exact_fields(Failure, failure)) for failure in values["failures"]),
             "slices": tuple((start, end) for start, end in values["slices"]),
-            "outdated": tuple((start, end) for start, end in values["outdated"]),
+            "stale": tuple((start, end) for start, end in values["stale"]),
         }
     )
     if manifest.outcome not in get_args(Outcome):

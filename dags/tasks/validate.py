@@ -57,7 +57,7 @@ class ValidateOperator(ApprovalOperator):
         context["ti"].xcom_push(PUBLISHABLE_RUN_KEY, run_id)
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         if outcome.outcome == "nothing":
-            refuse_outdated(outcome, context["dag_run"])
+            refuse_stale(outcome, context["dag_run"])
             restate_dag = outcome.pipeline + RESTATE
             self.log.info("to replay again what was run before, start the DAG %s", restate_dag)
         for failure in outcome.failures:
@@ -108,14 +108,14 @@ class ConcludeRunOperator(BaseOperator):
             raise AirflowFailException(refusal)
 
 
-def refuse_outdated(outcome: Manifest, dag_run: Any) -> None:
+def refuse_stale(outcome: Manifest, dag_run: Any) -> None:
     """Raises AirflowFailException where nothing was to be replayed, and rows of the source have changed since
     the data interval of the DAG run was published; of one without an interval, rows of any run.
     """
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     ranges = [
         (since, until)
-        for since, until in outcome.outdated
+        for since, until in outcome.stale
         if start is None or start == end or (_time(since) < end and start < _time(until))
     ]
     if ranges:

@@ -33,8 +33,8 @@ class Work(Protocol):
         """The slices that it has replayed so far."""
 
     @property
-    def outdated_slices(self) -> Sequence[Slice]:
-        """Where there was nothing to replay, the slices that are outdated."""
+    def stale_slices(self) -> Sequence[Slice]:
+        """Where there was nothing to replay, the slices that are stale."""
 
     def run(self) -> object:
         """Replay them."""
@@ -91,7 +91,7 @@ def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -
             for item in work.staged_slices
             if item.row.slice_start is not None and item.row.slice_end is not None
         ),
-        outdated=tuple((iso(item.from_ms), iso(item.to_ms)) for item in work.outdated_slices),
+        stale=tuple((iso(item.from_ms), iso(item.to_ms)) for item in work.stale_slices),
         counts={name: sum(getattr(item.row, name) for item in work.staged_slices) for name in _COUNTS},
         seconds=sum(sum(item.row.phase_seconds.values()) for item in work.staged_slices),
     )

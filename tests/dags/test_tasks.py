@@ -10,18 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import Asset
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
-    AirflowSkipException,
     TaskAwaitingInput,
 )
 
 from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks import restate, validate
-from slackwater.dags.tasks.announce import SEQ_KEY, AnnounceOperator
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.validate import ValidateOperator
 from slackwater.jobs.args import Failure, Manifest, manifest_fields, write_manifest
@@ -165,10 +162,10 @@ def test_a_covered_range_goes_on_with_nothing_to_publish() -> None:
     assert validate_operator(COVERED_MANIFEST).execute(fresh_context()) is None
 
 
-OUTDATED_MANIFEST = replace(
+STALE_MANIFEST = replace(
     COVERED_MANIFEST,
     message="nothing to do; 3 rows appeared",
-    outdated=(
+    stale=(
         ("2013-01-02T00:00:00Z", "2013-01-03T00:00:00Z"),
         ("2013-01-05T00:00:00Z", "2013-01-06T00:00:00Z"),
         ("2013-01-07T00:00:00Z", "2013-01-08T00:00:00Z"),
@@ -190,14 +187,14 @@ def test_a_run_of_which_rows_have_changed_since_fails_with_the_restatement_fille
 ) -> None:
     context = fresh_context() | {"dag_run": dag_run_of(first, last)}
     with pytest.raises(AirflowFailException, match="3 rows appeared") as error:
-        validate_operator(OUTDATED_MANIFEST).execute(context)
+        validate_operator(STALE_MANIFEST).execute(context)
     form = f'/dags/departures__restate, with {{"from": "{since}", "to": "{until}"}}'
     assert str(error.value).endswith(form)
 
 
 def test_a_run_of_which_no_row_has_changed_has_nothing_to_do() -> None:
     context = fresh_context() | {"dag_run": dag_run_of(3, 5)}
-    assert validate_operator(OUTDATED_MANIFEST).execute(context) is None
+    assert validate_operator(STALE_MANIFEST).execute(context) is None
 
 
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
@@ -381,141 +378,3 @@ def test_retry_and_a_killed_command_are_tried_again(settings: Settings, ending: 
     with pytest.raises(AirflowException) as caught:
         publish_operator(settings).execute(fresh_context())
     assert not isinstance(caught.value, AirflowFailException)
-
-
-# --- announce
-
-
-class Event:
-    """Of an outlet event: the days and the facts that consumers get."""
-
-    def __init__(self) -> None:
-        self.extra: dict[str, Any] = {}
-        self.partitions: list[str] = []
-
-    def add_partitions(self, keys: list[str]) -> None:
-        self.partitions += keys
-
-
-class PastEvents(list[SimpleNamespace]):
-    """The inlet events of the asset, which a query narrows."""
-
-    def ascending(self, ascending: bool) -> "PastEvents":
-        return PastEvents(self if ascending else reversed(self))
-
-    def limit(self, limit: int) -> "PastEvents":
-        return PastEvents(self[:limit])
-
-
-class Airflow:
-    """What Airflow keeps of an asset from one announcement to the next: its events, with the task's success,
-    and its state store.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.asset = Asset("departures.published", uri="file:///w/departures/published")
-        self.operator = AnnounceOperator(
-            task_id="announce", pipeline="departures", asset=self.asset, settings=settings
-        )
-        self.past = PastEvents()
-        self.store: dict[str, Any] = {}
-
-    def announce(self, *, dies_before_success: bool = False) -> list[str]:
-        event = Event()
-        store = SimpleNamespace(get=self.store.get, set=self.store.__setitem__)
-        context = {
-            "outlet_events": {self.asset: event},
-            "inlet_events": {self.asset: self.past},
-            "asset_state_store": {self.asset: store},
-        }
-        days = self.operator.execute(context)
-        if not dies_before_success:
-            self.past += [SimpleNamespace(extra=event.extra, partition_key=day) for day in event.partitions]
-        return days
-
-
-def ledger(settings: Settings, *days_of_rows: list[str]) -> Path:
-    """A `slackwater runs` over a ledger whose row of seq n touched the n-th list of days."""
-    rows = [
-        {"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days}
-        for seq, days in enumerate(days_of_rows, 1)
-    ]
-    source = settings.spark_bin / "ledger.json"
-    calls = settings.spark_bin / "calls"
-    if not calls.parent.exists():
-        install(
-            settings,
-            f"python3 -c \"import json; print(json.dumps([row for row in json.load(open('{source}')) if "
-            "row['seq'] > $4]))\"",
-        )
-    source.write_text(json.dumps(rows))
-    return calls
-
-
-def test_each_day_that_a_new_row_touched_is_announced_once(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"], ["2013-01-01", "2013-01-02"])
-    assert airflow.announce() == ["2013-01-01", "2013-01-02"]
-    ledger(settings, ["2013-01-01"], ["2013-01-01", "2013-01-02"], ["2013-01-03"])
-    assert airflow.announce() == ["2013-01-03"]
-    assert [event.extra for event in airflow.past][-1] == {"seq": 3, "run_ids": ["r3"]}
-
-
-def test_nothing_new_is_no_event(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"])
-    airflow.announce()
-    with pytest.raises(AirflowSkipException, match="after seq 1"):
-        airflow.announce()
-
-
-def test_a_row_that_touched_nothing_is_no_event_and_its_seq_is_not_taken_as_told(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"], [])
-    assert airflow.announce() == ["2013-01-01"]
-    ledger(settings, ["2013-01-01"], ["2013-01-02"])  # the roll-forward of row 2 was still to come
-    assert airflow.announce() == ["2013-01-02"]
-
-
-def test_a_task_that_dies_before_its_success_announces_again(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"])
-    assert airflow.announce(dies_before_success=True) == ["2013-01-01"]
-    assert airflow.announce() == ["2013-01-01"]
-
-
-def test_events_that_were_cleaned_up_are_remembered_by_the_store(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"])
-    airflow.announce()
-    with pytest.raises(AirflowSkipException):
-        airflow.announce()
-    assert airflow.store == {SEQ_KEY: 1}
-    airflow.past.clear()
-    ledger(settings, ["2013-01-01"], ["2013-01-02"])
-    assert airflow.announce() == ["2013-01-02"]
-
-
-def test_when_events_and_store_are_lost_the_whole_ledger_is_announced_again(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"], ["2013-01-02"])
-    airflow.announce()
-    airflow.past.clear()
-    airflow.store.clear()
-    assert airflow.announce() == ["2013-01-01", "2013-01-02"]
-
-
-def test_events_made_by_hand_prove_nothing(settings: Settings) -> None:
-    airflow = Airflow(settings)
-    ledger(settings, ["2013-01-01"])
-    airflow.past += [
-        SimpleNamespace(extra=None, partition_key=None),
-        SimpleNamespace(extra={"note": "hello"}, partition_key=None),
-    ]
-    assert airflow.announce() == ["2013-01-01"]
-
-
-def test_a_ledger_that_cannot_be_read_is_no_announcement(settings: Settings) -> None:
-    install(settings, "echo no such warehouse >&2; exit 2")
-    with pytest.raises(AirflowFailException, match="no such warehouse"):
-        Airflow(settings).announce()

@@ -33,7 +33,7 @@ MANIFEST = Manifest(
         ),
     ),
     slices=(("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"),),
-    outdated=(("2012-12-01T00:00:00Z", "2012-12-03T00:00:00Z"),),
+    stale=(("2012-12-01T00:00:00Z", "2012-12-03T00:00:00Z"),),
     counts={
         "rows_read": 9,
         "windows_fired": 4,
@@ -134,7 +134,7 @@ def test_the_format_is_the_documented_one(tmp_path: Path) -> None:
             }
         ],
         "slices": [["2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00"]],
-        "outdated": [["2012-12-01T00:00:00Z", "2012-12-03T00:00:00Z"]],
+        "stale": [["2012-12-01T00:00:00Z", "2012-12-03T00:00:00Z"]],
         "counts": {
             "rows_read": 9,
             "windows_fired": 4,
@@ -162,7 +162,7 @@ def spoilt(**changes: Any) -> str:
         "run_ids": ["a1", "b2"],
         "failures": [],
         "slices": [["a", "b"]],
-        "outdated": [],
+        "stale": [],
         "counts": {},
         "seconds": 1.5,
     }

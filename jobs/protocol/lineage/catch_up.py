@@ -18,11 +18,11 @@ from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
-from slackwater.jobs.protocol.staging.outdated import Outdated, find_outdated
 from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
+from slackwater.jobs.protocol.staging.stale_slices import StaleSlices, find_stale_slices
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.windowing.times import duration_ms
 
@@ -64,7 +64,7 @@ class CatchUp:
         lines: where a line for each slice goes.
         staged_slices: the slices staged so far.
         committed_rows: the ledger rows of those that were published.
-        outdated: the slices of the lineage that are outdated; found only where there is nothing to do.
+        stale: the slices of the lineage that are stale; found only where there is nothing to do.
     """
 
     request: CatchUpRequest
@@ -72,7 +72,7 @@ class CatchUp:
     lines: Callable[[str], object] = print
     staged_slices: list[StagedSlice] = field(default_factory=list)
     committed_rows: list[LedgerRow] = field(default_factory=list)
-    outdated: Outdated = field(default_factory=Outdated)
+    stale: StaleSlices = field(default_factory=StaleSlices)
 
     def run(self) -> list[LedgerRow]:
         """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
@@ -103,11 +103,11 @@ class CatchUp:
             threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
-            self.outdated = find_outdated(
+            self.stale = find_stale_slices(
                 runner.pipeline, runner.warehouse, prepared_runner.tables.ledger, parent
             )
-            if self.outdated.advice:
-                self.lines(f"{runner.pipeline.name}: {self.outdated.advice}")
+            if self.stale.advice:
+                self.lines(f"{runner.pipeline.name}: {self.stale.advice}")
         log.debug("slices", extra={"slices": len(slices)})
         for slice_ in slices:
             staged_slice = prepared_runner.stage(parent, slice_)
@@ -154,17 +154,17 @@ class CatchUp:
         return self.request.pipeline
 
     @property
-    def outdated_slices(self) -> Sequence[Slice]:
-        """Where there was nothing to replay, the slices that are outdated."""
-        return self.outdated.slices
+    def stale_slices(self) -> Sequence[Slice]:
+        """Where there was nothing to replay, the slices that are stale."""
+        return self.stale.slices
 
     def outcome(self) -> tuple[args.Outcome, str]:
         """The outcome of a `run` that raised nothing, and a sentence on it."""
         count = len(self.staged_slices)
         if count == 0:
-            advice = f"; {self.outdated.advice}" if self.outdated.advice else ""
-            covered = f"nothing to do: the lineage covers everything up to {iso(self.request.to_ms)}"
-            return "nothing", covered + advice
+            advice = f"; {self.stale.advice}" if self.stale.advice else ""
+            up_to = iso(self.request.to_ms)
+            return "nothing", f"nothing to do: the lineage covers everything up to {up_to}{advice}"
         return (
             "staged",
             f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}",

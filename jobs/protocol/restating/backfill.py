@@ -110,7 +110,7 @@ class Backfill:
         return self.request.pipeline
 
     @property
-    def outdated_slices(self) -> Sequence[Slice]:
+    def stale_slices(self) -> Sequence[Slice]:
         """None: what is restated is as the source is now."""
         return ()
 

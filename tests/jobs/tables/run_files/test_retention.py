@@ -102,9 +102,9 @@ def test_attempts_that_can_still_be_published_stay() -> None:
     rows = chain(3)
     staged_attempt = attempt("s4", "staged", ledger_row=pack(run_row("s4"), rows[2], {}))
     after = attempt("s5", "rejected", ledger_row=pack(run_row("s5"), run_row("s4"), {}))
-    outdated_attempt = attempt("old", "staged", ledger_row=pack(run_row("old"), rows[1], {}))
+    stale_attempt = attempt("old", "staged", ledger_row=pack(run_row("old"), rows[1], {}))
     assert run_ids_left(
-        rows, Rule(1, 1000 * DAYS), [staged_attempt, after, outdated_attempt, attempt("f", "failed")]
+        rows, Rule(1, 1000 * DAYS), [staged_attempt, after, stale_attempt, attempt("f", "failed")]
     ) == {
         "r3",
         "s4",

@@ -1,4 +1,4 @@
-"""Which slices of a lineage are outdated: rows of their arrivals have appeared in the source, or were changed
+"""Which slices of a lineage are stale: rows of their arrivals have appeared in the source, or were changed
 or removed, after they were run. Asked where a catch-up has nothing to do.
 
 Reads the ledger and the sources' logs, and of new files the arrival column.
@@ -24,8 +24,8 @@ from slackwater.jobs.tables.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
-class Outdated:
-    """The outdated slices of a lineage.
+class StaleSlices:
+    """The stale slices of a lineage.
 
     Attributes:
         slices: in their order; those that meet are one.
@@ -36,12 +36,14 @@ class Outdated:
     advice: str = ""
 
 
-def find_outdated(pipeline: Pipeline, warehouse: Warehouse, ledger: LedgerReader, parent: Parent) -> Outdated:
-    """The outdated slices of the branch that ends at `parent`. Where the source can't say which they are,
+def find_stale_slices(
+    pipeline: Pipeline, warehouse: Warehouse, ledger: LedgerReader, parent: Parent
+) -> StaleSlices:
+    """The stale slices of the branch that ends at `parent`. Where the source can't say which they are,
     there are none, and the advice says so.
     """
     if parent.row is None or parent.end_ms is None:
-        return Outdated()
+        return StaleSlices()
     live_runs = ledger.live_runs(parent.row)
     live = [Slice(start_of(row), end_of(row)) for row in live_runs]
     try:
@@ -57,17 +59,18 @@ def find_outdated(pipeline: Pipeline, warehouse: Warehouse, ledger: LedgerReader
         )
     except SourceRewritten as error:
         least_ms, greatest_ms = error.facts["least_ms"], error.facts["greatest_ms"]
-        lost = [
+        losing_slices = [
             item
             for item in live
             if (least_ms is None or item.to_ms > least_ms)  # type: ignore[operator] # facts are objects
             and (greatest_ms is None or item.from_ms <= greatest_ms)  # type: ignore[operator]
         ]
-        return Outdated(
-            tuple(_joined(lost)), f"{error.message} Restate with `{_restatement(pipeline, lost)}`"
+        return StaleSlices(
+            tuple(_join(losing_slices)),
+            f"{error.message} Restate with `{_restatement(pipeline, losing_slices)}`",
         )
     except SlackwaterError as error:
-        return Outdated((), f"whether rows have changed since is not known: {error.message}")
+        return StaleSlices((), f"whether rows have changed since is not known: {error.message}")
     stragglers = of_all_sources(
         [
             find_stragglers(
@@ -80,9 +83,9 @@ def find_outdated(pipeline: Pipeline, warehouse: Warehouse, ledger: LedgerReader
         ]
     )
     if stragglers == []:
-        return Outdated()
-    slices = _joined(item.slice for item in stragglers or ())
-    return Outdated(tuple(slices), advice_on_stragglers(pipeline.name, stragglers))
+        return StaleSlices()
+    slices = _join(item.slice for item in stragglers or ())
+    return StaleSlices(tuple(slices), advice_on_stragglers(pipeline.name, stragglers))
 
 
 def _restatement(pipeline: Pipeline, slices: Sequence[Slice]) -> str:
@@ -91,12 +94,12 @@ def _restatement(pipeline: Pipeline, slices: Sequence[Slice]) -> str:
     return f"slackwater backfill {pipeline.name} --from {iso(slices[0].from_ms)} --to {iso(slices[-1].to_ms)}"
 
 
-def _joined(slices: Iterable[Slice]) -> Sequence[Slice]:
+def _join(slices: Iterable[Slice]) -> Sequence[Slice]:
     """The slices, in order, of which those that meet are one."""
-    joined: list[Slice] = []
+    ranges: list[Slice] = []
     for item in slices:
-        if joined and joined[-1].to_ms == item.from_ms:
-            joined[-1] = Slice(joined[-1].from_ms, item.to_ms)
+        if ranges and ranges[-1].to_ms == item.from_ms:
+            ranges[-1] = Slice(ranges[-1].from_ms, item.to_ms)
         else:
-            joined.append(item)
-    return joined
+            ranges.append(item)
+    return ranges

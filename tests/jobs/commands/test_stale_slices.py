@@ -40,15 +40,15 @@ def again(own: OwnPipeline) -> Manifest:
 
 
 def days(manifest: Manifest) -> list[tuple[int, int]]:
-    """The outdated ranges in days after the pipeline's start."""
-    ranges = [[datetime.fromisoformat(text) for text in item] for item in manifest.outdated]
+    """The stale ranges in days after the pipeline's start."""
+    ranges = [[datetime.fromisoformat(text) for text in item] for item in manifest.stale]
     return [((start - moment(0)).days, (end - moment(0)).days) for start, end in ranges]
 
 
 def test_a_source_that_is_as_it_was_is_not_mentioned(three_days: OwnPipeline) -> None:
     three_days.append(every_hour(3 * DAY, 4 * DAY))  # of a slice that has not run
     manifest = again(three_days)
-    assert (manifest.outdated, manifest.message) == (
+    assert (manifest.stale, manifest.message) == (
         (),
         f"nothing to do: the lineage covers everything up to {iso_of(3)}",
     )
@@ -68,24 +68,24 @@ def test_rows_that_came_into_slices_of_before_are_told_with_their_days(
 
 
 @pytest.mark.parametrize(
-    ("change", "outdated_days"),
+    ("change", "stale_days"),
     [
         (lambda table: table.update({"x": "x + 1000"}, predicate=f"x = {DAY + 3}"), [(1, 2)]),
         (lambda table: table.delete(f"x in ({DAY + 3}, {2 * DAY + 3})"), [(1, 3)]),
     ],
 )
 def test_rows_that_were_changed_or_removed_are_told_with_their_days(
-    three_days: OwnPipeline, change: Any, outdated_days: list[tuple[int, int]]
+    three_days: OwnPipeline, change: Any, stale_days: list[tuple[int, int]]
 ) -> None:
     change(DeltaTable(three_days.source))
     manifest = again(three_days)
-    assert days(manifest) == outdated_days
+    assert days(manifest) == stale_days
     assert "were changed or removed" in manifest.message and "slackwater backfill own" in manifest.message
 
 
 def test_after_the_restatement_there_is_nothing_to_say(three_days: OwnPipeline) -> None:
     DeltaTable(three_days.source).update({"x": "x + 1000"}, predicate=f"x = {DAY + 3}")
-    ((start, end),) = again(three_days).outdated
+    ((start, end),) = again(three_days).stale
     assert three_days("backfill", "own", "--from", start, "--to", end) == 0
-    assert again(three_days).outdated == ()
+    assert again(three_days).stale == ()
     assert json.dumps(again(three_days).message).count(";") == 0

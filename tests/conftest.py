@@ -35,6 +35,14 @@ _COSTLY = (
     "tests/properties/",
     "tests/conformance/",
 )
+# Tests that measure, or wait for processes of their own, and so have the machine to themselves.
+_ALONE = (
+    "tests/benchmarks/",
+    "tests/browser/",
+    "tests/integration/airflow/",
+    "tests/integration/test_bounded_memory.py",
+    "tests/jobs/engines/replaying/test_task_memory.py",
+)
 # Files with fast tests that ask for the fixture `spark`.
 _ON_SPARK = {
     "tests/integration/test_replays_of_flights.py",
@@ -56,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Importing Airflow writes into its home.
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="slackwater-airflow-")
     config.add_cleanup(lambda: shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True))
-    search = LONG if config.option.markexpr == "slow" else "short search"
+    search = LONG if config.option.markexpr.startswith("slow") else "short search"
     hypothesis.settings.register_profile(
         search, deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI"))
     )
@@ -74,6 +82,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if test in fast_tests:
                 item.add_marker(pytest.mark.slow)
             fast_tests.add(test)
+        if item.nodeid.startswith(_ALONE):
+            item.add_marker(pytest.mark.alone)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: not item.nodeid.startswith(_COSTLY))
     for item in items:

@@ -55,11 +55,23 @@ def test_all_checks_and_all_quick_tests_run(repository: Path) -> None:
     assert pytest_call.startswith("python -m pytest -m not slow")
 
 
-def test_slow_runs_the_slow_tests_alone(repository: Path) -> None:
+def test_slow_runs_the_slow_tests_alone_and_apart_those_that_need_the_machine(repository: Path) -> None:
     assert run(repository, "infra/test", "--slow", "-x") == 0
-    (call,) = calls(repository)
-    assert call.startswith("python -m pytest -m slow")
-    assert call.endswith(" -x")
+    in_pairs, alone = calls(repository)
+    assert in_pairs.startswith("python -m pytest -m slow and not alone --numprocesses=2 ")
+    assert alone.startswith("python -m pytest -m slow and alone --numprocesses=0 ")
+    assert in_pairs.endswith(" -x") and alone.endswith(" -x")
+
+
+@pytest.mark.parametrize(("in_pairs", "alone", "exit_code"), [(5, 0, 0), (0, 5, 0), (1, 0, 1), (0, 1, 1)])
+def test_slow_passes_with_tests_of_either_kind(
+    repository: Path, in_pairs: int, alone: int, exit_code: int
+) -> None:
+    write(
+        repository / ".venv" / "bin" / "python",
+        f'case "$*" in *"not alone"*) exit {in_pairs} ;; *) exit {alone} ;; esac',
+    )
+    assert run(repository, "infra/test", "--slow") == exit_code
 
 
 @pytest.mark.parametrize("tool", CHECKS)

@@ -11,7 +11,6 @@ class DagOptions:
 
     Args:
         tags: beside `slackwater`.
-        timezone: of the schedule's cron expression; its data intervals end at that zone's clock.
         by_sources: whether the DAG runs when there are events of all its sources' assets, in place of the
             pipeline's schedule.
         default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
@@ -21,7 +20,6 @@ class DagOptions:
     """
 
     tags: Sequence[str] = ()
-    timezone: str = "UTC"
     by_sources: bool = False
     default_args: Mapping[str, Any] = field(default_factory=dict)
     dag_args: Mapping[str, Any] = field(default_factory=dict)

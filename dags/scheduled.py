@@ -54,7 +54,7 @@ def _schedule(pipeline: Pipeline, settings: Settings, options: DagOptions) -> An
         return source_assets(pipeline, settings)
     if pipeline.schedule is None:
         return None
-    return CronDataIntervalTimetable(pipeline.schedule, timezone=options.timezone)
+    return CronDataIntervalTimetable(pipeline.schedule, timezone=pipeline.timezone)
 
 
 def declarations_of(pipeline: Pipeline) -> str:

@@ -1,5 +1,5 @@
-"""The times of a schedule: cron expressions of five fields and presets such as ``@daily``, in UTC, as Airflow
-reads them.
+"""The times of a schedule: cron expressions of five fields and presets such as ``@daily``, by the clocks of a
+time zone, as Airflow reads them.
 
     ┌ minute ┌ hour ┌ day of the month ┌ month ┌ day of the week (0 or 7 is Sunday)
     30       2      *                  *       1-5          at 02:30 from Monday to Friday
@@ -10,7 +10,7 @@ counts. Extensions of other readers (seconds, ``L``, ``#``) are not read here. S
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 PRESETS = {
     "@hourly": "0 * * * *",
@@ -33,6 +33,7 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (0, 7, {name: number for number, name in enumerate(_DAYS)}),
 )
 _ANY = "*"
+_HOURS_OF_DAY, _MINUTES_OF_DAY = 24, 24 * 60
 # 29 February comes at least every eight years.
 _LONGEST = timedelta(days=8 * 366 + 1)
 
@@ -48,6 +49,8 @@ class Cron:
     Attributes:
         minutes, hours, month_days, months, week_days: the values of the five fields; Sunday is 0.
         either_day: whether both days are restricted, so that a day that fulfils either counts.
+        zone: whose clocks count, see `instant_of`. Where every hour counts, one that they show twice counts
+            twice.
     """
 
     minutes: tuple[int, ...]
@@ -56,10 +59,11 @@ class Cron:
     months: frozenset[int]
     week_days: frozenset[int]
     either_day: bool
+    zone: tzinfo = UTC
 
     @classmethod
-    def parse(cls, expression: str) -> "Cron":
-        """The times of a cron expression or preset.
+    def parse(cls, expression: str, zone: tzinfo = UTC) -> "Cron":
+        """The times of a cron expression or preset by the clocks of `zone`.
 
         Raises:
             NotACron: it can't be read.
@@ -78,20 +82,35 @@ class Cron:
             months,
             frozenset(day % 7 for day in week_days),
             either_day=_ANY not in (fields[2], fields[4]),
+            zone=zone,
         )
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time after `moment`; None where there is none, as on 31 February."""
-        moment = moment.astimezone(UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
-        day = moment.replace(hour=0, minute=0)
-        while day - moment < _LONGEST:
+        """The first time after `moment`, of UTC; None where there is none, as on 31 February."""
+        moment = moment.astimezone(UTC)
+        if len(self.hours) == _HOURS_OF_DAY and (time := self._next_within_a_day(moment)) is not None:
+            return time
+        clock = moment.astimezone(self.zone).replace(second=0, microsecond=0, tzinfo=None, fold=0)
+        day = clock.replace(hour=0, minute=0)
+        while day - clock < _LONGEST:
             if self._is_day(day):
                 for hour in self.hours:
                     for minute in self.minutes:
                         time = day.replace(hour=hour, minute=minute)
-                        if time >= moment:
-                            return time
+                        instant = instant_of(time, self.zone)
+                        if time >= clock and instant > moment:
+                            return instant
             day += timedelta(days=1)
+        return None
+
+    def _next_within_a_day(self, moment: datetime) -> datetime | None:
+        """The next minute within a day, by what clocks show then."""
+        minute = moment.replace(second=0, microsecond=0)
+        for _ in range(_MINUTES_OF_DAY):
+            minute += timedelta(minutes=1)
+            clock = minute.astimezone(self.zone)
+            if clock.minute in self.minutes and self._is_day(clock):
+                return minute
         return None
 
     def _is_day(self, day: datetime) -> bool:
@@ -100,6 +119,13 @@ class Cron:
         is_month_day = day.day in self.month_days
         is_week_day = day.isoweekday() % 7 in self.week_days
         return is_month_day or is_week_day if self.either_day else is_month_day and is_week_day
+
+
+def instant_of(clock: datetime, zone: tzinfo) -> datetime:
+    """The instant, of UTC, at which clocks of a zone show a naive time. One that they skip is as much later,
+    and of one that they show twice it is the second, as for Airflow.
+    """
+    return max(clock.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
 
 
 def _values(field: str, least: int, greatest: int, names: dict[str, int]) -> frozenset[int]:

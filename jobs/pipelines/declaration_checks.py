@@ -7,7 +7,7 @@ name.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.health import Health
@@ -21,6 +21,8 @@ from slackwater.windowing import (
     WatermarkStrategy,
     WindowAssigner,
 )
+from slackwater.windowing.calendars import zone_named
+from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.times import MILLISECOND, duration_ms
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -180,8 +182,21 @@ def check_column_names(subject: str, names: Sequence[str]) -> None:
         raise PipelineError(subject, "columns of keys, windows and results must differ, also in lower case")
 
 
-def start_in_utc(subject: str, value: object) -> datetime:
-    """The declared start, a date, a datetime or ISO 8601 text, as a datetime of UTC.
+def check_timezone(subject: str, name: str) -> tzinfo:
+    """The time zone of that name.
+
+    Raises:
+        PipelineError: there is none.
+    """
+    try:
+        return zone_named(name)
+    except ConfigurationError as error:
+        raise PipelineError(subject, f"timezone: {error}") from error
+
+
+def start_in_utc(subject: str, value: object, zone: tzinfo) -> datetime:
+    """The declared start, a date, a datetime or ISO 8601 text, as a datetime of UTC. A naive one is of the
+    zone.
 
     Raises:
         PipelineError: it is none of these, or not in whole milliseconds.
@@ -197,7 +212,7 @@ def start_in_utc(subject: str, value: object) -> datetime:
         value = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - the zone is set below
     if not isinstance(value, datetime):
         raise PipelineError(subject, f"start is {value!r}; it is a date, a datetime or ISO 8601 text")
-    value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    value = (value.replace(tzinfo=zone) if value.tzinfo is None else value).astimezone(UTC)
     if value.microsecond % 1000:
         raise PipelineError(
             subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds"

@@ -6,7 +6,7 @@ it is made.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Literal
 
 from slackwater.jobs.pipelines import declaration_checks as checks
@@ -32,6 +32,7 @@ from slackwater.windowing import (
     WatermarkStrategy,
     WindowAssigner,
 )
+from slackwater.windowing.calendars import zone_named
 from slackwater.windowing.errors import WindowingError
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.times import duration_ms, to_ms
@@ -86,7 +87,9 @@ class Pipeline:
             ``quarantine`` (all that the element has changed is undone, and its row goes there). Raising at a
             firing, merge or timer always fails the run.
         expect: what the input and the panes of a run must look like.
-        start: where the lineage begins (arrival time; a naive value is UTC).
+        start: where the lineage begins (arrival time; a naive value is of `timezone`).
+        timezone: whose clocks the schedule goes by, and slices of whole days: at a change of its clocks a day
+            has 23 or 25 hours. Results depend on it no more than on other cuts.
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
         slice: length of one run when a catch-up spans several.
         max_catch_up: a catch-up of more slices is refused unless asked for.
@@ -145,6 +148,7 @@ class Pipeline:
     allowed_lateness: timedelta = timedelta(0)
     on_error: Literal["fail", "quarantine"] = "fail"
     expect: Sequence[Expectation | InputExpectation] = ()
+    timezone: str = "UTC"
     schedule: str | None = "@daily"
     slice: timedelta = timedelta(days=1)
     max_catch_up: int = 40
@@ -193,7 +197,8 @@ class Pipeline:
         set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
         set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
-        set_(self, "start", checks.start_in_utc(self._subject, self.start))
+        zone = checks.check_timezone(self._subject, self.timezone)
+        set_(self, "start", checks.start_in_utc(self._subject, self.start, zone))
         checks.check_durations(self._subject, vars(self))
         checks.check_counts(self._subject, vars(self))
         checks.check_forgetting(self._subject, vars(self))
@@ -229,6 +234,11 @@ class Pipeline:
     def roles(self) -> Roles:
         """The columns with a role, as the pipeline's rows have them."""
         return roles_of(self.sources)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the schedule, and of slices of whole days."""
+        return zone_named(self.timezone)
 
     @property
     def start_ms(self) -> int:
@@ -317,6 +327,8 @@ class Pipeline:
                 del declarations[name]
         if not self.derive:
             del declarations["derive"]
+        if self.timezone == "UTC":
+            del declarations["timezone"]
         window_class = own_window_class_of(self)
         if window_class is not None:
             declarations["window_columns"] = window_class.description

@@ -322,15 +322,14 @@ def test_a_team_sets_options_for_all_dags_and_for_those_of_a_pipeline(tmp_path: 
         "from datetime import timedelta\n"
         "from slackwater.airflow import DagOptions, dags\n"
         "team = DagOptions(tags=['sales'], default_args={'owner': 'sales', 'queue': 'spark'})\n"
-        "berlin = DagOptions(timezone='Europe/Berlin', dag_args={'max_active_tasks': 3},\n"
+        "careful = DagOptions(dag_args={'max_active_tasks': 3},\n"
         "    default_args={'execution_timeout': timedelta(hours=2)},\n"
         "    approval={'response_timeout': timedelta(hours=8), 'defaults': 'Reject'})\n"
-        "globals().update(dags('mine.py', options=team, options_of={'careful': berlin}))\n"
+        "globals().update(dags('mine.py', options=team, options_of={'careful': careful}))\n"
     )
     parsed = parse(tmp_path, dags=tmp_path / "dags")
     assert parsed["import_errors"] == {}
     careful, delivered = parsed["dags"]["careful"], parsed["dags"]["delivered"]
-    assert careful["timetable"]["__var"]["timezone"] == "Europe/Berlin"
     assert (careful["tags"], careful["max_active_tasks"]) == (["slackwater"], 3)
     assert task(parsed, "careful", "publish")["execution_timeout"] == 7200.0
     assert "execution_timeout" not in task(parsed, "careful", "validate")

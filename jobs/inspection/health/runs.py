@@ -116,7 +116,7 @@ def judge_schedule(subject: Subject) -> Finding:
     if declaration.schedule is None:
         return Finding(SCHEDULE, Colour.GREEN, "it has no schedule")
     try:
-        cron = Cron.parse(declaration.schedule)
+        cron = Cron.parse(declaration.schedule, declaration.zone)
     except NotACron:
         return Finding(SCHEDULE, None, f"the schedule {declaration.schedule!r} can't be read here")
     if head_end is None:

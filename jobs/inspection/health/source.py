@@ -110,7 +110,7 @@ def _interval(subject: Subject) -> timedelta | None:
     if subject.declaration.schedule is None or subject.head_end is None:
         return None
     try:
-        cron = Cron.parse(subject.declaration.schedule)
+        cron = Cron.parse(subject.declaration.schedule, subject.declaration.zone)
     except NotACron:
         return None
     first = cron.next_after(subject.head_end)

@@ -20,11 +20,10 @@ from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
-from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, iso
+from slackwater.jobs.protocol.staging.slices import Cuts, Lineage, Slice, choose, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.protocol.staging.stale_slices import StaleSlices, find_stale_slices
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.windowing.times import duration_ms
 
 log = logging.getLogger("slackwater")
 
@@ -176,7 +175,7 @@ class CatchUp:
             lineage,
             from_ms=self.request.from_ms,
             to_ms=self.request.to_ms,
-            length_ms=duration_ms(pipeline.slice),
+            cuts=Cuts.of(pipeline, lineage.start_ms),
             max_slices=None if self.request.everything else pipeline.max_catch_up,
         )
 

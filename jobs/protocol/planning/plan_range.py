@@ -33,11 +33,10 @@ from slackwater.jobs.protocol.restating.restatement import Restatement, slices_o
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import Difference
-from slackwater.jobs.protocol.staging.slices import Lineage, Slice, choose, end_of
+from slackwater.jobs.protocol.staging.slices import Cuts, Lineage, Slice, choose, end_of
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import is_kept
 from slackwater.jobs.tables.warehouse import Warehouse
-from slackwater.windowing.times import duration_ms
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,9 @@ class RangePlanner:
         if inputs.live:
             refuse_closed(self.pipeline.name, inputs.live[-1])
             lineage = Lineage(inputs.start_ms, inputs.end_ms)
-        length_ms = duration_ms(self.pipeline.slice)
-        to_ms = lineage.head_ms + length_ms if to_ms is None else to_ms
-        slices = choose(
-            self.pipeline.name, lineage, from_ms=from_ms, to_ms=to_ms, length_ms=length_ms, max_slices=None
-        )
+        cuts = Cuts.of(self.pipeline, lineage.start_ms)
+        to_ms = cuts.at(cuts.before(lineage.head_ms) + 1) if to_ms is None else to_ms
+        slices = choose(self.pipeline.name, lineage, from_ms=from_ms, to_ms=to_ms, cuts=cuts, max_slices=None)
         warnings = []
         if len(slices) > self.pipeline.max_catch_up:
             warnings.append(

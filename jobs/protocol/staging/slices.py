@@ -4,11 +4,15 @@ Knows of a lineage only its start and its end. A refusal names the command to ru
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, tzinfo
 from typing import Protocol
 
 from slackwater.jobs.errors import UsageError
-from slackwater.windowing.times import to_datetime, to_ms
+from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.cron import instant_of
+from slackwater.windowing.times import duration_ms, to_datetime, to_ms
+
+_DAY = timedelta(days=1)
 
 
 class GapOrOverlap(UsageError):
@@ -45,6 +49,51 @@ class Lineage:
         return self.start_ms if self.end_ms is None else self.end_ms
 
 
+@dataclass(frozen=True)
+class Cuts:
+    """Where a lineage is cut into slices: at its start + k lengths, of whole days by the clocks of a zone.
+
+        Europe/Berlin, a day    Sat 29 March ── 24 h ── Sun 30 March ── 23 h ── Mon 31 March 2025
+
+    Attributes:
+        start_ms: where the lineage begins.
+        length: of a slice.
+        zone: whose clocks count days; None for UTC, and for slices that are no whole days.
+    """
+
+    start_ms: int
+    length: timedelta
+    zone: tzinfo | None = None
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, start_ms: int) -> "Cuts":
+        """Of a lineage of the pipeline that begins at `start_ms`."""
+        is_days = pipeline.timezone != "UTC" and not pipeline.slice % _DAY
+        return cls(start_ms, pipeline.slice, pipeline.zone if is_days else None)
+
+    def before(self, ms: int) -> int:
+        """The number k of the last cut that is not behind `ms`."""
+        if self.zone is None:
+            return (ms - self.start_ms) // duration_ms(self.length)
+        number = (self._clock(ms) - self._clock(self.start_ms)) // self.length
+        while self.at(number) > ms:
+            number -= 1
+        while self.at(number + 1) <= ms:
+            number += 1
+        return number
+
+    def at(self, number: int) -> int:
+        """The cut of this number, in milliseconds."""
+        if self.zone is None:
+            return self.start_ms + number * duration_ms(self.length)
+        moment = self._clock(self.start_ms) + number * self.length
+        return to_ms(instant_of(moment, self.zone))
+
+    def _clock(self, ms: int) -> datetime:
+        """What clocks of the zone show at an instant."""
+        return to_datetime(ms).astimezone(self.zone).replace(tzinfo=None, fold=0)
+
+
 def iso(ms: int) -> str:
     """A time as the command line takes it."""
     moment = to_datetime(ms).replace(tzinfo=None)
@@ -79,7 +128,7 @@ def choose(
     *,
     from_ms: int | None,
     to_ms: int,
-    length_ms: int,
+    cuts: Cuts,
     max_slices: int | None,
 ) -> list[Slice]:
     """The slices to run now, in order; none when the lineage covers the range.
@@ -87,10 +136,9 @@ def choose(
     Args:
         pipeline: its name, for errors.
         lineage: the branch that the slices continue.
-        from_ms: None: from the end of the lineage to `to_ms`, cut at start + k * length; else the one slice
-            [from_ms, to_ms).
+        from_ms: None: from the end of the lineage to `to_ms`, in slices; else the one slice [from_ms, to_ms).
         to_ms: the end of the last slice.
-        length_ms: of a slice.
+        cuts: where the lineage is cut.
         max_slices: the greatest number of slices allowed; None lifts the limit.
 
     Raises:
@@ -98,8 +146,8 @@ def choose(
     """
     head_ms = lineage.head_ms
     if from_ms is None:
-        _refuse_too_many(pipeline, lineage, to_ms, length_ms, max_slices)
-        return catch_up(lineage.start_ms, head_ms, to_ms, length_ms)
+        _refuse_too_many(pipeline, lineage, to_ms, cuts, max_slices)
+        return catch_up(cuts, head_ms, to_ms)
     if from_ms >= to_ms:
         raise UsageError(
             f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a slice is half-open, "
@@ -113,13 +161,9 @@ def choose(
     raise GapOrOverlap(_why_gap_or_overlap(pipeline, lineage, from_ms, to_ms))
 
 
-def _refuse_too_many(
-    pipeline: str, lineage: Lineage, to_ms: int, length_ms: int, max_slices: int | None
-) -> None:
+def _refuse_too_many(pipeline: str, lineage: Lineage, to_ms: int, cuts: Cuts, max_slices: int | None) -> None:
     head_ms = lineage.head_ms
-    slices = (to_ms - lineage.start_ms + length_ms - 1) // length_ms - (
-        head_ms - lineage.start_ms
-    ) // length_ms
+    slices = cuts.before(to_ms - 1) + 1 - cuts.before(head_ms)
     if max_slices is not None and slices > max_slices:
         raise TooManySlices(
             f"{pipeline}: catching up from {iso(head_ms)} to {iso(to_ms)} takes {slices:,} slices, more than "
@@ -164,11 +208,11 @@ def _why_gap_or_overlap(pipeline: str, lineage: Lineage, from_ms: int, to_ms: in
     )
 
 
-def catch_up(start_ms: int, from_ms: int, to_ms: int, length_ms: int) -> list[Slice]:
-    """[from_ms, to_ms) cut at start + k * length; the last slice ends at `to_ms`."""
+def catch_up(cuts: Cuts, from_ms: int, to_ms: int) -> list[Slice]:
+    """[from_ms, to_ms) in slices; the last one ends at `to_ms`."""
     slices = []
     while from_ms < to_ms:
-        end = min(start_ms + ((from_ms - start_ms) // length_ms + 1) * length_ms, to_ms)
+        end = min(cuts.at(cuts.before(from_ms) + 1), to_ms)
         slices.append(Slice(from_ms, end))
         from_ms = end
     return slices

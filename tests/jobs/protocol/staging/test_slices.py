@@ -3,16 +3,23 @@ command that is not.
 """
 
 import re
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 from slackwater.jobs.commands.options import Time
 from slackwater.jobs.errors import UsageError
+from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.staging.slices import (
+    Cuts,
     GapOrOverlap,
     Lineage,
     Slice,
@@ -24,6 +31,7 @@ from slackwater.jobs.protocol.staging.slices import (
 
 DAY = 86_400_000
 START = 1_356_998_400_000  # 2013-01-01T00:00:00Z
+START_2025_03_29 = 1_743_206_400_000
 
 
 def days(*ends: float) -> list[Slice]:
@@ -38,7 +46,7 @@ def chosen(end: float | None, from_: float | None, to: float, most: int | None =
         lineage,
         from_ms=None if from_ is None else START + int(from_ * DAY),
         to_ms=START + int(to * DAY),
-        length_ms=DAY,
+        cuts=Cuts(START, timedelta(days=1)),
         max_slices=most,
     )
 
@@ -79,7 +87,7 @@ class TestCatchingUp:
                 Lineage(START, None),
                 from_ms=None,
                 to_ms=START + 365 * DAY,
-                length_ms=1,
+                cuts=Cuts(START, timedelta(milliseconds=1)),
                 max_slices=40,
             )
 
@@ -87,7 +95,8 @@ class TestCatchingUp:
     def test_slices_are_contiguous_and_cut_at_whole_lengths(
         self, start: int, reached: int, to: int, length: int
     ) -> None:
-        slices = catch_up(start, start + reached, start + to, length)
+        cuts = Cuts(start, timedelta(milliseconds=length))
+        slices = catch_up(cuts, start + reached, start + to)
         assert [slice_.from_ms for slice_ in slices[:1]] == [start + reached][: len(slices)]
         assert [slice_.to_ms for slice_ in slices[-1:]] == [start + to][: len(slices)]
         assert all(before.to_ms == after.from_ms for before, after in pairwise(slices))
@@ -96,10 +105,67 @@ class TestCatchingUp:
         assert bool(slices) == (to > reached)
         if slices:
             lineage = Lineage(start, start + reached)
-            catching_up = partial(choose, "p", lineage, from_ms=None, to_ms=start + to, length_ms=length)
+            catching_up = partial(choose, "p", lineage, from_ms=None, to_ms=start + to, cuts=cuts)
             assert catching_up(max_slices=len(slices)) == slices
             with pytest.raises(TooManySlices, match=f"takes {len(slices)} slices"):
                 catching_up(max_slices=len(slices) - 1)
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def berlin(text: str) -> int:
+    """What clocks of Berlin show, the second time if twice, as an instant in milliseconds."""
+    return round(datetime.fromisoformat(text).replace(tzinfo=BERLIN, fold=1).timestamp() * 1000)
+
+
+class TestDaysOfAZone:
+    @pytest.mark.parametrize(
+        ("times", "hours"),
+        [
+            (("2025-03-29", "2025-03-30", "2025-03-31", "2025-04-01"), (24, 23, 24)),
+            (("2025-10-25", "2025-10-26", "2025-10-27", "2025-10-28"), (24, 25, 24)),
+            # At a time of day that clocks skip on one day, and show twice on another.
+            (("2025-03-29T02:30", "2025-03-30T03:30", "2025-03-31T02:30"), (24, 23)),
+            (("2025-10-25T02:30", "2025-10-26T02:30", "2025-10-27T02:30"), (25, 24)),
+        ],
+    )
+    def test_a_slice_of_a_day_is_a_day_of_the_zone(
+        self, times: tuple[str, ...], hours: tuple[int, ...]
+    ) -> None:
+        ends = [berlin(text) for text in times]
+        slices = catch_up(Cuts(ends[0], timedelta(days=1), BERLIN), ends[0], ends[-1])
+        assert slices == [Slice(a, b) for a, b in pairwise(ends)]
+        assert tuple((item.to_ms - item.from_ms) // 3_600_000 for item in slices) == hours
+
+    @given(st.integers(-800, 800), st.integers(0, 86_399_999), st.integers(1, 9))
+    def test_a_cut_before_an_instant_is_the_last_one_before_it(self, day: int, ms: int, length: int) -> None:
+        cuts = Cuts(berlin("2025-01-01T02:30"), timedelta(days=length), BERLIN)
+        instant = cuts.start_ms + day * DAY + ms
+        number = cuts.before(instant)
+        assert cuts.at(number) <= instant < cuts.at(number + 1)
+
+    def test_a_pipeline_declares_them(self) -> None:
+        def pipeline(**settings: Any) -> Pipeline:
+            return Pipeline(
+                name="p",
+                source=DeltaSource("s", event_time="e", arrival_time="a"),
+                watermarks=WatermarkStrategy.no_watermarks(),
+                key_by="k",
+                window=TumblingEventTimeWindows.of(timedelta(hours=1)),
+                select={"n": agg.count()},
+                start="2025-03-29",
+                **settings,
+            )
+
+        in_utc, in_berlin = pipeline(), pipeline(timezone="Europe/Berlin")
+        assert (in_utc.start_ms, in_berlin.start_ms) == (START_2025_03_29, berlin("2025-03-29"))
+        assert Cuts.of(in_berlin, 0) == Cuts(0, timedelta(days=1), BERLIN)
+        hourly = pipeline(timezone="Europe/Berlin", slice=timedelta(hours=1))
+        assert Cuts.of(hourly, 0) == Cuts(0, timedelta(hours=1))
+        assert config_hash(pipeline(timezone="UTC")) == config_hash(in_utc)
+        with pytest.raises(PipelineError, match="timezone: The time zone 'Berlin' is not known"):
+            pipeline(timezone="Berlin")
 
 
 class TestOneSlice:
@@ -174,7 +240,7 @@ def test_the_command_that_a_refusal_names_is_not_refused(
             Lineage(start, reached),
             from_ms=told.get("--from"),
             to_ms=told["--to"],
-            length_ms=DAY,
+            cuts=Cuts(start, timedelta(days=1)),
             max_slices=None if "--all" in words else 10**6,
         )
 

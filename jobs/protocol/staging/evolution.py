@@ -25,7 +25,7 @@ Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refus
 # `_TELLING_ROWS_APART` are lasting where the change makes firings replace each other that stood side by side,
 # or the other way round.
 RULES: Mapping[str, Kind] = {
-    **dict.fromkeys(("expect", "start", "schedule", "slice", "max_catch_up", "settle"), "free"),
+    **dict.fromkeys(("expect", "start", "timezone", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
     **dict.fromkeys(("sinks", "health"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead", "max_behind", "stragglers", "where"), "converted"),

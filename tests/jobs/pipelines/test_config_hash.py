@@ -137,6 +137,7 @@ CHANGES: dict[str, list[Any]] = {
         [expect.freshness(HOUR)],
         [expect.not_null("flights"), expect.not_null("origin")],
     ],
+    "timezone": ["Europe/Berlin"],
     "schedule": ["@hourly", None],
     "slice": [HOUR],
     "max_catch_up": [41],

@@ -68,6 +68,7 @@ def test_every_declaration_of_a_pipeline_has_a_rule() -> None:
         {"expect": []},
         {"expect": [expect.between("flights", min=2)]},
         {"schedule": None},
+        {"timezone": "Europe/Berlin"},
         {"slice": timedelta(hours=6), "max_catch_up": 3, "settle": timedelta(0)},
         {"start": "2013-01-02"},
     ],

@@ -4,7 +4,8 @@
 #
 # The locks are made again by
 #   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate --python-version 3.11 --extra spark --extra airflow --extra postgres \
-#       --extra sql --extra redis --extra examples --extra bench --extra pages --group dev -o requirements.lock pyproject.toml
+#       --extra sql --extra redis --extra openlineage --extra examples --extra bench --extra pages --group dev -o requirements.lock \
+#       pyproject.toml
 #   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate -c requirements.lock -o requirements-jre.lock requirements-jre.in
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

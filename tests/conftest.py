@@ -54,7 +54,8 @@ _ON_SPARK = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in [name for name in os.environ if name.startswith("SLACKWATER_") and name not in _KEPT]:
+    prefixes = ("SLACKWATER_", "OPENLINEAGE_")
+    for name in [name for name in os.environ if name.startswith(prefixes) and name not in _KEPT]:
         del os.environ[name]
     main = sys.modules["__main__"]
     if hasattr(config, "workerinput") and not hasattr(main, "__file__"):

@@ -81,6 +81,8 @@ def command(
     if dry_run:
         print_plan(opened_pipeline.planner().plan(from_ms, to_ms, slice_ms), output)
         return
+    from slackwater.jobs.openlineage.reporting import run_events
+    from slackwater.jobs.openlineage.results import VerbResults
     from slackwater.jobs.protocol.outcome import report_to
     from slackwater.jobs.protocol.restating.backfill import BackfillRequest
 
@@ -97,13 +99,18 @@ def command(
         ranges=partitions,
     )
     work = opened_pipeline.backfill(request, output.say_meanwhile)
-    with opened_pipeline.delivering(options.warn, delivers=not no_deliver):
-        if manifest is None:
-            work.run()
-        else:
-            report_to(manifest, work)
+
+    def results() -> VerbResults:
+        return VerbResults.of_slices(work.staged_slices, work.publications)
+
+    with (
+        opened_pipeline.delivering(options.warn, delivers=not no_deliver),
+        report_to(manifest, work),
+        run_events("backfill", opened_pipeline, results, options.warn, publishes=request.publish),
+    ):
+        work.run()
     if output.is_json:
-        rows = [*work.branch_rows, *([] if work.publication is None else [work.publication])]
+        rows = [*work.branch_rows, *work.publications]
         printing.show_result([row.values() for row in rows], [], output)
     elif work.publication is not None:
         printing.show_result([], changed_rows.first_lines(opened_pipeline, work.publication), output)

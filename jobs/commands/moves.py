@@ -2,11 +2,16 @@
 the source. Only `close` runs windows, on Spark.
 """
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.readable import count_text, time_text
+
+if TYPE_CHECKING:
+    from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
 @click.command("fork")
@@ -156,12 +161,19 @@ def close(
     \b
     Example: slackwater state close departures
     """
+    from slackwater.jobs.openlineage.reporting import run_events
+    from slackwater.jobs.openlineage.results import VerbResults
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-    with opened_pipeline.delivering(options.warn):
+    rows: list[LedgerRow] = []
+    with (
+        opened_pipeline.delivering(options.warn),
+        run_events("close", opened_pipeline, lambda: VerbResults(publications=rows), options.warn),
+    ):
         row = opened_pipeline.close(output.say_meanwhile)
+        rows += [] if row is None else [row]
     if row is None:
         printing.show_result([], [f"{pipeline}: nothing to do; the lineage is closed."], output)
         return

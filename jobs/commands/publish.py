@@ -56,6 +56,8 @@ def command(
     Examples: slackwater publish departures trial
               slackwater publish departures RUN_ID --accept 'seen by ops'
     """
+    from slackwater.jobs.openlineage.reporting import run_events
+    from slackwater.jobs.openlineage.results import VerbResults
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     if accept is not None and (run_id is None or not accept.strip()):
@@ -67,20 +69,26 @@ def command(
         raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
-    with opened_pipeline.delivering(options.warn, delivers=not no_deliver):
+    rows: list[LedgerRow] = []
+    with (
+        opened_pipeline.delivering(options.warn, delivers=not no_deliver),
+        run_events("publish", opened_pipeline, lambda: VerbResults(publications=rows), options.warn),
+    ):
         if rebuild:
-            _rebuild(pipeline, opened_pipeline.rebuild(), output)
+            rows += _rebuild(pipeline, opened_pipeline.rebuild(), output)
         elif run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
             if accept is not None:
                 raise click.UsageError(
                     "--accept is for staged runs; what failed its validation never becomes part of a branch"
                 )
-            _publish_branch(opened_pipeline, run_id, output)
+            rows += _publish_branch(opened_pipeline, run_id, output)
         else:
-            _tell_of_runs(pipeline, opened_pipeline.publisher().publish(run_id, accept), output)
+            rows += opened_pipeline.publisher().publish(run_id, accept)
+            _tell_of_runs(pipeline, rows, output)
 
 
-def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Output) -> None:
+def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Output) -> "list[LedgerRow]":
+    """The row that made the branch live, if there was something to publish."""
     from slackwater.jobs.protocol.restating.branches import changed_by
 
     pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch)
@@ -88,12 +96,13 @@ def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Outp
         printing.show_result(
             [], [f"{pipeline}: branch {branch}: nothing to publish; main has all its runs."], output
         )
-        return
+        return []
     sentence = (
         f"{pipeline}: branch {branch}: published by row {row.seq}, verdict {row.verdict}; "
         f"{changed_by(opened_pipeline.tables, row.seq)}"
     )
     printing.show_result([row.values()], [sentence, *changed_rows.first_lines(opened_pipeline, row)], output)
+    return [row]
 
 
 def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]", output: Output) -> None:
@@ -105,7 +114,8 @@ def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]", output: Output) ->
     printing.show_result([row.values() for row in rows], sentences, output)
 
 
-def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> None:
+def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> "list[LedgerRow]":
+    """The row that corrects `published`, if it said otherwise than the panes."""
     repairs = work.run()
     sentences = [
         f"{count:,} rows of {table} stood there more than once, and stand there once."
@@ -119,5 +129,8 @@ def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> None:
         )
     if not sentences:
         sentences.append("nothing to do; every row stands once and says what the panes of the live runs say.")
-    rows = [] if repairs.row is None else [repairs.row.values()]
-    printing.show_result(rows, [f"{pipeline}: {sentence}" for sentence in sentences], output)
+    rows = [] if repairs.row is None else [repairs.row]
+    printing.show_result(
+        [row.values() for row in rows], [f"{pipeline}: {sentence}" for sentence in sentences], output
+    )
+    return rows

@@ -70,8 +70,12 @@ def command(
     Examples: slackwater run departures --to 2013-01-04
               slackwater run departures --to 2013-01-04 --branch trial
     """
+    from slackwater.jobs.openlineage.reporting import run_events
+    from slackwater.jobs.openlineage.results import VerbResults
     from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+    from slackwater.jobs.protocol.outcome import report_to
+    from slackwater.jobs.tables.ledger.rows import MAIN
 
     options.log_to_stderr(log_format)
     request = CatchUpRequest(
@@ -87,13 +91,17 @@ def command(
     )
     opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
     work = opened_pipeline.catch_up(request, output.say_meanwhile)
-    with opened_pipeline.delivering(options.warn, delivers=request.publish and not no_deliver):
-        if manifest is None:
-            work.run()
-        else:
-            from slackwater.jobs.protocol.outcome import report_to
+    publishes = request.publish and branch == MAIN
 
-            report_to(manifest, work)
+    def results() -> VerbResults:
+        return VerbResults.of_slices(work.staged_slices, work.committed_rows if publishes else ())
+
+    with (
+        opened_pipeline.delivering(options.warn, delivers=request.publish and not no_deliver),
+        report_to(manifest, work),
+        run_events("run", opened_pipeline, results, options.warn, publishes=publishes),
+    ):
+        work.run()
     if output.is_json:
         rows = [row.values() for row in work.committed_rows]
         if no_publish:  # a staged run has no seq yet

@@ -4,7 +4,8 @@ spark-submit's exit code can't say it.
 No manifest is written where another try may end otherwise. `slackwater.jobs.args` defines its form.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -36,22 +37,24 @@ class Work(Protocol):
     def stale_slices(self) -> Sequence[Slice]:
         """Where there was nothing to replay, the slices that are stale."""
 
-    def run(self) -> object:
-        """Replay them."""
-
     def outcome(self) -> tuple[args.Outcome, str]:
         """The outcome of a `run` that raised nothing, and a sentence on it, for the task's log."""
 
 
-def report_to(manifest: Path, work: Work) -> None:
-    """Run `work`, and write how it ended to `manifest`.
+@contextmanager
+def report_to(manifest: Path | None, work: Work) -> Iterator[None]:
+    """A block that runs `work`; how it ended is written to `manifest`, and errors that another try would meet
+    again end there. Without a manifest every error leaves the block.
 
     Raises:
         RetryableError, Exception: it should be tried again, or it has crashed. Either leaves no manifest.
     """
+    if manifest is None:
+        yield
+        return
     manifest.unlink(missing_ok=True)
     try:
-        work.run()
+        yield
     except LeaseHeld as error:  # the other run will end, so another try may well succeed
         raise RetryableError(error.message, **error.facts) from error
     except (RejectedError, LostRaceError, UsageError, PermanentError) as error:

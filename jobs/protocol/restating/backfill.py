@@ -114,6 +114,11 @@ class Backfill:
         """None: what is restated is as the source is now."""
         return ()
 
+    @property
+    def publications(self) -> list[LedgerRow]:
+        """The row that made the branch live, if one has."""
+        return [] if self.publication is None else [self.publication]
+
     def say(self, sentence: str) -> None:
         """One line about the pipeline."""
         self.message = sentence

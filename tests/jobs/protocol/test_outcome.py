@@ -59,7 +59,8 @@ def ended(warehouse: Path, to_ms: int, pipeline: str = "departures", file: Path 
     request = CatchUpRequest(pipeline, to_ms, publish=False)
     opened = OpenedPipeline(pipeline, str(warehouse), str(file) if file else None)
     work = CatchUp(request, lambda: opened.runner(transport=InProcess), lines=lambda line: None)
-    report_to(warehouse / "manifest.json", work)
+    with report_to(warehouse / "manifest.json", work):
+        work.run()
     return read_manifest(warehouse / "manifest.json")
 
 
@@ -172,7 +173,9 @@ def failing(error: Exception) -> Callable[[], Runner]:
 def test_an_end_that_another_try_would_meet_again_is_told(
     tmp_path: Path, error: SlackwaterError, outcome: str
 ) -> None:
-    report_to(tmp_path / "m.json", CatchUp(CatchUpRequest("departures", UP_TO[1]), failing(error)))
+    work = CatchUp(CatchUpRequest("departures", UP_TO[1]), failing(error))
+    with report_to(tmp_path / "m.json", work):
+        work.run()
     told = read_manifest(tmp_path / "m.json")
     assert (told.outcome, told.exit_code, told.message) == (outcome, error.exit_code, error.message)
 
@@ -183,8 +186,9 @@ def test_an_end_that_another_try_would_meet_again_is_told(
 def test_an_end_that_another_try_may_not_meet_leaves_no_manifest(tmp_path: Path, error: Exception) -> None:
     file = tmp_path / "m.json"
     file.write_text("of an earlier try")
-    with pytest.raises(type(error)):
-        report_to(file, CatchUp(CatchUpRequest("departures", UP_TO[1]), failing(error)))
+    work = CatchUp(CatchUpRequest("departures", UP_TO[1]), failing(error))
+    with pytest.raises(type(error)), report_to(file, work):
+        work.run()
     with pytest.raises(ManifestError):
         read_manifest(file)
 
@@ -195,6 +199,6 @@ def test_a_slice_that_has_not_settled_is_tried_again(warehouse: Path) -> None:
     request = CatchUpRequest("departures", soon, from_ms=UP_TO[2], publish=False, start_ms=UP_TO[2])
     opened = OpenedPipeline("departures", str(warehouse))
     work = CatchUp(request, lambda: opened.runner(transport=InProcess), lines=lambda line: None)
-    with pytest.raises(RetryableError, match="settles at"):
-        report_to(warehouse / "manifest.json", work)
+    with pytest.raises(RetryableError, match="settles at"), report_to(warehouse / "manifest.json", work):
+        work.run()
     assert not (warehouse / "manifest.json").exists()

@@ -413,7 +413,9 @@ def test_a_restatement_restates_a_restatement(world: World, is_perfect: Callable
 def reported(world: World, manifest: Path, first: float, last: float, **request: Any) -> Manifest:
     """What `backfill --manifest` leaves."""
     asked = backfill.BackfillRequest(world.pipeline.name, ms(first), ms(last), **request)
-    report_to(manifest, backfill.Backfill(asked, world.runner, lambda line: None))
+    work = backfill.Backfill(asked, world.runner, lambda line: None)
+    with report_to(manifest, work):
+        work.run()
     return read_manifest(manifest)
 
 

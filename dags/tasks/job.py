@@ -18,6 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink, run_page_path, whole_url
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import command_of, environment_of
+from slackwater.dags.tasks.openlineage import parent_run_variables
 from slackwater.jobs import args
 from slackwater.jobs.args import ManifestError, manifest_fields, read_manifest
 from slackwater.jobs.pipelines import Pipeline
@@ -80,6 +81,7 @@ class JobOperator(SparkSubmitOperator):
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
         left, or what is asked for cannot be.
         """
+        self.env_vars = {**(self.env_vars or {}), **parent_run_variables(context)}
         connection = self._connection()
         if connection is not None and connection.extra_dejson.get("deploy-mode") == "cluster":
             super().execute(context)
@@ -119,7 +121,7 @@ class JobOperator(SparkSubmitOperator):
             return None
 
     def _run_here(self, connection: Connection | None) -> None:
-        environment = environment_of(self.settings)
+        environment = {**environment_of(self.settings), **(self.env_vars or {})}
         conf = json.loads(environment.get("SLACKWATER_SPARK_CONF") or "{}")
         environment["SLACKWATER_SPARK_CONF"] = json.dumps(
             {**conf, **conf_of(connection), **(self.conf or {})}

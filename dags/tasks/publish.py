@@ -8,6 +8,7 @@ from typing import Any
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import CommandOperator
+from slackwater.dags.tasks.openlineage import parent_run_variables
 from slackwater.dags.tasks.validate import ACCEPTED_KEY
 from slackwater.jobs import args
 
@@ -41,5 +42,6 @@ class PublishOperator(CommandOperator):
                 accept=context["ti"].xcom_pull(task_ids="validate", key=ACCEPTED_KEY),
                 warehouse=self.settings.warehouse,
                 pipelines=self.settings.pipelines,
-            )
+            ),
+            parent_run_variables(context),
         )

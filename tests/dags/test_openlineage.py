@@ -29,6 +29,8 @@ PRINTED_VARIABLES = ", ".join(VARIABLES.values()) + "\n"
 @pytest.fixture
 def context() -> dict[str, Any]:
     task_instance = SimpleNamespace(
+        dag_id="departures",
+        run_id="by hand",
         task_id="replay",
         try_number=2,
         xcom_push=lambda key, value: None,

@@ -15,6 +15,8 @@ class DagOptions:
             pipeline's schedule.
         default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
         dag_args: other arguments of Airflow's `DAG`: callbacks, deadline, owner_links, access_control.
+        on_overdue: Airflow's `SyncCallback` or `AsyncCallback`, called when a run has not ended that is as
+            long overdue as makes its pipeline red (`Health.overdue`).
         approval: arguments of Airflow's `ApprovalOperator` where the pipeline asks for approval:
             response_timeout, defaults, assigned_users, notifiers.
     """
@@ -23,6 +25,7 @@ class DagOptions:
     by_sources: bool = False
     default_args: Mapping[str, Any] = field(default_factory=dict)
     dag_args: Mapping[str, Any] = field(default_factory=dict)
+    on_overdue: Any = None
     approval: Mapping[str, Any] = field(default_factory=dict)
 
     def of_dag(self, default_args: Mapping[str, Any]) -> dict[str, Any]:

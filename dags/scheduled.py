@@ -8,6 +8,7 @@ lacks, and nothing else.
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from slackwater.dags.assets import arrival_until, published_asset, source_assets
 from slackwater.dags.options import DagOptions
@@ -57,6 +58,15 @@ def _schedule(pipeline: Pipeline, settings: Settings, options: DagOptions) -> An
     return CronDataIntervalTimetable(pipeline.schedule, timezone=pipeline.timezone)
 
 
+def _deadline(pipeline: Pipeline, options: DagOptions) -> dict[str, Any]:
+    """Of a DAG run: it is queued when it is due, and may begin when its source has settled."""
+    red = pipeline.health.overdue[1]
+    if options.on_overdue is None or red is None:
+        return {}
+    alert = DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, pipeline.settle + red, options.on_overdue)
+    return {"deadline": alert}
+
+
 def declarations_of(pipeline: Pipeline) -> str:
     """What the pipeline declares, as a table in Markdown."""
     cells = {
@@ -85,6 +95,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -
         max_active_runs=1,
         params={"to": TO, "accept": ACCEPT},
         user_defined_macros={"arrival_until": arrival_until},
+        **_deadline(pipeline, options),
         **options.of_dag(settings.default_args),
     ) as dag:
         replay_task = replay(pipeline, settings)

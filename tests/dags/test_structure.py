@@ -320,9 +320,10 @@ def test_a_team_sets_options_for_all_dags_and_for_those_of_a_pipeline(tmp_path: 
     (tmp_path / "dags").mkdir()
     (tmp_path / "dags" / "mine_dags.py").write_text(
         "from datetime import timedelta\n"
+        "from airflow.sdk import SyncCallback\n"
         "from slackwater.airflow import DagOptions, dags\n"
         "team = DagOptions(tags=['sales'], default_args={'owner': 'sales', 'queue': 'spark'})\n"
-        "careful = DagOptions(dag_args={'max_active_tasks': 3},\n"
+        "careful = DagOptions(dag_args={'max_active_tasks': 3}, on_overdue=SyncCallback('sales.page'),\n"
         "    default_args={'execution_timeout': timedelta(hours=2)},\n"
         "    approval={'response_timeout': timedelta(hours=8), 'defaults': 'Reject'})\n"
         "globals().update(dags('mine.py', options=team, options_of={'careful': careful}))\n"
@@ -331,6 +332,10 @@ def test_a_team_sets_options_for_all_dags_and_for_those_of_a_pipeline(tmp_path: 
     assert parsed["import_errors"] == {}
     careful, delivered = parsed["dags"]["careful"], parsed["dags"]["delivered"]
     assert (careful["tags"], careful["max_active_tasks"]) == (["slackwater"], 3)
+    (alert,) = careful["deadline"]
+    assert alert["reference"] == {"reference_type": "DagRunQueuedAtDeadline"}
+    assert alert["interval"]["__data__"] == 8 * 3600, "it settles in two hours, and is red six hours later"
+    assert alert["callback"]["__data__"]["path"] == "sales.page"
     assert task(parsed, "careful", "publish")["execution_timeout"] == 7200.0
     assert "execution_timeout" not in task(parsed, "careful", "validate")
     assert sorted(delivered["tags"]) == ["sales", "slackwater"]

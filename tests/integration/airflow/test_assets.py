@@ -1,5 +1,5 @@
-"""A pipeline that its source's asset starts, and a DAG downstream that runs for the days that changed: the
-example of the guide.
+"""A pipeline that its source's asset starts, a DAG downstream that runs for the days that changed, which is
+the example of the guide, and a callback for runs that are overdue.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 TIME = pa.timestamp("us", tz="UTC")
 PIPELINES = """
 from datetime import timedelta
-from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
+from slackwater import DeltaSource, Health, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
 
 orders = Pipeline(
     name="orders",
@@ -27,12 +27,20 @@ orders = Pipeline(
     watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(0)), key_by="shop",
     window=TumblingEventTimeWindows.of(timedelta(hours=6)), allowed_lateness=timedelta(days=2),
     select={"orders": agg.count()}, start="2024-01-01",
+    settle=timedelta(0), health=Health(overdue=(timedelta(0), timedelta(0))),
 )
 """
 DAG_FILE = """
+from airflow.sdk import SyncCallback
 from slackwater.airflow import DagOptions, dags
 
-globals().update(dags({pipelines!r}, {warehouse!r}, DagOptions(by_sources=True)))
+options = DagOptions(by_sources=True, on_overdue=SyncCallback("tell_overdue.tell"))
+globals().update(dags({pipelines!r}, {warehouse!r}, options))
+"""
+CALLBACK = """
+def tell(context=None, **kwargs):
+    with open({file!r}, "a") as file:
+        print(context["dag_run"]["dag_id"] if context else "", file=file)
 """
 
 
@@ -49,6 +57,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, warehouse: Path) -> Iterat
     (folder / "slackwater_dags.py").write_text(
         DAG_FILE.format(pipelines=str(pipelines), warehouse=str(warehouse))
     )
+    (folder / "tell_overdue.py").write_text(CALLBACK.format(file=str(warehouse.with_name("overdue"))))
     (report,) = [block for block in blocks_of("docs/guides/schedule.md") if "orders_report" in block.text]
     (folder / "orders_report.py").write_text(report.text.replace("s3://lake/warehouse", warehouse.as_uri()))
     yield from start(
@@ -132,3 +141,9 @@ def test_an_event_that_does_not_say_how_far_is_refused_and_the_next_makes_up_for
     run = next_run(airflow, "orders", known | {refused})
     assert airflow.runs("orders")[run] == "success"
     assert len(published(warehouse)) == 11
+
+
+def test_a_run_that_is_overdue_is_told(warehouse: Path) -> None:
+    """Here every run is: it may take no time at all."""
+    file = warehouse.with_name("overdue")
+    assert await_(lambda: file.read_text() if file.exists() else None, "the callback").startswith("orders")

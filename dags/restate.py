@@ -61,7 +61,12 @@ def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions)
             "publish": Param(
                 True, type="boolean", title="Publish", description="Otherwise the range stays a branch."
             ),
-            "reason": Param("", type="string", title="Reason", description="Recorded with the publication."),
+            "reason": Param(
+                None,
+                type=["null", "string"],
+                title="Reason",
+                description="Recorded with the publication.",
+            ),
         },
         **options.of_dag(settings.default_args),
     ) as dag:

@@ -43,8 +43,8 @@ TO = Param(
     description="End of the range, ISO 8601, UTC; without it a run goes up to the end of its data interval.",
 )
 ACCEPT = Param(
-    "",
-    type="string",
+    None,
+    type=["null", "string"],  # the form asks for a string that may not be null
     title="Accept",
     description="Why what validation rejects is published all the same, once; recorded with the publication.",
 )

@@ -81,7 +81,7 @@ class Manifest:
 
     @property
     def summary(self) -> str:
-        """What was staged, in a line; the message where nothing was."""
+        """What was staged, in two lines that fit a page of a log; the message where nothing was."""
         if not self.slices:
             return self.message
         count = f"{len(self.slices)} slice{'' if len(self.slices) == 1 else 's'}"
@@ -94,7 +94,7 @@ class Manifest:
         }
         counts = "  ".join(f"{title} {self.counts[name]:,}" for title, name in titles.items())
         start, end = _short_time(self.slices[0][0]), _short_time(self.slices[-1][1])
-        return f"{count}, {start} to {end}: {counts}  {self.verdict}  {self.seconds:.1f} s"
+        return f"{count}, {start} to {end}: {self.verdict}, {self.seconds:.1f} s\n{counts}"
 
     @property
     def good_run_ids(self) -> tuple[str, ...]:

@@ -95,7 +95,8 @@ class JobOperator(SparkSubmitOperator):
         manifest.unlink()
         ti = context["ti"]
         self.log.info("its page: %s", whole_url(run_page_path(ti.dag_id, ti.run_id)))
-        self.log.info("%s", outcome.summary)
+        for line in outcome.summary.splitlines():
+            self.log.info("%s", line)
         ti.xcom_push(SUMMARY_KEY, outcome.summary)
         return manifest_fields(outcome)
 

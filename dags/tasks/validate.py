@@ -165,7 +165,7 @@ def question(outcome: Manifest) -> str:
     """
     return "\n".join(
         [
-            f"Staged: {outcome.summary}",
+            *(f"{line}  " for line in outcome.summary.splitlines()),  # a line each in Markdown
             "",
             outcome.message,
             "",

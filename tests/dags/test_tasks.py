@@ -312,7 +312,7 @@ def human_answer(choice: str) -> dict[str, Any]:
 
 def test_a_person_is_told_what_failed_and_where(pending_question: Any) -> None:
     _, _, question = pending_question
-    assert "2 slices, 2013-01-01 to 2013-01-03: rows 1,454  fired 85  refired 202  late 2" in question["body"]
+    assert "rows 1,454  fired 85  refired 202  late 2  quarantined 12" in question["body"]
     failure = "between(min=1) of flights observed 0, 3 of 812 panes, e.g. [0, 0, 0] (run b2)"
     assert failure in question["body"]
 

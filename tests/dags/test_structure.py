@@ -144,7 +144,7 @@ def test_a_form_asks_for_nothing_that_need_not_be_given(dag_folder: Any) -> None
     for dag in ("careful", "careful__restate"):
         for name, param in dag_folder["dags"][dag]["params"]:
             must_be_given = param["default"] == MUST_BE_GIVEN
-            may_be_null = "null" in param["schema"].get("type", ())
+            may_be_null = "null" in param["schema"]["__var"].get("type", ())
             is_filled_in = param["default"] not in (None, "")
             assert must_be_given or may_be_null or is_filled_in, (dag, name)
 

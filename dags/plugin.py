@@ -54,7 +54,7 @@ _OF_DAG_RUN = DAG_RUN_PAGE.format(dag_id="{DAG_ID}", run_id="{RUN_ID}")
 
 
 class SlackwaterPlugin(AirflowPlugin):
-    """What Airflow finds by the provider of this package."""
+    """What Airflow finds by the entry point `airflow.plugins` of this package."""
 
     name = "slackwater"
     fastapi_apps = [{"app": LazyPages(), "url_prefix": PREFIX, "name": "Slackwater"}]  # noqa: RUF012

@@ -1,5 +1,5 @@
 """What Airflow learns of this package by its entry point `apache_airflow_provider`: the type of its
-connections and their form, the links of tasks, and the plugin.
+connections and their form, and the links of tasks. The plugin has an entry point of its own.
 
 Airflow calls this in each of its processes, so nothing is imported here.
 """
@@ -52,5 +52,4 @@ def provider_info() -> dict[str, Any]:
             }
         ],
         "extra-links": ["slackwater.dags.page_links.RunPageLink"],
-        "plugins": [{"name": "slackwater", "plugin-class": "slackwater.dags.plugin.SlackwaterPlugin"}],
     }

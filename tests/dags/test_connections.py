@@ -41,7 +41,6 @@ def test_the_form_is_what_airflow_asks_of_a_provider() -> None:
     assert [name.rpartition("__")[2] for name in fields] == ["warehouse", "storage", "master", "spark_conf"]
     assert manager.field_behaviours["slackwater"]["hidden_fields"][-1] == "extra"
     assert "slackwater.dags.page_links.RunPageLink" in manager.extra_links_class_names
-    assert "slackwater.dags.plugin.SlackwaterPlugin" in [plugin.plugin_class for plugin in manager.plugins]
 
 
 @pytest.mark.parametrize("storage", [KEYS, json.dumps(KEYS)])  # by the API, and by the form

@@ -1,11 +1,13 @@
-"""A team with an Airflow of its own: the wheel in an environment without this repository, a file of pipelines
-and a DAG file of one line. A day goes through the real scheduler, and the tables hold what the model leaves.
+"""A team with an Airflow of its own, in an environment without Spark and without this repository, and another
+environment with Spark; the wheel is in both. There are a file of pipelines and a DAG file of one line. A day
+goes through the real scheduler, and the tables hold what the model leaves.
 """
 
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,17 @@ from tests.integration.stored import StoredTables
 TO = "2013-01-02"
 
 
+@dataclass(frozen=True)
+class Environments:
+    """The bin folders of two environments: of Airflow without Spark, and of Slackwater with it."""
+
+    airflow: Path
+    spark: Path
+
+
 @pytest.fixture(scope="module")
-def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment with the locked packages and our wheel, and nothing of the clone."""
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
+    """Both have locked packages and our wheel, and nothing of the clone."""
     folder = tmp_path_factory.mktemp("package")
     clone = folder / "clone"
     ignore = shutil.ignore_patterns(".venv*", ".git", "var", "__pycache__", ".*_cache")
@@ -29,17 +39,22 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = f"from hatchling.build import build_wheel; build_wheel({str(folder)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=clone, check=True)
     [wheel] = folder.glob("slackwater-*.whl")
-    python = clone / ".venv" / "bin" / "python"
-    install = [clone / ".venv" / "bin" / "uv", "pip", "install", "--offline", "--no-deps", "--python", python]
-    subprocess.run([*install, wheel], check=True)
+    uv, spark, airflow = clone / ".venv" / "bin" / "uv", clone / ".venv" / "bin", folder / "airflow" / "bin"
+    subprocess.run([uv, "venv", "--python", spark / "python", airflow.parent], check=True)
+    (folder / "overrides").write_text('pyspark-client ; python_version < "0"\n')
+    locked = ["-c", clone / "requirements.lock", "--override", folder / "overrides"]
+    package = f"slackwater[airflow] @ {wheel.as_uri()}"
+    subprocess.run([uv, "pip", "install", "--python", airflow / "python", *locked, package], check=True)
+    offline = ["--offline", "--no-deps", "--python", spark / "python", wheel]
+    subprocess.run([uv, "pip", "install", *offline], check=True)
     for path in clone.iterdir():
         if path.name != ".venv":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    return python.parent
+    return Environments(airflow, spark)
 
 
 @pytest.fixture(scope="module")
-def airflow(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+def airflow(environments: Environments, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("airflow")
     pipelines, warehouse = folder / "pipelines.py", folder / "warehouse"
     shutil.copy(str(departures.__file__), pipelines)
@@ -49,21 +64,28 @@ def airflow(binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         f"globals().update(dags(pipelines={str(pipelines)!r}, warehouse={str(warehouse)!r}))\n"
     )
     load = ["examples", "load", "departures", "--from", "2013-01-01", "--to", TO, "--warehouse", warehouse]
-    subprocess.run([binaries / "slackwater", *load], cwd=folder, check=True)
+    subprocess.run([environments.spark / "slackwater", *load], cwd=folder, check=True)
     yield from start(
         folder / "home",
         AIRFLOW__CORE__DAGS_FOLDER=str(folder / "dags"),
-        SLACKWATER_AIRFLOW_BIN=str(binaries),
-        SLACKWATER_SPARK_BIN="",
+        SLACKWATER_AIRFLOW_BIN=str(environments.airflow),
+        SLACKWATER_SPARK_BIN=str(environments.spark),
         SLACKWATER_POOL="default_pool",
         SLACKWATER_WAREHOUSE=str(warehouse),  # of the pages
         SLACKWATER_PIPELINES=str(pipelines),
     )
 
 
-def test_its_processes_run_what_the_wheel_holds(airflow: Airflow, binaries: Path) -> None:
-    done = airflow.script("run", "python", "-c", "import slackwater; print(slackwater.__file__)")
-    assert Path(done.stdout.strip()).is_relative_to(binaries.parent)
+def test_its_processes_run_what_the_wheel_holds_and_have_no_spark(
+    airflow: Airflow, environments: Environments
+) -> None:
+    program = "import slackwater; print(slackwater.__file__)"
+    of_airflow = Path(airflow.script("run", "python", "-c", program).stdout.strip())
+    assert of_airflow.is_relative_to(environments.airflow.parent)
+    spark = "import importlib.util; print(importlib.util.find_spec('pyspark') is not None)"
+    assert airflow.script("run", "python", "-c", spark).stdout.strip() == "False"
+    command = [environments.spark / "python", "-c", spark]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "True"
 
 
 def test_a_day_goes_from_the_source_to_what_is_published(airflow: Airflow) -> None:

@@ -81,13 +81,11 @@ class JobOperator(SparkSubmitOperator):
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
         left, or what is asked for cannot be.
         """
-        self.env_vars = {**(self.env_vars or {}), **parent_run_variables(context)}
-        connection = self._connection()
-        if connection is not None and connection.extra_dejson.get("deploy-mode") == "cluster":
-            super().execute(context)
-        else:
-            self._run_here(connection)
         manifest = Path(self._manifest())
+        if manifest.exists():
+            self.log.info("the command of an earlier try has ended, and its task did not hear of it")
+        else:
+            self._run(context)
         try:
             outcome = read_manifest(manifest)
         except ManifestError as error:
@@ -108,8 +106,24 @@ class JobOperator(SparkSubmitOperator):
             super().on_kill()
 
     def forget_manifest(self) -> None:
-        """Remove the manifest of an earlier try."""
-        Path(self._manifest()).unlink(missing_ok=True)
+        """Remove the manifest of an earlier try, unless that ended well: its task was killed before it could
+        hand it on, and this try does.
+        """
+        manifest = Path(self._manifest())
+        try:
+            outcome = read_manifest(manifest)
+        except ManifestError:
+            outcome = None
+        if outcome is None or outcome.exit_code != 0 or outcome.verdict == "failed":
+            manifest.unlink(missing_ok=True)
+
+    def _run(self, context: Any) -> None:
+        self.env_vars = {**(self.env_vars or {}), **parent_run_variables(context)}
+        connection = self._connection()
+        if connection is not None and connection.extra_dejson.get("deploy-mode") == "cluster":
+            super().execute(context)
+        else:
+            self._run_here(connection)
 
     def _manifest(self) -> str:
         arguments: list[str] = self.application_args or []

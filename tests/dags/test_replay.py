@@ -4,6 +4,7 @@ on. `slackwater` is a script that answers.
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -135,15 +136,26 @@ DAY = (datetime(2013, 1, 3, tzinfo=UTC), datetime(2013, 1, 4, tzinfo=UTC))
         ("scheduled", "2013-01-04", DAY),
     ],
 )
-def test_a_try_starts_without_the_manifest_of_the_one_before(
+def test_a_try_starts_without_a_rejection_of_the_one_before(
     tmp_path: Path, settings: Settings, run_type: str, to: str | None, interval: tuple[Any, Any]
 ) -> None:
     file = tmp_path / "run.json"
-    write_manifest(STAGED_MANIFEST, file)
+    write_manifest(replace(STAGED_MANIFEST, outcome="rejected", exit_code=4, verdict="failed"), file)
     context = replay_context(run_type, to, interval) | {"task": job_operator(settings, file)}
     prepare(context, SETTLE)
     assert not file.exists()
     prepare(context, SETTLE)
+
+
+def test_what_a_killed_task_did_not_hand_on_is_not_done_again(tmp_path: Path, settings: Settings) -> None:
+    file = tmp_path / "run.json"
+    write_manifest(STAGED_MANIFEST, file)
+    calls = install(settings, "exit 3")
+    operator = job_operator(settings, file)
+    prepare(replay_context("scheduled", None, DAY) | {"task": operator}, SETTLE)
+    context = {"ti": MagicMock(dag_id="departures", run_id="by hand")}
+    assert operator.execute(context) == manifest_fields(STAGED_MANIFEST)
+    assert not calls.exists() and not file.exists()
 
 
 @pytest.mark.parametrize(

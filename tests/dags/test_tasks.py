@@ -111,13 +111,14 @@ def restate_context(**params: Any) -> dict[str, Any]:
     }
 
 
-def test_a_try_of_a_restatement_starts_without_the_manifest_of_the_one_before(
-    tmp_path: Path, settings: Settings
+@pytest.mark.parametrize(("outcome", "exit_code"), [("published", 0), ("lost", 5)])
+def test_a_try_of_a_restatement_starts_without_a_failure_of_the_one_before(
+    tmp_path: Path, settings: Settings, outcome: Any, exit_code: int
 ) -> None:
     file = tmp_path / "run.json"
-    write_manifest(RESTATED_MANIFEST, file)
+    write_manifest(replace(RESTATED_MANIFEST, outcome=outcome, exit_code=exit_code), file)
     restate.prepare(restate_context() | {"task": job_operator(settings, file)})
-    assert not file.exists()
+    assert file.exists() is (outcome == "published")
 
 
 @pytest.mark.parametrize("params", [{"from": "yesterday"}, {"to": ""}, {"from": None}])

@@ -1,9 +1,12 @@
 """A team with an Airflow of its own, in an environment without Spark and without this repository, and another
 environment with Spark; the wheel is in both. There are a file of pipelines and a DAG file of one line. A day
-goes through the real scheduler, and the tables hold what the model leaves.
+goes through the real scheduler and a worker of Celery, which shares no folder with it but the warehouse, and
+the tables hold what the model leaves.
 """
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ from slackwater.jobs.examples import departures
 from tests.integration.airflow.conftest import ROOT, Airflow, Task, await_, start
 from tests.integration.facts import assert_as_model
 from tests.integration.stored import StoredTables
+from tests.jobs.sinks.servers import redis_server
 
 TO = "2013-01-02"
 
@@ -43,8 +47,8 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
     subprocess.run([uv, "venv", "--python", spark / "python", airflow.parent], check=True)
     (folder / "overrides").write_text('pyspark-client ; python_version < "0"\n')
     locked = ["-c", clone / "requirements.lock", "--override", folder / "overrides"]
-    package = f"slackwater[airflow] @ {wheel.as_uri()}"
-    subprocess.run([uv, "pip", "install", "--python", airflow / "python", *locked, package], check=True)
+    packages = [f"slackwater[airflow] @ {wheel.as_uri()}", "apache-airflow-providers-celery", "redis"]
+    subprocess.run([uv, "pip", "install", "--python", airflow / "python", *locked, *packages], check=True)
     offline = ["--offline", "--no-deps", "--python", spark / "python", wheel]
     subprocess.run([uv, "pip", "install", *offline], check=True)
     for path in clone.iterdir():
@@ -65,15 +69,34 @@ def airflow(environments: Environments, tmp_path_factory: pytest.TempPathFactory
     )
     load = ["examples", "load", "departures", "--from", "2013-01-01", "--to", TO, "--warehouse", warehouse]
     subprocess.run([environments.spark / "slackwater", *load], cwd=folder, check=True)
-    yield from start(
-        folder / "home",
-        AIRFLOW__CORE__DAGS_FOLDER=str(folder / "dags"),
-        SLACKWATER_AIRFLOW_BIN=str(environments.airflow),
-        SLACKWATER_SPARK_BIN=str(environments.spark),
-        SLACKWATER_POOL="default_pool",
-        SLACKWATER_WAREHOUSE=str(warehouse),  # of the pages
-        SLACKWATER_PIPELINES=str(pipelines),
-    )
+    with redis_server(folder) as broker:
+        yield from start(
+            folder / "home",
+            AIRFLOW__CORE__DAGS_FOLDER=str(folder / "dags"),
+            AIRFLOW__CORE__EXECUTOR="CeleryExecutor",
+            AIRFLOW__CELERY__BROKER_URL=broker,
+            AIRFLOW__CELERY__RESULT_BACKEND=broker,
+            SLACKWATER_AIRFLOW_BIN=str(environments.airflow),
+            SLACKWATER_SPARK_BIN=str(environments.spark),
+            SLACKWATER_POOL="default_pool",
+            SLACKWATER_WAREHOUSE=str(warehouse),  # of the pages
+            SLACKWATER_PIPELINES=str(pipelines),
+        )
+
+
+@pytest.fixture(scope="module")
+def worker_home(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a Celery worker, which is no folder of the other processes."""
+    home = tmp_path_factory.mktemp("worker")
+    command = [ROOT / "infra" / "airflow", "run", "airflow", "celery", "worker", "--concurrency", "2"]
+    environment = {**airflow.environment, "AIRFLOW_HOME": str(home)}
+    with (home / "worker.log").open("w") as log:
+        worker = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield home
+    finally:
+        os.killpg(worker.pid, signal.SIGTERM)
+        worker.wait(60)
 
 
 def test_its_processes_run_what_the_wheel_holds_and_have_no_spark(
@@ -88,7 +111,7 @@ def test_its_processes_run_what_the_wheel_holds_and_have_no_spark(
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "True"
 
 
-def test_a_day_goes_from_the_source_to_what_is_published(airflow: Airflow) -> None:
+def test_a_day_goes_from_the_source_to_what_is_published(airflow: Airflow, worker_home: Path) -> None:
     await_(lambda: airflow.ask("dags/departures"), "the DAG")
     assert airflow.ask("importErrors")["import_errors"] == []
     airflow.ask("dags/departures", {"is_paused": False}, "PATCH")
@@ -99,6 +122,8 @@ def test_a_day_goes_from_the_source_to_what_is_published(airflow: Airflow) -> No
     assert tasks == dict.fromkeys(
         ("replay", "validate", "publish", "announce", "conclude"), Task("success", 1)
     )
+    assert not (airflow.home / "manifests").exists(), "nothing is left where the worker is not"
+    assert list(worker_home.glob("logs/dag_id=departures/**/attempt=1.log")), "the worker has run the tasks"
     assert_as_model(StoredTables(Path(airflow.environment["SLACKWATER_WAREHOUSE"]), "departures"), TO)
 
 

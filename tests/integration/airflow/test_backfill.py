@@ -4,6 +4,7 @@ nothing.
 One story on one Airflow, told in the order of the file: each test goes on where the one before it ended.
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -194,3 +195,28 @@ def test_a_replay_that_is_killed_changes_nothing_and_its_next_try_does_all_of_it
         "conclude": Task("success", 1),
     }
     assert published(warehouse) == expected(NEXT_DAY)
+
+
+def test_clearing_a_run_of_which_rows_have_changed_since_names_the_restatement(
+    airflow: Airflow, warehouse: Path
+) -> None:
+    before = versions(warehouse)
+    of_one_hour = "arrival_time >= '2013-01-02T12:00:00Z' AND arrival_time < '2013-01-02T13:00:00Z'"
+    DeltaTable(warehouse / "sources" / "departures").update(
+        {"dep_delay": "dep_delay + 1"}, predicate=of_one_hour
+    )
+    tries = airflow.tasks("departures", RUNS[1])["validate"].tries
+    airflow.ask(
+        "dags/departures/clearTaskInstances", {"dag_run_id": RUNS[1], "dry_run": False, "only_failed": False}
+    )
+    await_(
+        lambda: True if airflow.tasks("departures", RUNS[1])["validate"].tries > tries else None,
+        "the next try",
+    )
+    assert airflow.ended("departures", RUNS[1]) == "failed"
+    assert airflow.tasks("departures", RUNS[1])["validate"] == Task("failed", tries + 1)
+    log = airflow.log("departures", RUNS[1], "validate")
+    assert "were changed or removed" in log and "/dags/departures__restate" in log
+    form = {"from": "2013-01-02T00:00:00Z", "to": "2013-01-03T00:00:00Z"}
+    assert json.dumps(json.dumps(form))[1:-1] in log, "a log of JSON lines"
+    assert versions(warehouse) == before

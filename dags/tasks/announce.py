@@ -17,6 +17,8 @@ from slackwater.jobs import args
 
 # Key in the asset's state store: the greatest seq that an event has been seen to announce.
 SEQ_KEY = "announced_seq"
+# Of the ledger's rows that are announced, in the event's extra.
+COUNTS = ("rows_read", "rows_late", "windows_fired", "windows_refired")
 RECENT = 100  # asset events to look back on; one announcement makes an event per day that it names
 
 
@@ -55,7 +57,12 @@ class AnnounceOperator(BaseOperator):
         days = sorted({day for row in rows for day in row["touched"]})
         event = context["outlet_events"][self.asset]
         event.add_partitions(days)
-        event.extra = {"seq": rows[-1]["seq"], "run_ids": [row["run_id"] for row in rows]}
+        event.extra = {
+            "seq": rows[-1]["seq"],
+            "run_ids": [row["run_id"] for row in rows],
+            "days": days,
+            **{name: sum(row[name] for row in rows) for name in COUNTS},
+        }
         self.log.info(
             "seq %s to %s changed %d days: %s", rows[0]["seq"], rows[-1]["seq"], len(days), ", ".join(days)
         )

@@ -65,7 +65,10 @@ class Airflow:
 def ledger(settings: Settings, *days_of_rows: list[str]) -> Path:
     """A `slackwater runs` over a ledger whose row of seq n touched the n-th list of days."""
     rows = [
-        {"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days}
+        {
+            **{"seq": seq, "run_id": f"r{seq}", "kind": "run", "branch": "main", "touched": days},
+            **{"rows_read": 100, "rows_late": 2, "windows_fired": 10, "windows_refired": seq},
+        }
         for seq, days in enumerate(days_of_rows, 1)
     ]
     source = settings.spark_bin / "ledger.json"
@@ -86,7 +89,11 @@ def test_each_day_that_a_new_row_touched_is_announced_once(settings: Settings) -
     assert airflow.announce() == ["2013-01-01", "2013-01-02"]
     ledger(settings, ["2013-01-01"], ["2013-01-01", "2013-01-02"], ["2013-01-03"])
     assert airflow.announce() == ["2013-01-03"]
-    assert [event.extra for event in airflow.past][-1] == {"seq": 3, "run_ids": ["r3"]}
+    assert airflow.past[0].extra == {
+        **{"seq": 2, "run_ids": ["r1", "r2"], "days": ["2013-01-01", "2013-01-02"]},
+        **{"rows_read": 200, "rows_late": 4, "windows_fired": 20, "windows_refired": 3},
+    }
+    assert airflow.past[-1].extra["run_ids"] == ["r3"]
 
 
 def test_nothing_new_is_no_event(settings: Settings) -> None:

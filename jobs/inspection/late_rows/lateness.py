@@ -33,12 +33,10 @@ STEPS = (
     *(timedelta(hours=number) for number in (1, 2, 3, 4, 6, 9, 12, 18)),
     *(timedelta(days=number) for number in (1, 2, 3, 5, 7, 10, 14, 21, 30, 60, 90, 180, 365)),
 )
-# SQL for the last millisecond of the window of a late row that ends last; most rows have one window.
-_LAST_INSTANT = """
-    epoch_ms(
-        CASE WHEN len(windows) = 1 THEN windows[1]."end"
-        ELSE list_max(list_transform(windows, lambda missed: missed."end")) END
-    ) - 1
+# SQL for the end of the window of a late row that ends last; most rows have one window.
+_LAST_END = """
+    CASE WHEN len(windows) = 1 THEN windows[1]."end"
+    ELSE list_max(list_transform(windows, lambda missed: missed."end")) END
 """
 
 
@@ -112,15 +110,18 @@ class LateRowCounts:
         """
         steps = sorted(set(steps_ms))
         condition = where or RowCondition()
+        # Of each row microseconds, which the times are stored as: to convert millions of times takes longer
+        # than to read them.
+        need = f"greatest(epoch_us(watermark) - epoch_us(last_end) + 1000 * {2 - bound_longer_by_ms}, 0)"
         counts = query(
             f"""
-            SELECT {_place("needed", steps)} AS step, count(*) AS "rows", min(needed) AS least,
-                max(needed) AS greatest, min(last) AS first_instant, max(arrival) AS last_arrival
+            SELECT {_place("needed", [1000 * step for step in steps])} AS step, count(*) AS "rows",
+                min(needed) // 1000 AS least, max(needed) // 1000 AS greatest,
+                epoch_ms(min(last_end)) - 1 AS first_instant, epoch_ms(max(arrival_time)) AS last_arrival
             FROM (
-                SELECT last, greatest(epoch_ms(watermark) - last + 1 - {bound_longer_by_ms}, 0) AS needed,
-                    arrival
+                SELECT last_end, {need} AS needed, arrival_time
                 FROM (
-                    SELECT {_LAST_INSTANT} AS last, watermark, epoch_ms(arrival_time) AS arrival
+                    SELECT {_LAST_END} AS last_end, watermark, arrival_time
                     FROM late_live
                     WHERE len(windows) > 0 AND watermark IS NOT NULL AND {condition.sql}
                 )

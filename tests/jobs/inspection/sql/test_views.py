@@ -2,12 +2,13 @@
 warehouse that an earlier format wrote, with a restatement, branches, a redrive and a staged run.
 """
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
@@ -222,6 +223,22 @@ def test_only_files_of_the_runs_in_question_are_chosen(readings: LineageViews) -
     every, first = (sources.source("late_live", readings.inspection.at(at)) for at in ("main", "1"))
     stored_files = readings.inspection.tables["late_events"].files().actions.num_rows
     assert 0 < first.files.actions.num_rows < every.files.actions.num_rows < stored_files
+
+
+def test_of_a_file_that_runs_share_only_the_rows_of_live_runs_count(tmp_path: Path) -> None:
+    """Upkeep merges files. In such a file rows of runs that don't count stand among those of runs that do."""
+    warehouse = unpacked(tmp_path)
+    stored, folder = StoredTables(warehouse, "readings"), warehouse / "readings" / "panes"
+    expected_rows = [row for row in stored.live("panes") if row["firing"] == 1 and row["kind"] != "early"]
+    assert len(stored.live("panes")) < len(stored.rows("panes"))
+    rows = DeltaTable(folder).to_pyarrow_table()
+    shutil.rmtree(folder)
+    write_deltalake(folder, rows)
+    with LineageViews.of("readings", str(warehouse)) as views:
+        condition = "firing = 1 AND window_end IS NOT NULL AND kind IN ('on_time', 'late')"
+        rows_of_view = plain(views.query(f"SELECT * EXCLUDE run_seq FROM panes_live WHERE {condition}"))
+    assert len(DeltaTable(folder).file_uris()) == 1
+    assert ordered(rows_of_view) == without_run_id(expected_rows)
 
 
 def test_a_column_of_the_source_may_have_the_name_of_ours(readings: LineageViews) -> None:

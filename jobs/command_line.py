@@ -4,6 +4,7 @@ Importing this file imports no verb, so that inspection stays fast and starts no
 """
 
 import difflib
+import gc
 import importlib
 import logging
 import os
@@ -100,6 +101,19 @@ def without_pandas() -> Iterator[None]:
         sys.meta_path.remove(refusal)
 
 
+@contextmanager
+def seldom_collected_garbage() -> Iterator[None]:
+    """Let Python look for cyclic garbage seldom in the block. By default it looks after 700 new objects; a
+    verb makes hundreds of thousands while it imports, all to stay.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+
+
 class Verbs(click.Group):
     """The group of all verbs; it imports the file of a verb when the verb is asked for."""
 
@@ -123,6 +137,7 @@ class Verbs(click.Group):
         # Before the verb's file is imported, since its imports may make Arrow look for pandas.
         if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
             ctx.with_resource(without_pandas())
+            ctx.with_resource(seldom_collected_garbage())
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

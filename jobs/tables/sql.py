@@ -7,11 +7,13 @@ see no tables of each other.
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Dataset) -> pa.Table:
@@ -22,7 +24,7 @@ def query(sql: str, parameters: Sequence[Any] = (), **tables: pa.Table | pads.Da
         return connection.sql(sql, params=list(parameters) or None).to_arrow_table()
 
 
-def connect() -> duckdb.DuckDBPyConnection:
+def connect() -> "duckdb.DuckDBPyConnection":
     """A connection for several statements, for the caller to close. The tables that it registers, and its
     temporary tables, nobody else sees.
     """
@@ -30,13 +32,15 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 @cache
-def _database(process: int) -> duckdb.DuckDBPyConnection:
+def _database(process: int) -> "duckdb.DuckDBPyConnection":
     """The database of a process; a forked process needs another, because threads don't live on in a fork.
 
     It runs on the thread of its caller alone: DuckDB's other threads, when they have rested for half a
     second, return all free memory of the process to the system, also what it keeps for its next batches
     (`slackwater.jobs.runtime.heap`).
     """
+    import duckdb  # most verbs that look ask nothing of it
+
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection

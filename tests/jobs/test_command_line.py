@@ -2,6 +2,7 @@
 names.
 """
 
+import gc
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -288,6 +290,19 @@ assert pyarrow.table({"a": [1]}).to_pandas().a.tolist() == [1]
         env=environment(),
     )
     assert process.returncode == 0, process.stderr
+
+
+def test_a_verb_that_looks_collects_garbage_seldom_and_leaves_the_process_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thresholds, in_verbs = gc.get_threshold(), list[int]()
+    for verb in ("examples", "run"):
+        command = click.Command(verb, callback=lambda: in_verbs.append(gc.get_threshold()[0]))
+        module = SimpleNamespace(command=command)
+        monkeypatch.setitem(sys.modules, f"slackwater.jobs.commands.{verb}", module)
+        assert here(verb) == 0
+        assert gc.get_threshold() == thresholds
+    assert in_verbs[0] > in_verbs[1] == thresholds[0]
 
 
 # --- somebody else's package

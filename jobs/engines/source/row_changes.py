@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -187,6 +186,8 @@ def _hides_rows(commit: Commit) -> bool:
 
 
 def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
+    import duckdb  # few sources change rows that they have
+
     added_files = _files_at(source, commit.version, commit.added_files, arrival)
     removed_files = _files_at(source, commit.version - 1, commit.removed_files, arrival)
     with tempfile.TemporaryDirectory(prefix="slackwater-comparison-") as folder:

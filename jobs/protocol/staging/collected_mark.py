@@ -19,14 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
 
-from slackwater.jobs.engines.replaying.replay import Outcome
 from slackwater.jobs.engines.rows.progress import Progress, collected_by
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import config_hash
@@ -40,6 +39,9 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.grid_windows import windows_on
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.times import duration_ms, to_ms
+
+if TYPE_CHECKING:
+    from slackwater.jobs.engines.replaying.replay import Outcome
 
 # Runs of earlier formats knew no mark: they created windows again, and so does a replay of them.
 FIRST_FORMAT = 2
@@ -151,7 +153,7 @@ def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> RowsLateByM
     return RowsLateByMark(bounds["rows"], bounds["last"], bounds["arrival"]) if bounds["rows"] else None
 
 
-def earliest_fired(outcome: Outcome) -> int | None:
+def earliest_fired(outcome: "Outcome") -> int | None:
     """The least last instant of the windows that have fired in a slice, in milliseconds, from the pane rows
     that came back to the driver and the statistics of the pane files that tasks wrote. None where no such
     window has an end.

@@ -73,10 +73,15 @@ def _hold_one_of(times: IntArray, start: pa.ChunkedArray, end: pa.ChunkedArray, 
     """For each window [start, end), whether one of `times` touches it, see `count`."""
     low = pc.fill_null(start.cast(TIME).cast(pa.int64()), _EVER_MIN).to_numpy()
     high = pc.fill_null(end.cast(TIME).cast(pa.int64()), _EVER_MAX).to_numpy()
+    # Snapshots are sorted by windows, so of many rows with one window only the first is looked at.
+    is_first = np.ones(len(low), np.bool_)
+    is_first[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+    low, high = low[is_first], high[is_first]
     if reach_ms:
         low = np.where(low == _EVER_MIN, low, low - reach_ms * 1000)
     first = np.searchsorted(times, low, "right" if reach_ms else "left")
-    return pa.array(first < np.searchsorted(times, high, "left"))
+    holds_one = first < np.searchsorted(times, high, "left")
+    return pa.array(holds_one[np.cumsum(is_first) - 1])
 
 
 def count(keys: Sequence[str], windows: pa.Table, parts: Iterable[pa.Table], reach_ms: int) -> int:

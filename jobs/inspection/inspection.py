@@ -20,8 +20,9 @@ from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
 from slackwater.jobs.tables.named_keys import is_key, typed_values
 from slackwater.jobs.tables.run_files.snapshots import snapshot_files, stored_snapshot
-from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.jobs.tables.run_files.staging import declaration_of, read_staged
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 
 
 class LiveRows(NamedTuple):
@@ -186,11 +187,30 @@ class Inspection:
             for owner in owners
         ]
         names, schema = self.key_columns(), self.tables["timers"].schema
-        columns = [(name, schema.field(name).type) for name in names]
-        values = None if key is None else typed_values(columns, key)
+        types = {name: schema.field(name).type for name in names}
+        values = None if key is None else typed_values(list(types.items()), key)
         return snapshot_diff.differences(
-            sides[0], sides[1], names, self.window_columns(), most=most, key=values
+            sides[0],
+            sides[1],
+            names,
+            self.window_columns(),
+            most=most,
+            key=values,
+            key_group=None
+            if values is None
+            else self.key_group(
+                self.at(right_name), [pa.array([value], types[name]) for name, value in values.items()]
+            ),
         )
+
+    def key_group(self, row: LedgerRow, key: Sequence[pa.Array]) -> int | None:
+        """The key group of a key, which is given by arrays of one value, as of a ledger row; None where the
+        declarations of that time were not recorded.
+        """
+        owner = self.tables.ledger.snapshot_owner(row)
+        declaration = None if owner is None else declaration_of(self.tables.attempts, owner.run_id)
+        max_parallelism = None if declaration is None else declaration.get("max_parallelism")
+        return None if max_parallelism is None else int(key_groups(key, max_parallelism)[0])
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The rows of `validations` of a run."""

@@ -2,20 +2,31 @@
 progress.
 
 Files in, plain rows out. Knows neither runs nor branches.
+
+Rows of few key groups at a time are in memory: DuckDB groups equal rows of both snapshots, and what one of
+them has more often than the other is paired by the columns that identify a row. Of these pairs only the first
+in order are kept.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
-from operator import and_
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
-from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.file_relations import is_local, quoted, relation
+
+if TYPE_CHECKING:
+    import duckdb
 
 TABLES = ("window_state", "timers", "keyed_state", "source_progress")
+ROWS_AT_ONCE = 700_000
+_MEMORY_LIMIT = "200MB"
+_GROUP = "key_group"
 
 
 def _identities(keys: Sequence[str], windows: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -36,6 +47,8 @@ def differences(
     *,
     most: int | None = None,
     key: Mapping[str, Any] | None = None,
+    key_group: int | None = None,
+    rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[list[dict[str, Any]], int]:
     """One row for each row that only one snapshot has, or whose columns differ: the first `most` of them, and
     how many there are.
@@ -45,120 +58,197 @@ def differences(
         keys: the pipeline's key columns.
         windows: the columns of a window: window_start, window_end, and those that its class declares.
         key: only rows of this key: column → value.
+        key_group: that of the key, if it is known: files of others are not read then.
+        rows_at_once: how many rows of each snapshot are compared at once, if they are spread evenly over the
+            key groups.
 
     Returns:
         `what` (window, timer, keyed state, progress), the columns of key and window, `name` (the other
         columns that identify the row), `there` (which snapshots have it: left, right or both), and as
         `left` and `right` the columns that differ, or all columns where the other snapshot has no such row.
         In order of table, window and key.
+
+    Raises:
+        DamagedFile: a file is not what was written, or is not there.
     """
     rows: list[dict[str, Any]] = []
     total = 0
     owner = (*keys, *windows)
-    where = None if key is None else _has_key(key)
-    for table, what, identity in _identities(keys, windows):
-        if key is not None and not key.keys() <= set(identity):
-            continue
-        in_order = sorted(identity, key=lambda name: name not in windows)
-        sides = _without_equal_rows(left_snapshot[table], right_snapshot[table], where)
-        differing_rows = _differing_rows(*sides, identity, in_order)
-        total += differing_rows.num_rows
-        wanted_rows = differing_rows if most is None else differing_rows.slice(0, most - len(rows))
-        rows += (
-            _difference(what, owner, identity, row["left"], row["right"]) for row in wanted_rows.to_pylist()
-        )
+    with _database() as connection:
+        for table, what, identity in _identities(keys, windows):
+            sides = left_snapshot[table], right_snapshot[table]
+            has_rows = any(files.actions.num_rows for files in sides)
+            if not has_rows or (key is not None and not key.keys() <= set(identity)):
+                continue
+            in_order = sorted(identity, key=lambda name: name not in windows)
+            comparison = _Comparison(connection, sides, identity, in_order)
+            parts = comparison.parts(rows_at_once) if key is None else [_Part(key, key_group, key_group)]
+            pairs, count = comparison.pairs(parts, None if most is None else most - len(rows))
+            total += count
+            rows += (_difference(what, owner, identity, pair["left"], pair["right"]) for pair in pairs)
     return rows, total
 
 
-def _has_key(key: Mapping[str, Any]) -> pc.Expression:
-    return reduce(and_, (pc.field(name) == pa.scalar(value) for name, value in key.items()))
+@contextmanager
+def _database() -> "Iterator[duckdb.DuckDBPyConnection]":
+    """A database that uses the disk for what its memory does not hold."""
+    import duckdb
+
+    with TemporaryDirectory(prefix="slackwater-comparison-") as folder:
+        settings: dict[str, Any] = {"threads": 2, "memory_limit": _MEMORY_LIMIT, "temp_directory": folder}
+        with duckdb.connect(config=settings) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection
 
 
-def _without_equal_rows(
-    left: StoredFiles, right: StoredFiles, key: pc.Expression | None
-) -> tuple[pa.Table, pa.Table]:
-    """The rows of each side, all or of a key, that the other does not have as often; of few key groups at a
-    time.
+class _Part(NamedTuple):
+    """The rows that are compared at once: those of a key, and of key groups from `first` to `last`."""
+
+    key: Mapping[str, Any] = {}
+    first: int | None = None
+    last: int | None = None
+
+    def files(self, files: StoredFiles) -> StoredFiles:
+        """Those of `files` that may hold such rows."""
+        return files if self.first is None else files.within(Within(_GROUP, self.first, self.last))
+
+    def condition(self) -> tuple[str, dict[str, Any]]:
+        """SQL, and the values of its parameters."""
+        conditions = [f"{quoted(name)} = $key_{number}" for number, name in enumerate(self.key)]
+        parameters = {f"key_{number}": value for number, value in enumerate(self.key.values())}
+        if self.first is not None:
+            conditions.append(f"{_GROUP} BETWEEN $first AND $last")
+            parameters |= {"first": self.first, "last": self.last}
+        return " AND ".join(conditions) or "true", parameters
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Compares the rows of one table in two snapshots.
+
+    Attributes:
+        connection: a database.
+        sides: the files of the left and of the right snapshot.
+        identity: the columns that identify a row.
+        in_order: the same columns as pairs are ordered by them, nulls first.
     """
-    columns = [name for name in left.schema.names if name != "run_id"]
-    empty = pa.schema([left.schema.field(name) for name in columns]).empty_table()
-    parts = [(empty, empty)]
-    for within in _key_group_ranges(left, right) if key is None else [None]:
-        bounds = [] if within is None else [within]
-        where = key if within is None else _is_within(within)
-        sides = [files.within(*bounds).read(columns, where) for files in (left, right)]
-        if any(side.num_rows for side in sides):
-            parts.append(_not_in_both(*sides))
-    lefts, rights = zip(*parts, strict=True)
-    return pa.concat_tables(lefts), pa.concat_tables(rights)
+
+    connection: "duckdb.DuckDBPyConnection"
+    sides: tuple[StoredFiles, StoredFiles]
+    identity: Sequence[str]
+    in_order: Sequence[str]
+
+    def parts(self, rows_at_once: int) -> Iterator[_Part]:
+        """All rows, in parts of about `rows_at_once`; in one where the log does not say the key groups."""
+        bounds = [bound for files in self.sides for bound in _bounds_of_groups(files)]
+        groups = [bound for bound in bounds if bound is not None]
+        most_rows = max(files.rows for files in self.sides)
+        if len(groups) < len(bounds) or most_rows <= rows_at_once:
+            yield _Part()
+            return
+        first, length = min(groups), max(groups) - min(groups) + 1
+        count = min(-(-most_rows // rows_at_once), length)
+        ends = [first + length * number // count for number in range(count + 1)]
+        for start, end in pairwise(ends):
+            yield _Part(first=start, last=end - 1)
+
+    def pairs(self, parts: Iterable[_Part], most: int | None) -> tuple[list[dict[str, Any]], int]:
+        """Pairs of rows of one identity that are not equal, as `left` and `right`, which is None for a side
+        that has no such row: the first `most` of them, and how many there are.
+        """
+        order = ", ".join(
+            f'coalesce("left".{quoted(name)}, "right".{quoted(name)}) NULLS FIRST' for name in self.in_order
+        )
+        first_pairs = f"ORDER BY {order}" + ("" if most is None else f" LIMIT {most}")
+        pairs_of_parts, total = [], 0
+        for part in parts:
+            self._make_pairs(part)
+            [[count]] = self.connection.table("pairs").count("*").fetchall()
+            total += count
+            pairs_of_parts.append(self.connection.sql(f"FROM pairs {first_pairs}").to_arrow_table())
+        self.connection.register("pairs_of_parts", pa.concat_tables(pairs_of_parts))
+        rows = self.connection.sql(f"FROM pairs_of_parts {first_pairs}").to_arrow_table()
+        return rows.to_pylist(), total
+
+    def _make_pairs(self, part: _Part) -> None:
+        """Make the table `pairs` of all pairs of a part."""
+        left, right, parameters = self._sides(part)
+        columns = [*self.identity, *self._values]
+        self.connection.execute(
+            f"""
+            CREATE OR REPLACE TEMP TABLE pairs AS
+            WITH a AS ({left}), b AS ({right})
+            SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", columns)} END AS "left",
+                CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", columns)} END AS "right"
+            FROM a FULL OUTER JOIN b ON {_are_equal([*self.identity, "__copy"])}
+            WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({_are_equal(self._values) or "true"})
+            """,
+            parameters,
+        )
+
+    def _sides(self, part: _Part) -> tuple[str, str, dict[str, Any]]:
+        """SQL for the rows of each side, as `__copy` the number of each among the rows of one identity, and
+        the values of its parameters. Where rows share an identity, those that both sides have are left out.
+        """
+        condition, parameters = part.condition()
+        names = ", ".join(map(quoted, self._columns))
+        left, right = (
+            f"SELECT {names} FROM {self._relation(name, part.files(files))} WHERE {condition}"
+            for name, files in zip(("left_files", "right_files"), self.sides, strict=True)
+        )
+        if not any(self._has_copies(rows, parameters) for rows in (left, right)):
+            return f"SELECT *, 1 AS __copy FROM ({left})", f"SELECT *, 1 AS __copy FROM ({right})", parameters
+        self.connection.execute(
+            f"""
+            CREATE OR REPLACE TEMP TABLE uneven AS
+            SELECT {names}, sum(__side)::INT AS __more
+            FROM (SELECT *, 1 AS __side FROM ({left}) UNION ALL SELECT *, -1 FROM ({right}))
+            GROUP BY ALL HAVING __more <> 0
+            """,
+            parameters,
+        )
+        return self._numbered_copies("__more"), self._numbered_copies("-__more"), {}
+
+    def _has_copies(self, rows: str, parameters: Mapping[str, Any]) -> bool:
+        """Whether some of the rows of a statement have one identity."""
+        names = ", ".join(map(quoted, self.identity))
+        sql = f"SELECT 1 FROM ({rows}) GROUP BY hash({names}) HAVING count(*) > 1 LIMIT 1"
+        return self.connection.execute(sql, parameters).fetchone() is not None
+
+    def _numbered_copies(self, more: str) -> str:
+        """SQL for the rows that one side has `more` often than the other: each as often, with a number for
+        each of the rows of one identity.
+        """
+        order = f"ORDER BY {', '.join(map(quoted, self._values))}" if self._values else ""
+        names = ", ".join(map(quoted, self.identity))
+        return f"""
+            SELECT *, row_number() OVER (PARTITION BY {names} {order}) AS __copy
+            FROM (SELECT *, unnest(range({more})) FROM uneven)
+        """
+
+    @property
+    def _columns(self) -> list[str]:
+        return [name for name in self.sides[0].schema.names if name != "run_id"]
+
+    @property
+    def _values(self) -> list[str]:
+        """The columns beside those that identify a row."""
+        return [name for name in self._columns if name not in (*self.identity, _GROUP)]
+
+    def _relation(self, name: str, files: StoredFiles) -> str:
+        """SQL for the rows of files; those of an object store get the name `name`."""
+        if is_local(files.uri):  # DuckDB reads them itself
+            files.check_contents()
+            types = self.connection.from_arrow(files.schema.empty_table()).types
+            return relation(files, dict(zip(files.schema.names, map(str, types), strict=True)))
+        self.connection.register(name, files.dataset())
+        return name
 
 
-def _key_group_ranges(left: StoredFiles, right: StoredFiles) -> Iterator[Within | None]:
-    """The ranges of key groups that files have for themselves; None where the log does not tell them."""
-    ends: set[int | None] = set()
-    for files in (left, right):
-        if files.actions.num_rows:
-            names = files.actions.column_names
-            has_bounds = "max.key_group" in names
-            ends.update(files.actions.column("max.key_group").to_pylist() if has_bounds else [None])
-    if None in ends or len(ends) < 2:
-        yield None
-        return
-    first = 0
-    for last in sorted(end for end in ends if end is not None):
-        yield Within("key_group", first, last)
-        first = last + 1
-
-
-def _is_within(within: Within) -> pc.Expression:
-    return (pc.field(within.column) >= within.least) & (pc.field(within.column) <= within.greatest)
-
-
-def _not_in_both(left_rows: pa.Table, right_rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows that only one of two tables has, each as often as it has it more often than the other."""
-    names = ", ".join(map(_name, left_rows.column_names))
-    sql = f"""
-        SELECT {names}, sum(__side)::INT AS __more FROM (
-            SELECT *, 1 AS __side FROM snapshot_left UNION ALL SELECT *, -1 FROM snapshot_right
-        ) GROUP BY ALL HAVING __more <> 0
-    """
-    rows = query(sql, snapshot_left=left_rows, snapshot_right=right_rows)
-    more = rows.column("__more").to_pylist()
-    places = {
-        side: [place for place, count in enumerate(more) for _ in range(max(0, side * count))]
-        for side in (1, -1)
-    }
-    rows = rows.drop_columns(["__more"])
-    lefts, rights = (rows.take(pa.array(places[side], pa.int64())) for side in (1, -1))
-    return lefts.cast(left_rows.schema), rights.cast(right_rows.schema)
-
-
-def _differing_rows(
-    left_rows: pa.Table, right_rows: pa.Table, identity: Sequence[str], in_order: Sequence[str]
-) -> pa.Table:
-    """Pairs (left, right) of rows of one identity that are not equal, `in_order` of these columns; null for a
-    side that has no such row.
-    """
-    values = [name for name in left_rows.schema.names if name not in identity and name != "key_group"]
-    is_same_row = _are_equal([*identity, "__copy"])
-    has_equal_values = _are_equal(values) or "true"
-    sql = f"""
-        WITH a AS ({_number_copies("snapshot_left", identity, values)}),
-            b AS ({_number_copies("snapshot_right", identity, values)})
-        SELECT CASE WHEN a.__copy IS NOT NULL THEN {_struct("a", [*identity, *values])} END AS "left",
-            CASE WHEN b.__copy IS NOT NULL THEN {_struct("b", [*identity, *values])} END AS "right"
-        FROM a FULL OUTER JOIN b ON {is_same_row}
-        WHERE a.__copy IS NULL OR b.__copy IS NULL OR NOT ({has_equal_values})
-        ORDER BY {", ".join(f"coalesce(a.{_name(name)}, b.{_name(name)}) NULLS FIRST" for name in in_order)}
-    """
-    return query(sql, snapshot_left=left_rows, snapshot_right=right_rows)
-
-
-def _number_copies(table: str, identity: Sequence[str], values: Sequence[str]) -> str:
-    """SQL for the rows of a table, with a number for each of the rows of one identity."""
-    order = f"ORDER BY {', '.join(map(_name, values))}" if values else ""
-    names = ", ".join(map(_name, identity))
-    return f"SELECT *, row_number() OVER (PARTITION BY {names} {order}) AS __copy FROM {table}"
+def _bounds_of_groups(files: StoredFiles) -> Iterator[int | None]:
+    """The least and the greatest key group of each file; None where the log does not say."""
+    for name in (f"min.{_GROUP}", f"max.{_GROUP}") if files.actions.num_rows else ():
+        yield from files.actions.column(name).to_pylist() if name in files.actions.column_names else [None]
 
 
 def _difference(
@@ -185,12 +275,8 @@ def _difference(
 
 def _are_equal(columns: Sequence[str]) -> str:
     """SQL for whether rows `a` and `b` have the same values, nulls included."""
-    return " AND ".join(f"a.{_name(name)} IS NOT DISTINCT FROM b.{_name(name)}" for name in columns)
+    return " AND ".join(f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}" for name in columns)
 
 
 def _struct(table: str, columns: Sequence[str]) -> str:
-    return "struct_pack(" + ", ".join(f"{_name(name)} := {table}.{_name(name)}" for name in columns) + ")"
-
-
-def _name(column: str) -> str:
-    return f'"{column}"'
+    return "struct_pack(" + ", ".join(f"{quoted(name)} := {table}.{quoted(name)}" for name in columns) + ")"

@@ -42,9 +42,7 @@ from slackwater.jobs.tables.delta.parquet import damage, damaged_file
 from slackwater.jobs.tables.file_relations import is_local, quoted, relation, text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.named_keys import values_of_key
-from slackwater.jobs.tables.run_files.staging import declaration_of
 from slackwater.jobs.tables.warehouse import APPLICATION
-from slackwater.windowing.columnar.arrays.key_hashes import key_groups
 
 # The view of `published` as it is, where `published` itself is as of an earlier row.
 _STORED = "published as stored"
@@ -173,17 +171,11 @@ class LineageViews:
             return "false", []
         conditions = [f"{quoted(name)} = ?" for name in columns]
         parameters = [value[0].as_py() for value in values]
-        if self._max_parallelism is not None:
+        key_group = self.inspection.key_group(self.row, values)
+        if key_group is not None:
             conditions.insert(0, "key_group = ?")
-            parameters.insert(0, int(key_groups(values, self._max_parallelism)[0]))
+            parameters.insert(0, key_group)
         return f"({' AND '.join(conditions)})", parameters
-
-    @cached_property
-    def _max_parallelism(self) -> int | None:
-        """The number of key groups, as the newest run was declared; None where that was not recorded."""
-        owner = self.inspection.tables.ledger.snapshot_owner(self.row)
-        declaration = None if owner is None else declaration_of(self.inspection.tables.attempts, owner.run_id)
-        return None if declaration is None else declaration.get("max_parallelism")
 
     @contextmanager
     def _naming_damaged_file(self) -> Iterator[None]:

@@ -254,10 +254,23 @@ def check_footer(files: pafs.FileSystem, path: str) -> None:
         _checked_tail(data, path)
 
 
-def _check_contents(data: pa.NativeFile, path: str) -> None:
+def check_contents(files: pafs.FileSystem, path: str) -> None:
+    """Check all of a file for a reader that checks nothing: its bytes by the seal, without one its pages by
+    their checksums.
+
+    Raises:
+        Damage, or any error of Arrow: the contents are not what was written.
+    """
+    with files.open_input_file(path) as data:
+        if not _check_contents(data, path):
+            _check_pages(data, path)
+
+
+def _check_contents(data: pa.NativeFile, path: str) -> bool:
+    """Compare the bytes of an open file with its seal; False where it has none."""
     tail, seal = _checked_tail(data, path)
     if seal is None:
-        return
+        return False
     bytes_left, checksum = data.size() - len(tail), 0
     data.seek(0)
     while bytes_left:
@@ -265,6 +278,13 @@ def _check_contents(data: pa.NativeFile, path: str) -> None:
         bytes_left, checksum = bytes_left - len(piece), zlib.crc32(piece, checksum)
     if _digits(checksum).decode() != seal[:8]:
         raise Damage("its contents are not what was written (checksum)")
+    return True
+
+
+def _check_pages(data: pa.NativeFile, path: str) -> None:
+    parquet = pq.ParquetFile(data, metadata=metadata_of(data, path), page_checksum_verification=True)
+    for group in range(parquet.num_row_groups):
+        parquet.read_row_group(group, use_threads=False)
 
 
 def damage(files: pafs.FileSystem, path: str) -> str | None:
@@ -278,9 +298,7 @@ def damage(files: pafs.FileSystem, path: str) -> str | None:
             pass
         try:
             _check_contents(data, path)
-            parquet = pq.ParquetFile(data, metadata=metadata_of(data, path), page_checksum_verification=True)
-            for group in range(parquet.num_row_groups):
-                parquet.read_row_group(group, use_threads=False)
+            _check_pages(data, path)
         except _ERRORS_OF_CONTENTS as error:
             return " ".join(str(error).split()) or type(error).__name__
     return None

@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
 from slackwater.jobs.tables.delta.parquet import (
+    check_contents,
     check_footer,
     checked_bytes,
     damaged_file,
@@ -189,6 +190,16 @@ class StoredFiles:
                     batches = []
         if batches:
             yield pa.Table.from_batches(batches)
+
+    def check_contents(self) -> None:
+        """Check every byte of the files, for a reader that reads them itself and checks nothing.
+
+        Raises:
+            DamagedFile: a file is not what was written, or is not there.
+        """
+        with self._naming_damaged_file():
+            for path in self.paths:
+                check_contents(self.folder, path)
 
     def descriptions(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
         """For each file: (path as in the log, size in bytes, partition column → value as text)."""

@@ -46,6 +46,8 @@ from slackwater.jobs.tables.warehouse import APPLICATION
 
 # The view of `published` as it is, where `published` itself is as of an earlier row.
 _STORED = "published as stored"
+# The type of run ids.
+_RUN_IDS = "run ids"
 # The partition column of `published`: in every row it follows from the others.
 _DERIVED_COLUMNS = {"window_date": DAY_OF_ROW}
 
@@ -281,12 +283,37 @@ class LineageViews:
             return f"SELECT {', '.join(selection)} FROM {rows}"
         if not source.seqs:
             return f"SELECT NULL::BIGINT AS {RUN_SEQ}, {', '.join(selection)} FROM {rows} WHERE false"
-        # To find a run_id among the values of an enumeration takes a tenth of the time of a join with runs.
-        # One that is not among them takes twenty times longer, so a list keeps such rows away.
-        runs, run_ids = f"runs of {name}", ", ".join(map(text, source.seqs))
-        self._database.define(f"CREATE TYPE {quoted(runs)} AS ENUM ({run_ids})")
-        seqs = f"{list(source.seqs.values())}::BIGINT[]"
-        seq = f"({seqs})[enum_code(TRY_CAST(run_id AS {quoted(runs)}))::BIGINT + 1]"
-        are_all_live = source.files.have_only("run_id", pa.array(source.seqs, pa.string()))
-        where = "" if are_all_live else f" WHERE run_id IN ({run_ids})"
+        place = f"enum_code(TRY_CAST(run_id AS {quoted(_RUN_IDS)}))::BIGINT + 1"
+        seqs = [source.seqs.get(run_id) for run_id in self._run_ids]
+        values = ", ".join("NULL" if seq is None else str(seq) for seq in seqs)
+        seq = f"([{values}]::BIGINT[])[{place}]"
+        where = self._where_live(source, place, seq)
         return f"SELECT {seq} AS {RUN_SEQ}, {', '.join(selection)} FROM {rows}{where}"
+
+    def _where_live(self, source: ViewSource, place: str, seq: str) -> str:
+        """SQL that keeps the rows of runs that count, by as little as tells them from others.
+
+        Args:
+            place: SQL for the place of a run among all runs of the ledger, null for others.
+            seq: SQL for its seq, null where it does not count.
+        """
+        assert source.seqs
+        if source.files.have_only("run_id", pa.array(source.seqs, pa.string())):
+            return ""
+        least, greatest = min(source.seqs), max(source.seqs)
+        runs_within = [run_id for run_id in self._run_ids if least <= run_id <= greatest]
+        condition = f"{place if runs_within == list(source.seqs) else seq} IS NOT NULL"
+        if len(runs_within) == len(self._run_ids):
+            return f" WHERE {condition}"
+        return f" WHERE run_id BETWEEN {text(least)} AND {text(greatest)} AND {condition}"
+
+    @cached_property
+    def _run_ids(self) -> list[str]:
+        """The run ids of the ledger, as the enumeration in the database has them.
+
+        To find a run_id among its values takes a tenth of the time of a join with runs; to look for one that
+        it does not have takes twenty times longer. So it also has those that do not count in a view.
+        """
+        run_ids = sorted(self.inspection.tables.ledger.seqs_by_run_id())
+        self._database.define(f"CREATE TYPE {quoted(_RUN_IDS)} AS ENUM ({', '.join(map(text, run_ids))})")
+        return run_ids

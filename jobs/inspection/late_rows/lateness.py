@@ -112,7 +112,7 @@ class LateRowCounts:
         condition = where or RowCondition()
         # Of each row microseconds, which the times are stored as: to convert millions of times takes longer
         # than to read them.
-        need = f"greatest(epoch_us(watermark) - epoch_us(last_end) + 1000 * {2 - bound_longer_by_ms}, 0)"
+        need = f"greatest(epoch_us(watermark) - epoch_us(last_end) + {1000 * (2 - bound_longer_by_ms)}, 0)"
         counts = query(
             f"""
             SELECT {_place("needed", [1000 * step for step in steps])} AS step, count(*) AS "rows",

@@ -193,7 +193,14 @@ def manifest_fields(manifest: Manifest) -> dict[str, Any]:
 
 
 def manifest_of(fields_of_json: Any) -> Manifest:
-    """The inverse of `manifest_fields`. Raises ManifestError."""
+    """The inverse of `manifest_fields`; None is what a task has returned that did not run. Raises
+    ManifestError.
+    """
+    if fields_of_json is None:
+        raise ManifestError(
+            "there is no outcome: the task before this one has replayed nothing, as where it was marked a "
+            "success by hand. Clear the task `replay` or `restate`."
+        )
     try:
         return _manifest(fields_of_json)
     except (ValueError, TypeError, KeyError) as error:

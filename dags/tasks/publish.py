@@ -5,11 +5,13 @@ The commit and its races belong to the command; a task that is killed or run twi
 
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowFailException
+
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import CommandOperator
 from slackwater.dags.tasks.openlineage import parent_run_variables
-from slackwater.dags.tasks.validate import ACCEPTED_KEY
+from slackwater.dags.tasks.validate import ACCEPTED_KEY, NOTHING
 from slackwater.jobs import args
 
 
@@ -17,7 +19,8 @@ class PublishOperator(CommandOperator):
     """Runs `slackwater publish`, its output in the task's log.
 
     Args:
-        run_id: the run id that `validate` returned (an XComArg); None when nothing was staged.
+        run_id: what `validate` returned (an XComArg): a run id, or NOTHING; None where a person has marked it
+            a success.
     """
 
     template_fields = ("run_id",)
@@ -29,10 +32,16 @@ class PublishOperator(CommandOperator):
         self.run_id = run_id
 
     def execute(self, context: Any) -> None:
-        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, AirflowException (another try) for any
-        other but 0.
+        """Raises AirflowFailException for exit codes 1, 2, 4 and 5, and where `validate` has judged nothing;
+        AirflowException (another try) for any other exit code but 0.
         """
         if self.run_id is None:
+            raise AirflowFailException(
+                "`validate` has not said which run to publish: it was marked a success by hand, and that "
+                "publishes nothing. Clear the task `replay`. What was rejected, and is right as it is, is "
+                "published by a run by hand with the same `to` and a reason in `accept`."
+            )
+        if self.run_id == NOTHING:
             self.log.info("nothing was staged: the range is covered already")
             return
         self.run_command(

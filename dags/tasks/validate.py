@@ -5,6 +5,7 @@ They judge nothing themselves: the job has validated the panes and written its v
 """
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,8 @@ from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink, whole_url
 from slackwater.dags.settings import RESTATE
 from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
 
+# What `validate` returns where nothing is to be published. Marked a success by hand, it returns None.
+NOTHING = ""
 # XComs of `validate`: the last run that may be published, and why later slices may not.
 PUBLISHABLE_RUN_KEY = "publishable_run_id"
 REFUSAL_KEY = "refusal"
@@ -25,10 +28,10 @@ ACCEPTED_KEY = "accepted"
 
 
 class ValidateOperator(ApprovalOperator):
-    """Succeeds with the run id to publish (None: there is none), or waits for approval of warnings first. It
-    fails, without a retry, where nothing can be published because of what came in between; where slices
-    before that are good, these go on, and `conclude` fails in its place. A run that was started with a reason
-    to accept what is rejected publishes it.
+    """Succeeds with the run id to publish, or NOTHING; or waits for approval of warnings first. It fails,
+    without a retry, where nothing can be published because of what came in between; where slices before that
+    are good, these go on, and `conclude` fails in its place. A run that was started with a reason to accept
+    what is rejected publishes it.
 
     Args:
         manifest: what `replay` returned (an XComArg).
@@ -46,7 +49,7 @@ class ValidateOperator(ApprovalOperator):
         self.manifest = manifest
         self.asks = asks
 
-    def execute(self, context: Any) -> str | None:
+    def execute(self, context: Any) -> str:
         """Raises AirflowFailException, or TaskAwaitingInput (ends this process; `execute_complete` goes
         on).
         """
@@ -66,7 +69,7 @@ class ValidateOperator(ApprovalOperator):
         if outcome.verdict == "failed" and reason:
             self.log.warning("accepted by hand: %s", reason)
             context["ti"].xcom_push(ACCEPTED_KEY, reason)
-            return outcome.run_id
+            return outcome.run_id or NOTHING
         if refusal := refusal_of(outcome):
             if run_id is None:
                 raise AirflowFailException(refusal)
@@ -75,17 +78,21 @@ class ValidateOperator(ApprovalOperator):
         if self.asks and any(failure.run_id in good_run_ids for failure in outcome.failures):
             self.body = question(outcome)
             super().execute(context)
-        return run_id
+        return run_id or NOTHING
 
-    def execute_complete(self, context: Any, event: dict[str, Any]) -> str | None:
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
         """After the answer: the id of the run that the question was about, whatever the manifest says by now.
         Raises AirflowFailException: a rejection, or no answer in time, would be so in another try.
         """
         try:
             super().execute_complete(context, event)
         except (HITLRejectException, HITLTimeoutError) as error:
-            raise AirflowFailException(f"not published: {error}") from error
-        return context["ti"].xcom_pull(task_ids=self.task_id, key=PUBLISHABLE_RUN_KEY)
+            raise AirflowFailException(
+                f"not published: {_why_not(event)}. To be asked again, clear this task; once the source is "
+                "mended, clear the task `replay`."
+            ) from error
+        run_id: str = context["ti"].xcom_pull(task_ids=self.task_id, key=PUBLISHABLE_RUN_KEY)
+        return run_id
 
     def _outcome(self) -> Manifest:
         try:
@@ -125,6 +132,14 @@ def refuse_stale(outcome: Manifest, dag_run: Any) -> None:
             f"published already, and not as the source is now: {outcome.message}. In Airflow: trigger the "
             f"DAG {restate_dag}, {whole_url(f'/dags/{restate_dag}')}, with {form}"
         )
+
+
+def _why_not(event: Mapping[str, Any]) -> str:
+    """Why the question of Airflow's event is not answered by an approval. An answer that Airflow gives by
+    default, once the time is over, is of no user.
+    """
+    user = event.get("responded_by_user")
+    return f"{user['name']} has rejected it" if user else "nobody has answered in time"
 
 
 def _time(text: str) -> datetime:

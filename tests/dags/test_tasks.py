@@ -160,7 +160,7 @@ def test_a_passed_run_goes_on_to_be_published() -> None:
 
 
 def test_a_covered_range_goes_on_with_nothing_to_publish() -> None:
-    assert validate_operator(COVERED_MANIFEST).execute(fresh_context()) is None
+    assert validate_operator(COVERED_MANIFEST).execute(fresh_context()) == validate.NOTHING
 
 
 STALE_MANIFEST = replace(
@@ -195,7 +195,7 @@ def test_a_run_of_which_rows_have_changed_since_fails_with_the_restatement_fille
 
 def test_a_run_of_which_no_row_has_changed_has_nothing_to_do() -> None:
     context = fresh_context() | {"dag_run": dag_run_of(3, 5)}
-    assert validate_operator(STALE_MANIFEST).execute(context) is None
+    assert validate_operator(STALE_MANIFEST).execute(context) == validate.NOTHING
 
 
 @pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
@@ -271,8 +271,8 @@ def test_a_run_without_refusals_concludes_well() -> None:
     validate.ConcludeRunOperator(task_id="conclude").execute(context)
 
 
-def test_a_missing_manifest_fails_for_good_and_names_the_next_step() -> None:
-    with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
+def test_a_replay_that_was_marked_a_success_by_hand_is_not_validated() -> None:
+    with pytest.raises(AirflowFailException, match=r"by hand\. Clear the task `replay`"):
         validate_operator(None).execute(fresh_context())
 
 
@@ -326,10 +326,13 @@ def test_approval_publishes_the_run_that_was_asked_about(pending_question: Any) 
 
 def test_rejection_and_no_answer_fail_the_task_for_good(pending_question: Any) -> None:
     operator, context, _ = pending_question
-    with pytest.raises(AirflowFailException, match="not published"):
+    next_step = "To be asked again, clear this task; once the source is mended, clear the task `replay`"
+    with pytest.raises(AirflowFailException, match=rf"^not published: Ada has rejected it\. {next_step}"):
         operator.execute_complete(context, human_answer("Reject"))
-    with pytest.raises(AirflowFailException, match="not published"):
-        operator.execute_complete(context, {"error": "no answer", "error_type": "timeout"})
+    by_default = {**human_answer("Reject"), "responded_by_user": None, "timedout": True}
+    for no_answer in (by_default, {"error": "no answer", "error_type": "timeout"}):
+        with pytest.raises(AirflowFailException, match=rf"^not published: nobody .* in time\. {next_step}"):
+            operator.execute_complete(context, no_answer)
 
 
 def test_a_failure_without_counts_is_told_without_counts() -> None:
@@ -362,7 +365,14 @@ def test_publish_calls_the_command_of_the_spark_environment(settings: Settings) 
 
 def test_nothing_staged_calls_nothing(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    publish_operator(settings, None).execute(fresh_context())
+    publish_operator(settings, validate.NOTHING).execute(fresh_context())
+    assert not calls.exists()
+
+
+def test_a_validation_that_was_marked_a_success_by_hand_publishes_nothing(settings: Settings) -> None:
+    calls = install(settings, "exit 0")
+    with pytest.raises(AirflowFailException, match=r"by hand.*Clear the task `replay`.*`accept`"):
+        publish_operator(settings, None).execute(fresh_context())
     assert not calls.exists()
 
 

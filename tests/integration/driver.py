@@ -29,6 +29,8 @@ from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
+# How long a driver waits for another. A test may keep one waiting while Airflow starts anew.
+PATIENCE_S = 300
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
     "after the look at the lineage": (PreparedRunner, "lineage", True, None),
@@ -128,7 +130,7 @@ def _die() -> None:
 
 def _meet(folder: Path, drivers: int) -> None:
     (folder / str(os.getpid())).touch()
-    for _ in range(6000):
+    for _ in range(PATIENCE_S * 100):
         if len(list(folder.iterdir())) >= drivers:
             return
         time.sleep(0.01)

@@ -6,6 +6,7 @@ Knows nothing of what the DAGs do.
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +22,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 300
+# The server's binary, where this machine has one. Its folder must be open to the user postgres.
+POSTGRES = shutil.which("pg_ctl") or next(
+    iter(sorted(Path("/").glob("usr/lib/postgresql/*/bin/pg_ctl"))), None
+)
 BROKEN_OFF = pytest.StashKey[str]()
 
 Found = TypeVar("Found")

@@ -1,6 +1,5 @@
 """`infra/airflow` itself: PostgreSQL on request, one set of processes per home, and nothing left behind."""
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.airflow.conftest import Airflow, await_, processes_of, start
-
-POSTGRES = shutil.which("pg_ctl") or next(
-    iter(sorted(Path("/").glob("usr/lib/postgresql/*/bin/pg_ctl"))), None
-)
+from tests.integration.airflow.conftest import POSTGRES, Airflow, await_, processes_of, start
 
 
 @pytest.fixture(scope="module")

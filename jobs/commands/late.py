@@ -63,8 +63,7 @@ def list_late(
         late = top_rows(
             views, "late_live", ["run_seq", "arrival_time"], limit=output.row_limit, key=key, run_seq=seq
         )
-        runs = views.query("SELECT seq, run_id FROM runs")
-    run_ids = dict(zip(*(runs.column(name).to_pylist() for name in ("seq", "run_id")), strict=True))
+    run_ids = {seq: run_id for run_id, seq in inspection.tables.ledger.seqs_by_run_id().items()}
     rows = [
         {"run_id": run_ids[row["run_seq"]], **_with_source_seq(row), "seq": row["run_seq"]}
         for row in late.rows

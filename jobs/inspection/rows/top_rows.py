@@ -1,14 +1,19 @@
 """Reads the first rows of a view, and counts all: what a verb or a page shows of a table that may be large.
 
-DuckDB keeps no more rows than are wanted, and reads only the row groups of a key.
+DuckDB keeps no more rows than are wanted, and reads only the row groups of a key. Where runs come in the
+order of their rows, only those are read that have the first ones.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
+from slackwater.jobs.inspection.sql.view_sources import RUN_SEQ
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.tables.file_relations import quoted
+from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,22 @@ def top_rows(
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
     columns = ", ".join(f"{quoted(name)} NULLS FIRST" for name in order)
     end = "" if limit is None else f"LIMIT {limit}"
-    rows = views.query(
-        f"SELECT * FROM {quoted(view)} {where} ORDER BY {columns} {end}", parameters
-    ).to_pylist()
+    select = f"SELECT * FROM {quoted(view)} {where} ORDER BY {columns} {end}"
+    if order[0] == RUN_SEQ and limit is not None:
+        by_run = f"SELECT run_seq, count(*) AS n FROM {quoted(view)} {where} GROUP BY ALL ORDER BY ALL"
+        seqs, counts = (column.to_pylist() for column in views.query(by_run, parameters).columns)
+        first_seqs = seqs[: bisect_left(list(accumulate(counts)), limit) + 1]
+        with _of_runs(views, first_seqs) as views_of_first_runs:
+            rows = views_of_first_runs.query(select, parameters).to_pylist()
+        return TopRows(rows, sum(counts))
+    rows = views.query(select, parameters).to_pylist()
     if limit is None or len(rows) < limit:
         return TopRows(rows, len(rows))
     count = views.query(f"SELECT count(*) AS n FROM {quoted(view)} {where}", parameters)
     return TopRows(rows, count.column("n")[0].as_py())
+
+
+def _of_runs(views: LineageViews, seqs: Sequence[int]) -> LineageViews:
+    """The same views as if of the live runs only those of `seqs` were live; files of others are not read."""
+    live = [seq for seq in seqs_of(views.row.live) if seq in set(seqs)]
+    return LineageViews.over(views.inspection, replace(views.row, live=spans_of(live)))

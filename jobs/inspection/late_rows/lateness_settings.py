@@ -41,7 +41,9 @@ class WindowsOfRow(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRun:
-    """What the ledger says of a run, as far as late rows go; see `LedgerRow`."""
+    """What the ledger says of a run, as far as late rows go; see `LedgerRow`. Of `config_hash`, which only
+    tells runs of other declarations apart, it may be the beginning.
+    """
 
     seq: int
     kind: str
@@ -166,8 +168,8 @@ class LatenessSettings:
 def recorded_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:
     """The runs and closes of the branch that `head` ends, in slice order."""
     names = [field.name for field in fields(RecordedRun)]
-    rows = inspection.tables.ledger.live_runs(head)
-    return [RecordedRun(**{name: getattr(row, name) for name in names}) for row in rows]
+    values = inspection.tables.ledger.live_values(head, *names, prefixes=("config_hash",))
+    return [RecordedRun(**dict(zip(names, of_run, strict=True))) for of_run in values]
 
 
 def _lateness_ms(declaration: Mapping[str, Any] | None) -> int:

@@ -5,7 +5,7 @@ Knows no table by name. A dataset over every file, each with its bounds as an ex
 longer a table has lived.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -144,17 +144,19 @@ class StoredFiles:
             ).as_py()
         )
 
-    def values_in_log(self, *columns: str) -> dict[str, tuple[Any, ...]]:
-        """The values of integers and texts in files of one row, as far as the log has them whole: path →
-        values of `columns`. Other files are left out.
+    def values_in_log(self, *columns: str, prefixes: Collection[str] = ()) -> dict[str, tuple[Any, ...]]:
+        """The values of integers, texts and whole milliseconds in files of one row, as far as the log has
+        all of them whole: path → values of `columns`. Other files are left out. Of the columns in `prefixes`
+        the beginning of a long text will do.
         """
         names = [f"{side}.{column}" for column in columns for side in ("min", "max")]
         if not {*names, "num_records"} <= set(self.actions.column_names):
             return {}
+        # A text that the log has cut has other bounds above than below.
+        names = [f"min.{name[4:]}" if name[4:] in prefixes else name for name in names]
         sides = [self.actions.column(name).to_pylist() for name in names]
         lows, highs = zip(*sides[::2], strict=True), zip(*sides[1::2], strict=True)
         rows = zip(self.paths, self.actions.column("num_records").to_pylist(), lows, highs, strict=True)
-        # A text that the log has cut has other bounds above than below.
         return {
             path: low for path, count, low, high in rows if count == 1 and low == high and None not in low
         }

@@ -1,9 +1,10 @@
 """Reads `runs`, the ledger: the only table that says which rows of all other tables exist."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
+from typing import Any
 
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
@@ -109,16 +110,37 @@ class LedgerReader:
         """
         if not head.live:
             return []
-        files = self.folder.files()
-        if since is not None:
-            files = files.within(Within("slice_end", since, None))
-        spans = (files.within(Within("seq", span.first_seq, span.last_seq)) for span in head.live)
         live_rows = self._rows(
-            files.among(path for span in spans for path in span.paths),
+            self._live_files(head, since),
             lambda row: since is None or (row.slice_end is not None and row.slice_end > since),
         )
         rows = {row.seq: row for row in self._as_adopted(head, live_rows)}
         return [rows[seq] for seq in seqs_of(head.live) if seq in rows]
+
+    def live_values(
+        self, head: LedgerRow, *columns: str, prefixes: Collection[str] = ()
+    ) -> list[tuple[Any, ...]]:
+        """The values of `columns` in the rows that make up `head`'s branch, in slice order. A file of one row
+        is not opened where its statistics tell all of them, and where no row was erased.
+
+        Args:
+            columns: numbers, texts, and times of whole milliseconds.
+            prefixes: texts of which the first characters will do.
+        """
+        files = self._live_files(head)
+        in_log = {} if self.erasures() else files.values_in_log("seq", *columns, prefixes=prefixes)
+        others = self._rows(files.among(path for path in files.paths if path not in in_log), lambda row: True)
+        values = {row_values[0]: row_values[1:] for row_values in in_log.values()}
+        values |= {row.seq: tuple(getattr(row, name) for name in columns) for row in others}
+        return [values[seq] for seq in seqs_of(head.live) if seq in values]
+
+    def _live_files(self, head: LedgerRow, since: datetime | None = None) -> StoredFiles:
+        """The files that may hold live rows whose slice ends after `since`."""
+        files = self.folder.files()
+        if since is not None:
+            files = files.within(Within("slice_end", since, None))
+        spans = (files.within(Within("seq", span.first_seq, span.last_seq)) for span in head.live)
+        return files.among(path for span in spans for path in span.paths)
 
     def last_runs(self, head: LedgerRow, count: int, until: datetime) -> list[LedgerRow]:
         """The last `count` runs that make up `head`'s branch of which the slice ends at `until` or before, in

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.errors import LostRaceError
 from slackwater.jobs.tables import schemas
-from slackwater.jobs.tables.errors import NewerFormat, NoRuns
+from slackwater.jobs.tables.errors import DamagedFile, NewerFormat, NoRuns
+from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
@@ -132,6 +133,49 @@ def test_live_runs_are_in_slice_order_and_leave_out_rows_that_ran_nothing(ledger
     [later] = commit(ledger, "main", "m6")
     assert later.live == (Span(1, 1), Span(4, 4), Span(3, 3), Span(6, 6))
     assert ledger.snapshot_owner(later) == later
+
+
+def test_values_of_live_runs_are_those_of_their_rows_and_come_from_the_log_where_it_has_them(
+    ledger: LedgerWriter,
+) -> None:
+    """The log has the first 32 characters of a text, and nothing of a file with several rows or a null."""
+    columns = ("run_id", "slice_end", "watermark_out", "config_hash", "windows_open")
+    config_hash, watermark = "c" * 64, datetime(2013, 1, 1, 5, 4, 3, 2_000, UTC)
+    row = run_row("a", watermark_out=watermark, config_hash=config_hash, windows_open=7)
+    of_long_id, of_other_id, without_watermark = (
+        replace(row, **changes)
+        for changes in ({"run_id": "b" * 40}, {"run_id": "c"}, {"watermark_out": None})
+    )
+    for rows in ([row], [of_long_id], [of_other_id, replace(of_other_id, run_id="d")], [without_watermark]):
+        head = ledger.head()
+        ledger.commit("main", None if head is None else head.seq, rows, clock)
+    commit(ledger, "fix", "f")
+    head = ledger.head()
+
+    def assert_values_are_those_of_rows() -> None:
+        expected = [tuple(getattr(row, name) for name in columns) for row in ledger.live_runs(head)]
+        assert ledger.live_values(head, *columns) == expected
+        assert len(expected) == 5
+        cut = ledger.live_values(head, *columns, prefixes=("config_hash",))
+        assert [(*row[:3], config_hash, row[4]) for row in cut] == expected
+        assert all(config_hash.startswith(row[3]) for row in cut)
+
+    assert_values_are_those_of_rows()
+    erased = (ErasedRows(table="window_state", run_id="a", rows=2),)
+    [erasure] = ledger.commit("main", head.seq, [run_row("e", kind="erase", erased=erased)], clock)
+    head = replace(erasure, live=head.live)
+    assert ledger.live_runs(head)[0].windows_open == 5
+    assert_values_are_those_of_rows()
+
+
+def test_a_file_of_which_the_log_has_all_values_is_not_opened(ledger: LedgerWriter) -> None:
+    commit(ledger, "main", "a")
+    [head] = commit(ledger, "main", "b")
+    for path in ledger.folder.files().paths:
+        (Path(ledger.folder.uri) / path).unlink()
+    assert ledger.live_values(head, "run_id", "seq") == [("a", 1), ("b", 2)]
+    with pytest.raises(DamagedFile):
+        ledger.live_values(head, "run_id", "verdict")
 
 
 def row_table(*rows: LedgerRow) -> pa.Table:

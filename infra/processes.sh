@@ -11,9 +11,17 @@ start() {
 
 # lives NAME: whether the process of that name runs (and is ours: ids are used again).
 lives() {
-    local pid
+    local pid arguments
     pid=$(cat "$run/$1.pid" 2>/dev/null) || return 1
-    ps -o args= -p "$pid" 2>/dev/null | grep -q airflow
+    for _ in 1 2 3 4 5; do
+        arguments=$(ps -o args= -p "$pid" 2>/dev/null) || return 1
+        case $arguments in
+            *airflow*) return 0 ;;
+            [[\(]*) sleep 0.1 ;; # while it becomes another program it has no arguments, and ps gives its name in brackets
+            *) return 1 ;;
+        esac
+    done
+    return 1
 }
 
 # family PID...: the ids of these processes, of all their descendants and of all members of their sessions, dead ones left out.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TABLES = ("window_state", "timers", "keyed_state", "source_progress")
 ROWS_AT_ONCE = 700_000
-_MEMORY_LIMIT = "200MB"
+_MEMORY_LIMIT = "250MB"
 _GROUP = "key_group"
 
 
@@ -95,7 +95,7 @@ def _database() -> "Iterator[duckdb.DuckDBPyConnection]":
     import duckdb
 
     with TemporaryDirectory(prefix="slackwater-comparison-") as folder:
-        settings: dict[str, Any] = {"threads": 2, "memory_limit": _MEMORY_LIMIT, "temp_directory": folder}
+        settings: dict[str, Any] = {"threads": 1, "memory_limit": _MEMORY_LIMIT, "temp_directory": folder}
         with duckdb.connect(config=settings) as connection:
             connection.execute("SET TimeZone = 'UTC'")
             yield connection

@@ -76,7 +76,7 @@ def differences(
     owner = (*keys, *windows)
     with _database() as connection:
         for table, what, identity in _identities(keys, windows):
-            sides = left_snapshot[table], right_snapshot[table]
+            sides = _without_shared_files(left_snapshot[table], right_snapshot[table])
             has_rows = any(files.actions.num_rows for files in sides)
             if not has_rows or (key is not None and not key.keys() <= set(identity)):
                 continue
@@ -87,6 +87,15 @@ def differences(
             total += count
             rows += (_difference(what, owner, identity, pair["left"], pair["right"]) for pair in pairs)
     return rows, total
+
+
+def _without_shared_files(left: StoredFiles, right: StoredFiles) -> tuple[StoredFiles, StoredFiles]:
+    """Both sides without the files that belong to both: after a fork, all of them."""
+    shared_paths = set(left.paths) & set(right.paths) if left.uri == right.uri else set()
+    left, right = (
+        files.among(path for path in files.paths if path not in shared_paths) for files in (left, right)
+    )
+    return left, right
 
 
 @contextmanager

@@ -146,6 +146,26 @@ def test_differences_are_those_of_counting_rows(
             assert texts(of_key) == texts([row for row in expected if row["k"] == "c"])
 
 
+def test_files_that_both_snapshots_have_are_not_read(tmp_path: Path) -> None:
+    """Each file has one window; one snapshot has the first two files, the other the first and the third."""
+    stored_files = stored(str(tmp_path), [[Window("a", number, 1, None)] for number in range(3)])
+    files = stored_files["window_state"].one_by_one()
+    by_start = {one.read(["window_start"]).column(0)[0].as_py(): one.paths[0] for one in files}
+    paths = [by_start[to_datetime(number)] for number in range(3)]
+    sides = [
+        {**stored_files, "window_state": stored_files["window_state"].among([paths[0], path])}
+        for path in paths[1:]
+    ]
+    (tmp_path / "window_state" / paths[0]).unlink()
+    rows, _ = differences(sides[0], sides[1], KEYS, WINDOWS)
+    assert [(row["window_start"], row["there"]) for row in rows] == [
+        (to_datetime(1), "left"),
+        (to_datetime(2), "right"),
+    ]
+    with pytest.raises(DamagedFile, match=paths[0]):
+        differences(sides[0], stored(f"{tmp_path}/empty", []), KEYS, WINDOWS)
+
+
 def test_a_damaged_file_of_a_snapshot_is_named(tmp_path: Path) -> None:
     """A bit of a value is wrong, which DuckDB itself would not notice."""
     window = Window("a", 1, 1, "x" * 40)

@@ -301,8 +301,6 @@ def test_runs_of_one_pipeline_at_once_run_each_slice_once(airflow: Airflow, fold
     first_end, second_start = map(datetime.fromisoformat, (first_run["end_date"], second_run["start_date"]))
     assert first_end <= second_start, "one run of a DAG at a time"
     assert_once(airflow, pipeline_of(folder, "at_once"), to)
-    command_line(airflow, f"slackwater run at_once --to {to.isoformat()}")
-    assert_once(airflow, pipeline_of(folder, "at_once"), to)
 
 
 # --- too much was missed

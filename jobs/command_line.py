@@ -137,7 +137,8 @@ class Verbs(click.Group):
         # Before the verb's file is imported, since its imports may make Arrow look for pandas.
         if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
             ctx.with_resource(without_pandas())
-            ctx.with_resource(seldom_collected_garbage())
+            if args[0] != "serve":  # which lives long
+                ctx.with_resource(seldom_collected_garbage())
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -357,7 +357,8 @@ def test_warnings_are_published_once_they_are_approved(airflow: Airflow, folder:
     run = trigger(airflow, "approval", 1)
     request = question(airflow, run)
     assert request["subject"] == "Publish approval in spite of warnings?"
-    assert "1 slice, 2024-01-01 to 2024-01-02: rows 24  fired 3  refired 0  late 0" in request["body"]
+    assert "1 slice, 2024-01-01 to 2024-01-02: warned, " in request["body"]
+    assert "rows 24  fired 3  refired 0  late 0  quarantined 0" in request["body"]
     assert "warn: total <= 50 of total observed 15 … 87, 2 of 3 panes, e.g. [51, 87]" in request["body"]
     assert approval.end == START
 

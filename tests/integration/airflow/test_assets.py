@@ -3,7 +3,6 @@ the example of the guide, and a callback for runs that are overdue.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.docs.blocks import blocks_of
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
+from tests.integration.airflow.orders import HOUR, START, TIME
 
-START = datetime(2024, 1, 1, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-TIME = pa.timestamp("us", tz="UTC")
 PIPELINES = """
 from datetime import timedelta
 from slackwater import DeltaSource, Health, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
@@ -82,9 +79,9 @@ def tell(airflow: Airflow, extra: dict[str, Any]) -> None:
     airflow.ask("assets/events", {"asset_id": asset["id"], "extra": extra})
 
 
-def next_run(airflow: Airflow, dag: str, known: set[str]) -> str:
-    """The id of a run that is not known yet, once it has ended."""
-    run = await_(lambda: next(iter(airflow.runs(dag).keys() - known), None), f"a run of {dag}")
+def next_run(airflow: Airflow, dag: str, earlier_runs: set[str]) -> str:
+    """The id of a run that is none of the earlier ones, once it has ended."""
+    run = await_(lambda: next(iter(airflow.runs(dag).keys() - earlier_runs), None), f"a run of {dag}")
     airflow.ended(dag, run)
     return run
 
@@ -117,10 +114,10 @@ def test_an_event_of_the_source_runs_the_pipeline_up_to_where_it_says(
 def test_the_dag_downstream_runs_for_the_days_that_changed(airflow: Airflow, warehouse: Path) -> None:
     await_(lambda: reported_days(airflow) or None, "the report")
     assert reported_days(airflow) == ["2024-01-01"]
-    (known,) = airflow.runs("orders")
+    earlier_runs = set(airflow.runs("orders"))
     load(warehouse, 40, 60)
     tell(airflow, {"arrival_until": "2024-01-03"})
-    run = next_run(airflow, "orders", {known})
+    run = next_run(airflow, "orders", earlier_runs)
     assert airflow.runs("orders")[run] == "success", airflow.log("orders", run, "replay")
     assert published(warehouse) == {0: 6, 6: 6, 12: 6, 18: 6, 24: 6, 30: 6, 36: 6}
     await_(lambda: True if len(reported_days(airflow)) > 2 else None, "both reports")
@@ -130,15 +127,15 @@ def test_the_dag_downstream_runs_for_the_days_that_changed(airflow: Airflow, war
 def test_an_event_that_does_not_say_how_far_is_refused_and_the_next_makes_up_for_it(
     airflow: Airflow, warehouse: Path
 ) -> None:
-    known = set(airflow.runs("orders"))
+    earlier_runs = set(airflow.runs("orders"))
     tell(airflow, {"rows": 20})
-    refused = next_run(airflow, "orders", known)
-    assert airflow.runs("orders")[refused] == "failed"
-    assert airflow.tasks("orders", refused)["replay"] == Task("failed", 1), "it is not tried again"
-    assert "arrival_until" in airflow.log("orders", refused, "replay")
+    refused_run = next_run(airflow, "orders", earlier_runs)
+    assert airflow.runs("orders")[refused_run] == "failed"
+    assert airflow.tasks("orders", refused_run)["replay"] == Task("failed", 1), "it is not tried again"
+    assert "arrival_until" in airflow.log("orders", refused_run, "replay")
     load(warehouse, 60, 80)
     tell(airflow, {"arrival_until": "2024-01-04T00:00:00Z"})
-    run = next_run(airflow, "orders", known | {refused})
+    run = next_run(airflow, "orders", earlier_runs | {refused_run})
     assert airflow.runs("orders")[run] == "success"
     assert len(published(warehouse)) == 11
 

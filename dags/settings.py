@@ -50,8 +50,10 @@ class Settings:
             Spark works on it where `spark_connection` is not there.
         spark_conf: SLACKWATER_SPARK_CONF, Spark properties, as a variable a JSON object; they win over ours.
         pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
-        manifests: SLACKWATER_MANIFESTS, a folder of the worker, in which a command leaves its outcome for the
-            task that started it; where Spark's driver runs on a cluster, one that both share.
+        manifests: SLACKWATER_MANIFESTS, where a command leaves its outcome for the task that started it: a
+            folder of the worker; where Spark's driver runs in a cluster, a URI, or a folder that both share.
+        driver_pipelines: SLACKWATER_DRIVER_PIPELINES, where drivers in a cluster find the pipelines; None for
+            the paths of `pipelines`.
         retries: SLACKWATER_RETRIES, at least `LEAST_RETRIES`.
         retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
         upkeep: SLACKWATER_UPKEEP, what the ids of the DAGs of the whole warehouse begin with; several
@@ -68,7 +70,8 @@ class Settings:
     connection: str | None
     spark_conf: Mapping[str, str]
     pool: str
-    manifests: Path
+    manifests: Path | str
+    driver_pipelines: str | None
     retries: int
     retry_delay: timedelta
     upkeep: str
@@ -122,9 +125,9 @@ def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Setti
             "SLACKWATER_CONNECTION an Airflow connection that says where it is."
         )
     pipelines = overrides.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
-    for name in ("spark_bin", "manifests"):
+    for name, kind in (("spark_bin", Path), ("manifests", _folder_or_uri)):
         if name in overrides:
-            overrides[name] = Path(overrides[name])
+            overrides[name] = kind(overrides[name])
     settings = Settings(
         warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
         pipelines=_absolute(split_pipelines(pipelines) if isinstance(pipelines, str) else pipelines),
@@ -134,7 +137,8 @@ def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Setti
         connection=connection,
         spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
         pool=environment.get("SLACKWATER_POOL") or "default_pool",
-        manifests=Path(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
+        manifests=_folder_or_uri(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
+        driver_pipelines=environment.get("SLACKWATER_DRIVER_PIPELINES") or None,
         retries=_number(
             "SLACKWATER_RETRIES", environment.get("SLACKWATER_RETRIES") or "3", least=LEAST_RETRIES
         ),
@@ -163,12 +167,22 @@ def _warehouse_of(connection: str | None) -> str | None:
         raise SettingsError(f"SLACKWATER_CONNECTION: {error}") from error
 
 
+def _folder_or_uri(location: str | Path) -> Path | str:
+    text = str(location)
+    return text.rstrip("/") if "://" in text else Path(text)
+
+
 def _absolute(pipelines: Sequence[str]) -> str | None:
     """Files and folders by their absolute paths, since tasks run in folders of their own, and modules as they
     are, with commas between.
     """
     parts = []
     for part in pipelines:
+        if "://" in part:
+            raise SettingsError(
+                f"{part}: DAGs are declared by pipelines of this machine, by path or module. "
+                "SLACKWATER_DRIVER_PIPELINES says where drivers in a cluster find theirs, also by URI."
+            )
         path = Path(part).expanduser()
         parts.append(str(path.absolute()) if part.endswith(".py") or path.is_dir() else part)
     return ",".join(parts) or None

@@ -1,5 +1,6 @@
-# Sourced by infra/airflow: starts processes that outlive the shell, each as the leader of its own session, and ends them with all they started.
-# Knows no program. `run` is the folder of process ids and logs; `python` runs the few lines that bash cannot say portably.
+# Sourced by infra/airflow and infra/cluster: starts processes that outlive the shell, each as the leader of its own session, and ends them with
+# all they started. Knows no program. `run` is the folder of process ids and logs; `program` is what the arguments of each process hold; `python`
+# runs the few lines that bash cannot say portably.
 
 # start NAME COMMAND...: its output goes to $run/NAME.log, its process id to $run/NAME.pid.
 start() {
@@ -16,7 +17,7 @@ lives() {
     for _ in 1 2 3 4 5; do
         arguments=$(ps -o args= -p "$pid" 2>/dev/null) || return 1
         case $arguments in
-            *airflow*) return 0 ;;
+            *"$program"*) return 0 ;;
             [[\(]*) sleep 0.1 ;; # while it becomes another program it has no arguments, and ps gives its name in brackets
             *) return 1 ;;
         esac

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from slackwater.jobs.errors import PermanentError
 
@@ -183,8 +183,13 @@ def write_manifest(manifest: Manifest, file: Path) -> None:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
-    draft.write_text(json.dumps(manifest_fields(manifest), indent=1) + "\n", encoding="utf-8")
+    draft.write_text(manifest_text(manifest), encoding="utf-8")
     draft.replace(file)
+
+
+def manifest_text(manifest: Manifest) -> str:
+    """The manifest as its file holds it."""
+    return json.dumps(manifest_fields(manifest), indent=1) + "\n"
 
 
 def manifest_fields(manifest: Manifest) -> dict[str, Any]:
@@ -210,15 +215,22 @@ def manifest_of(fields_of_json: Any) -> Manifest:
         ) from error
 
 
-def read_manifest(file: Path) -> Manifest:
+class TextFile(Protocol):
+    """A file of this machine or of a store."""
+
+    def read_text(self, encoding: str | None = None) -> str:
+        """Its text. Raises OSError where there is none."""
+
+
+def read_manifest(file: TextFile) -> Manifest:
     """The manifest that a job left in `file`. Raises ManifestError."""
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise ManifestError(
             f"{file}: the outcome of the replay cannot be read ({error.strerror}). Clear the task `replay` "
-            "or `restate`; if Spark's driver runs on a cluster, SLACKWATER_MANIFESTS must name a folder that "
-            "it shares with Airflow's workers.",
+            "or `restate`; if Spark's driver runs in a cluster, SLACKWATER_MANIFESTS must be a URI, or a "
+            "folder that it shares with Airflow's workers.",
             file=file,
         ) from error
     try:

@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -76,7 +77,9 @@ WORK = (
     frozenset({"state", "close"}),
     frozenset({"late", "redrive"}),
     frozenset({"plan", "--calibrate"}),
+    frozenset({"runs", "--data-docs"}),
     frozenset({"sinks", "deliver"}),
+    frozenset({"doctor", "--cluster"}),
 )
 
 
@@ -107,7 +110,7 @@ def seldom_collected_garbage() -> Iterator[None]:
     verb makes hundreds of thousands while it imports, all to stay.
     """
     thresholds = gc.get_threshold()
-    gc.set_threshold(100_000)
+    gc.set_threshold(500_000)
     try:
         yield
     finally:
@@ -135,10 +138,16 @@ class Verbs(click.Group):
                 f"No such verb {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""), ctx
             )
         # Before the verb's file is imported, since its imports may make Arrow look for pandas.
-        if args[0] in INSPECTION and not any(words <= set(args) for words in WORK):
+        words = {word.partition("=")[0] for word in args}
+        if args[0] in INSPECTION and not any(words_of_work <= words for words_of_work in WORK):
             ctx.with_resource(without_pandas())
             if args[0] != "serve":  # which lives long
                 ctx.with_resource(seldom_collected_garbage())
+        elif not words & {"-h", "--help"}:
+            # Arrow looks for pandas when it is first imported, and no more after that; whoever has use for
+            # pandas besides imports it.
+            with without_pandas():
+                import pyarrow.dataset  # noqa: F401 - the import is the work
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -209,8 +218,22 @@ def run(work: Callable[[], Any]) -> int:
         return 1
     # click and rich raise it when the reader of our output has gone; the user's own code may raise it too
     except SystemExit as exit_:
+        if not _is_of_printing(exit_):
+            click.echo(
+                f"slackwater: sys.exit({exit_.code!r}) was called by a function of the pipeline, or by what "
+                "it imports. What is committed stands. Let it raise an error instead, then repeat the "
+                "command.",
+                err=True,
+            )
+            return 1
         return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
     return code if isinstance(code, int) else 0
+
+
+def _is_of_printing(exit_: SystemExit) -> bool:
+    """Whether click or rich has raised it, since the reader of our output has gone."""
+    places = [frame for frame, _ in traceback.walk_tb(exit_.__traceback__)]
+    return str(places[-1].f_globals.get("__name__")).partition(".")[0] in ("click", "rich")
 
 
 _EXTRAS = {

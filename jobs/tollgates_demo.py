@@ -16,11 +16,11 @@ import click
 
 from slackwater.jobs import command_line
 from slackwater.jobs.commands.options import Time, show, warn
-from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.examples.redis_server import redis_server
 from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+from slackwater.jobs.runtime import memory
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN
@@ -53,7 +53,7 @@ def demo(end_ms: int, folder: Path) -> None:
     The server is the one that REDIS_URL names, or else one of its own.
     """
     # No memory for state: the operator engine keeps it in RocksDB from the first element on.
-    os.environ.setdefault(spilling.VARIABLE, "0")
+    os.environ.setdefault(memory.VARIABLE, "0")
     warehouse = str((folder / "warehouse").absolute())
     with _redis_url(folder / "redis") as url:
         os.environ[URL] = url

@@ -202,11 +202,20 @@ class UserCodeError(WindowingError):
     @classmethod
     def of(cls, error: Exception, during: str, key: Any, window: Any, timestamp: int | None) -> UserCodeError:
         """The error to raise from `error`."""
+        try:
+            text = str(error)
+        except Exception:  # noqa: BLE001 - a class of the user's, too
+            text = "(its text can't be made)"
         user_error = cls(
-            f"A user function raised {type(error).__name__} while {during}: {error}", during=during
+            f"A user function raised {type(error).__name__} while {during}: {text}", during=during
         )
         user_error.locate(key, window, timestamp)
         return user_error
+
+    def __str__(self) -> str:
+        """With the next step, where no caller knows the element and adds a better one."""
+        text = super().__str__()
+        return text if self.during == PROCESSING_ELEMENT else f"{text}. Mend the function, then run it again."
 
 
 class WatermarkStateError(WindowingError):

@@ -88,14 +88,21 @@ def command_of(settings: Settings, arguments: Sequence[str]) -> list[str]:
 
 
 def environment_of(settings: Settings) -> dict[str, str]:
-    """The environment of a command: that of this process, and what opens the warehouse's storage.
+    """The environment of a command: that of this process, and `variables_of_connection`, whose errors it
+    raises.
+    """
+    return {**os.environ, **variables_of_connection(settings)}
+
+
+def variables_of_connection(settings: Settings) -> Mapping[str, str]:
+    """The variables that open the warehouse's storage; none where no connection does.
 
     Raises:
         AirflowFailException: the connection that is to open it isn't there, or can't be used.
     """
     if settings.connection is None:
-        return dict(os.environ)
+        return NO_VARIABLES
     try:
-        return {**os.environ, **SlackwaterHook(settings.connection).environment}
+        return SlackwaterHook(settings.connection).environment
     except (AirflowNotFoundException, UnusableConnection) as error:
         raise AirflowFailException(f"the storage can't be opened: {error}") from error

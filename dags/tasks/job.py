@@ -5,56 +5,72 @@ comes back in the manifest.
 """
 
 import json
-import os
+import tempfile
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.common.compat.sdk import conf as airflow_settings
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
-from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk import Connection, ObjectStoragePath
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink, run_page_path, whole_url
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.commands import command_of, environment_of
+from slackwater.dags.tasks.commands import command_of, environment_of, variables_of_connection
 from slackwater.dags.tasks.openlineage import parent_run_variables
+from slackwater.dags.tasks.spark_application import SparkApplication, SparkApplicationTrigger
+from slackwater.dags.tasks.spark_environment import (
+    has_driver_in_cluster,
+    master_of,
+    spark_connection,
+    variables_of_spark,
+)
 from slackwater.jobs import args
 from slackwater.jobs.args import ManifestError, manifest_fields, read_manifest
 from slackwater.jobs.pipelines import Pipeline
 
 # Files of this package, which spark-submit is given by their paths.
 SPARK_SUBMIT = Path(__file__).parents[1] / "spark-submit"
-# Of an Airflow connection → Spark's property, where it is not spark-submit that reads the connection.
-PROPERTIES = {
-    "queue": "spark.yarn.queue",
-    "namespace": "spark.kubernetes.namespace",
-    "principal": "spark.kerberos.principal",
-    "keytab": "spark.kerberos.keytab",
-}
+# Of a variable of a driver or an executor that a cluster starts.
+_PREFIXES = ("spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv", "spark.executorEnv")
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", " ": "\\ "})  # of Java's properties files
 # The exit code of a command that was asked for what cannot be: no such pipeline, a file that can't be loaded.
 _USAGE = 2
 APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 
 
-class JobOperator(SparkSubmitOperator):
+class JobOperator(SparkApplication):
     """Runs `slackwater` with (templated) arguments, and returns the fields of the manifest that they name; a
     line of it is the last of the log, and an XCom.
 
     Where Spark's driver runs on the worker (deploy mode client, which a connection has unless it says
     otherwise) the command is a process of the task: it starts Spark for large slices alone, and ends when the
     task does. In deploy mode cluster it is a Spark application, which Airflow's own operator follows, and
-    finds again after a restart.
+    finds again after a restart. Where it is deferrable, it is Airflow's triggerer that waits for that, and
+    the task holds no slot meanwhile.
 
     Args:
         pipeline: the pipeline that the command is about.
         arguments: the command line behind `slackwater`, with --manifest.
+        before_try: called with the task's context before each try, not when the task goes on after waiting;
+            what it raises ends the try.
+        deferrable: whether a Spark application is awaited by the triggerer; by default as Airflow's setting
+            `operators.default_deferrable` says.
     """
 
-    operator_extra_links = (*SparkSubmitOperator.operator_extra_links, RunPageLink())
+    operator_extra_links = (*SparkApplication.operator_extra_links, RunPageLink())
 
     def __init__(
-        self, *, pipeline: Pipeline, arguments: list[str], settings: Settings, **kwargs: Any
+        self,
+        *,
+        pipeline: Pipeline,
+        arguments: list[str],
+        settings: Settings,
+        before_try: Callable[[Any], None] | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
     ) -> None:
         retry_delay = settings.retry_delay_of(pipeline)
         super().__init__(
@@ -71,6 +87,10 @@ class JobOperator(SparkSubmitOperator):
             **kwargs,
         )
         self.settings = settings
+        self.before_try = before_try
+        if deferrable is None:
+            deferrable = airflow_settings.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
 
     @cached_property
     def process(self) -> SubprocessHook:
@@ -81,11 +101,47 @@ class JobOperator(SparkSubmitOperator):
         """Raises AirflowException for what another try may mend, AirflowFailException where no outcome is
         left, or what is asked for cannot be.
         """
-        manifest = Path(self._manifest())
-        if manifest.exists():
+        if self.before_try is not None:
+            self.before_try(context)
+        if self._manifest_file().exists():
             self.log.info("the command of an earlier try has ended, and its task did not hear of it")
         else:
             self._run(context)
+        return self._hand_on(context)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
+        """What the task does when the triggerer has waited for its application. Raises as `execute` does."""
+        if not self._manifest_file().exists():
+            self._require_success(event["status"])
+        return self._hand_on(context)
+
+    def poll_until_complete(self, external_id: Any, context: Any) -> None:
+        """Wait for an application that was submitted: here, or by the triggerer."""
+        connection = spark_connection(self.settings)
+        if not self.deferrable or connection is None:
+            return super().poll_until_complete(external_id, context)
+        trigger = SparkApplicationTrigger(external_id, self.settings.spark_connection, master_of(connection))
+        self.log.info("Airflow's triggerer waits for %s", external_id)
+        self.defer(trigger=trigger, method_name=self.execute_complete.__name__)
+
+    def is_job_succeeded(self, status: str) -> bool:
+        """Of the application that Airflow has noted for this task: always False. One that ended well has left
+        a manifest, which was looked for before; where there is none, a person has cleared the task, and it
+        is submitted anew.
+        """
+        return False
+
+    def _require_success(self, status: str | None) -> None:
+        """Raises AirflowException unless the application has ended well."""
+        if status is None:
+            raise AirflowException("must be tried again: the cluster does not say how the application is")
+        if not super().is_job_succeeded(status):
+            raise AirflowException(
+                f"must be tried again: the application has ended as {status}; its log is the cluster's"
+            )
+
+    def _hand_on(self, context: Any) -> dict[str, Any]:
+        manifest = self._manifest_file()
         try:
             outcome = read_manifest(manifest)
         except ManifestError as error:
@@ -109,7 +165,7 @@ class JobOperator(SparkSubmitOperator):
         """Remove the manifest of an earlier try, unless that ended well: its task was killed before it could
         hand it on, and this try does.
         """
-        manifest = Path(self._manifest())
+        manifest = self._manifest_file()
         try:
             outcome = read_manifest(manifest)
         except ManifestError:
@@ -119,31 +175,50 @@ class JobOperator(SparkSubmitOperator):
 
     def _run(self, context: Any) -> None:
         self.env_vars = {**(self.env_vars or {}), **parent_run_variables(context)}
-        connection = self._connection()
-        if connection is not None and connection.extra_dejson.get("deploy-mode") == "cluster":
-            super().execute(context)
+        connection = spark_connection(self.settings)
+        if connection is not None and has_driver_in_cluster(connection):
+            self._run_in_cluster(connection, context)
         else:
-            self._run_here(connection)
+            self._run_here()
 
-    def _manifest(self) -> str:
+    def _run_in_cluster(self, connection: Connection, context: Any) -> None:
+        """As an application of the cluster. Storage's variables go to it in a file that others can't read:
+        the command line of spark-submit is seen by everyone on the machine, and by the log.
+        """
+        self.follow_by(master_of(connection))
+        arguments: list[str] = list(self.application_args or [])
+        if self.settings.driver_pipelines is not None and "--pipelines" in arguments:
+            arguments[arguments.index("--pipelines") + 1] = self.settings.driver_pipelines
+        self.application_args = arguments
+        variables = dict(variables_of_connection(self.settings))
+        variables.pop("SLACKWATER_MASTER", None)
+        conf = json.loads(variables.pop("SLACKWATER_SPARK_CONF", "{}"))
+        self.conf = {**conf, **(self.conf or {})}
+        with tempfile.NamedTemporaryFile("w", prefix="slackwater-", suffix=".conf") as file:
+            if variables:
+                file.write(properties_of(variables))
+                file.flush()
+                self.properties_file = file.name
+            try:
+                super().execute(context)
+            except ValueError as error:  # of a connection that lacks what following needs
+                raise AirflowFailException(str(error)) from error
+
+    def _manifest_file(self) -> Path | ObjectStoragePath:
+        """A file of this worker, or by URI one of a store, which Airflow opens."""
         arguments: list[str] = self.application_args or []
-        return arguments[arguments.index("--manifest") + 1]
+        location = arguments[arguments.index("--manifest") + 1]
+        return ObjectStoragePath(location) if "://" in location else Path(location)
 
-    def _connection(self) -> Connection | None:
-        try:
-            return BaseHook.get_connection(self.settings.spark_connection)
-        except AirflowNotFoundException:  # Spark then runs in this process
-            return None
-
-    def _run_here(self, connection: Connection | None) -> None:
-        environment = {**environment_of(self.settings), **(self.env_vars or {})}
-        conf = json.loads(environment.get("SLACKWATER_SPARK_CONF") or "{}")
-        environment["SLACKWATER_SPARK_CONF"] = json.dumps(
-            {**conf, **conf_of(connection), **(self.conf or {})}
-        )
-        environment["SLACKWATER_PARENT"] = str(os.getpid())
-        if connection is not None:
-            environment["SLACKWATER_MASTER"] = master_of(connection)
+    def _run_here(self) -> None:
+        environment = {
+            **environment_of(self.settings),
+            **(self.env_vars or {}),
+            **variables_of_spark(self.settings, self.conf or {}),
+        }
+        manifest = self._manifest_file()
+        if isinstance(manifest, Path):
+            environment.setdefault("SLACKWATER_SPARK_LOG_FILE", str(manifest.with_name("spark.log")))
         command = command_of(self.settings, self.application_args or [])
         result = self.process.run_command(command, env=environment)
         if result.exit_code == _USAGE:
@@ -152,17 +227,10 @@ class JobOperator(SparkSubmitOperator):
             raise AirflowException(f"must be tried again (exit {result.exit_code}): {result.output}")
 
 
-def conf_of(connection: Connection | None) -> dict[str, str]:
-    """What else Airflow's connections of type `spark` hold, as Spark's properties."""
-    extra = {} if connection is None else connection.extra_dejson
-    return {name: str(extra[key]) for key, name in PROPERTIES.items() if extra.get(key)}
-
-
-def master_of(connection: Connection) -> str:
-    """The Spark master that an Airflow connection of type `spark` names, in one of the two ways in which
-    Airflow stores it.
-    """
-    host = connection.host or ""
-    is_whole = connection.conn_type == "spark" and host and ("://" in host or not connection.port)
-    url = host if is_whole else f"{connection.conn_type}://{host}"
-    return f"{url}:{connection.port}" if connection.port else url
+def properties_of(variables: Mapping[str, str]) -> str:
+    """A properties file of Spark that gives these variables to driver and executors of YARN or Kubernetes."""
+    return "".join(
+        f"{prefix}.{name}={value.translate(_ESCAPES)}\n"
+        for name, value in variables.items()
+        for prefix in _PREFIXES
+    )

@@ -1,4 +1,4 @@
-"""The task `publish`: makes the validated run live by a command that needs no Spark.
+"""The task `publish`: makes the validated run live by a command that starts Spark for large runs alone.
 
 The commit and its races belong to the command; a task that is killed or run twice changes nothing.
 """
@@ -11,6 +11,7 @@ from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import CommandOperator
 from slackwater.dags.tasks.openlineage import parent_run_variables
+from slackwater.dags.tasks.spark_environment import variables_of_spark
 from slackwater.dags.tasks.validate import ACCEPTED_KEY, NOTHING
 from slackwater.jobs import args
 
@@ -52,5 +53,5 @@ class PublishOperator(CommandOperator):
                 warehouse=self.settings.warehouse,
                 pipelines=self.settings.pipelines,
             ),
-            parent_run_variables(context),
+            {**parent_run_variables(context), **variables_of_spark(self.settings)},
         )

@@ -26,7 +26,7 @@ BY_ASSETS = "asset_triggered"
 
 def manifest(pipeline: Pipeline, settings: Settings) -> str:
     """Where the replay of a DAG run leaves its outcome: one file per run, written anew by each try."""
-    return str(settings.manifests / pipeline.name / "{{ run_id }}.json")
+    return f"{settings.manifests}/{pipeline.name}/{{{{ run_id }}}}.json"
 
 
 def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
@@ -49,7 +49,7 @@ def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
         pipeline=pipeline,
         arguments=arguments,
         settings=settings,
-        pre_execute=prepare_try,
+        before_try=prepare_try,
     )
 
 

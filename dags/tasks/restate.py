@@ -24,7 +24,7 @@ REASON = "{{ params.reason or 'restated from Airflow' }}"
 
 def manifest(pipeline: Pipeline, settings: Settings) -> str:
     """Where the restatement of a DAG run leaves its outcome: one file per run, written anew by each try."""
-    return str(settings.manifests / (pipeline.name + RESTATE) / "{{ run_id }}.json")
+    return f"{settings.manifests}/{pipeline.name}{RESTATE}/{{{{ run_id }}}}.json"
 
 
 def restate(pipeline: Pipeline, settings: Settings) -> JobOperator:
@@ -43,7 +43,7 @@ def restate(pipeline: Pipeline, settings: Settings) -> JobOperator:
         pipelines=settings.pipelines,
     )
     return JobOperator(
-        task_id="restate", pipeline=pipeline, arguments=arguments, settings=settings, pre_execute=prepare
+        task_id="restate", pipeline=pipeline, arguments=arguments, settings=settings, before_try=prepare
     )
 
 

@@ -5,13 +5,13 @@ contenders take turns.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slackwater.jobs.bench import checks, nexmark
+from slackwater.jobs.bench import billion, checks, nexmark, own_code
 from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders import CONTENDERS, flink
 from slackwater.jobs.bench.growth import growth_cases
@@ -24,6 +24,7 @@ from slackwater.jobs.protocol.planning.trial import LONG_ENOUGH_S, TIMES
 REPETITIONS = 3
 OWN_CONTENDERS = ("slackwater", "slackwater_last_eighth")
 _WARM_UP = 20  # each contender first replays 1/20 of a case's rows, unmeasured
+_MOST_TO_WARM_UP = 5_000_000
 _TRANSFORM_WITH_STATE = ("a",)  # the workloads that this contender replays
 # Rows a second and core from which `cost` predicts the time; measured on a machine with two cores.
 _RATES = {
@@ -33,6 +34,9 @@ _RATES = {
     "duckdb": 4e6,
     "flink": 0.5e6,
     "operator": 0.1e6,
+    "apply_in_arrow": 0.1e6,
+    "apply_in_pandas": 0.05e6,
+    "transform_with_state_batch": 0.05e6,
 }
 _START_S = {
     "slackwater": 25,
@@ -40,9 +44,11 @@ _START_S = {
     "spark_native": 20,
     "duckdb": 1,
     "flink": 15,
+    **dict.fromkeys(("apply_in_arrow", "apply_in_pandas", "transform_with_state_batch"), 20),
     "transform_with_state": 150,
 }
 _BYTES_A_ROW = 110  # source, its copy for Flink, and what the contenders leave
+_BYTES_A_ROW_OF_BILLION = 45  # source, what crosses the shuffle, and what the project leaves
 
 
 @dataclass
@@ -50,7 +56,7 @@ class Benchmark:
     """What `slackwater bench` was asked for.
 
     Attributes:
-        only: names of workloads, ``growth``, ``nexmark``.
+        only: names of workloads, ``growth``, ``nexmark``, ``billion``, ``own``.
         rows: rows of each workload.
         engine: overrides the planner's choice for the project.
         contenders: names of contenders; None for all that this machine can run.
@@ -71,7 +77,7 @@ class Benchmark:
     results: Results = field(init=False)
 
     def __post_init__(self) -> None:
-        workloads = (*WORKLOADS, "growth", nexmark.NAME)
+        workloads = (*WORKLOADS, "growth", nexmark.NAME, billion.NAME, own_code.NAME)
         for name in self.only:
             if name not in workloads:
                 raise UsageError(
@@ -92,10 +98,17 @@ class Benchmark:
         for name in self.only:
             if name == "growth":
                 yield from ((case, OWN_CONTENDERS[:1]) for case in growth_cases(self.rows, self.work))
+            elif name == billion.NAME:
+                yield from (
+                    (case, OWN_CONTENDERS[:1]) for case in billion.billion_cases(self.rows, self.work)
+                )
             elif name == nexmark.NAME:
                 yield from (
                     (case, OWN_CONTENDERS[:1]) for case in nexmark.nexmark_cases(self.rows, self.work)
                 )
+            elif name == own_code.NAME:
+                for case in own_code.own_cases(self.rows, self.work):
+                    yield case, self._contenders_of_own_code(case)
             else:
                 yield BenchmarkCase(name, WORKLOADS[name], self.rows, self.work), self._contenders(name)
 
@@ -107,6 +120,14 @@ class Benchmark:
             *anchors,
             *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []),
         )
+        return self._asked_for(candidates)
+
+    def _contenders_of_own_code(self, case: BenchmarkCase) -> tuple[str, ...]:
+        others = own_code.FUNCTIONS[case.workload.function].contenders
+        possible = (name for name in others if name != "flink" or flink.is_possible())
+        return self._asked_for((*OWN_CONTENDERS[:1], *possible))
+
+    def _asked_for(self, candidates: Iterable[str]) -> tuple[str, ...]:
         return tuple(
             contender for contender in candidates if self.contenders is None or contender in self.contenders
         )
@@ -139,13 +160,14 @@ class Benchmark:
             if not any(count > 0 for count in runs.values()):
                 continue
             panes = case.workload.size_ms // case.workload.slide_ms if case.workload.kind == "sliding" else 1
-            size = case.rows * _BYTES_A_ROW * (1 + panes) // 2
+            bytes_a_row = _BYTES_A_ROW_OF_BILLION if billion.is_of_billion(case.label) else _BYTES_A_ROW
+            size = case.rows * bytes_a_row * (1 + panes) // 2
             disk_bytes = disk_bytes + size if self.keeps else max(disk_bytes, size)
             seconds += case.rows / 1e6
             for name, count in runs.items():
                 rate = (
                     _RATES["operator"]
-                    if name in OWN_CONTENDERS and self.engine == "operator"
+                    if name in OWN_CONTENDERS and (self.engine == "operator" or case.workload.function)
                     else _RATES.get(name, float("inf"))
                 )
                 replay_s = (count + 1 / _WARM_UP) * case.rows / rate / cores
@@ -186,7 +208,7 @@ class Benchmark:
     def _measure(self, case: BenchmarkCase, contenders: Sequence[str]) -> None:
         self.lines(f"{case.label}: making {case.rows:,} rows of {case.workload.title}")
         case.make()
-        warm_up = case.smaller(max(10_000, case.rows // _WARM_UP))
+        warm_up = case.smaller(max(10_000, min(case.rows // _WARM_UP, _MOST_TO_WARM_UP)))
         with ExitStack() as stack:
             workers = {}
             for name in contenders:

@@ -51,8 +51,8 @@ class BenchmarkCase:
         return facts
 
     def make(self) -> None:
-        """Write the source unless an earlier call has finished it: a plain Delta table of eight files in
-        order of arrival.
+        """Write the source unless an earlier call has finished it: a plain Delta table of eight files for
+        each repeat of the workload, in order of arrival.
         """
         if (self.folder / "facts.json").exists():
             return
@@ -61,10 +61,11 @@ class BenchmarkCase:
         for number, part in enumerate(parts_of(self.workload, self.rows, FILES)):
             folder = Folder(str(self.source), part.schema)
             folder.ensure()
-            files.append(write_file(folder.uri, f"part-{number}.parquet", part, {}))
+            files.append(write_file(folder.uri, f"part-{number:05d}.parquet", part, {}))
             arrivals = part.column("arrival_time").cast(pa.int64())
-            first, last = (arrivals[position].as_py() // 1000 for position in (0, -1))
+            first, newest = (arrivals[position].as_py() // 1000 for position in (0, -1))
             first_ticks.append(first // TICK_MS * TICK_MS)
+            last = max(last, newest)
             count += part.num_rows
         folder.commit_files(files)
         facts = {

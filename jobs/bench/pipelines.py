@@ -40,7 +40,8 @@ def _trigger(workload: Workload) -> Trigger | None:
     return ContinuousEventTimeTrigger.of(interval) if interval else None
 
 
-def _pipeline(workload: Workload) -> Pipeline:
+def pipeline_of(workload: Workload) -> Pipeline:
+    """Counts and sums of the workload's windows."""
     return Pipeline(
         name=workload.pipeline,
         source=DeltaSource(EVENTS, event_time="event_time", arrival_time="arrival_time", order_by="row"),
@@ -57,6 +58,6 @@ def _pipeline(workload: Workload) -> Pipeline:
     )
 
 
-bench_a, bench_b, bench_c, bench_d, bench_e = (_pipeline(WORKLOADS[name]) for name in "abcde")
-bench_h, bench_i = (_pipeline(WORKLOADS[name]) for name in "hi")
-bench_open = _pipeline(left_open(WORKLOADS["b"]))
+bench_a, bench_b, bench_c, bench_d, bench_e = (pipeline_of(WORKLOADS[name]) for name in "abcde")
+bench_h, bench_i = (pipeline_of(WORKLOADS[name]) for name in "hi")
+bench_open = pipeline_of(left_open(WORKLOADS["b"]))

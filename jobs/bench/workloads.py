@@ -33,7 +33,7 @@ class Workload:
     """Rows of `keys` keys over `span_s` seconds of event time, and the windows that they go into.
 
     Attributes:
-        pipeline: name of the pipeline in `slackwater.jobs.bench.pipelines` that replays it.
+        pipeline: name of the pipeline that replays it, see `pipelines`.
         size_ms, slide_ms: of tumbling (equal) and sliding windows; for sessions `size_ms` is the gap.
         lateness_ms: allowed lateness.
         late_share, late_by_ms: share of rows that arrive late, and the range of their delays; the others
@@ -42,6 +42,9 @@ class Workload:
         text_keys: whether keys are strings.
         of_all: whether the project's windows are of all rows; the rows have one key, by which others group.
         fires_every_ms: interval of a continuous trigger of the project's; 0 for the trigger at windows' ends.
+        repeats: how often `span_s` follows itself, each time with an equal part of the rows.
+        function: name of the function in `slackwater.jobs.bench.own_code` that makes results of windows;
+            empty for counts and sums.
         query: name of the Nexmark query, for which rows are Nexmark's events and `keys`, `span_s` and the
             shares mean nothing; empty for the other workloads.
     """
@@ -61,7 +64,14 @@ class Workload:
     text_keys: bool = False
     of_all: bool = False
     fires_every_ms: int = 0
+    repeats: int = 1
+    function: str = ""
     query: str = ""
+
+    @property
+    def pipelines(self) -> str:
+        """The module in which the pipeline stands."""
+        return f"slackwater.jobs.bench.{'own_pipelines' if self.function else 'pipelines'}"
 
     @property
     def source(self) -> str:
@@ -174,14 +184,16 @@ def parts_of(workload: Workload, rows: int, parts: int) -> Iterator[pa.Table]:
         ]
         yield from (events_arrived(start, end) for start, end in pairwise(bounds))
         return
-    table = rows_of(workload, rows)
-    ends = [table.num_rows * i // parts for i in range(parts + 1)]
-    yield from (table.slice(start, end - start) for start, end in pairwise(ends))
+    for repeat in range(workload.repeats):
+        table = rows_of(workload, rows // workload.repeats, seed=1 + repeat, repeat=repeat)
+        ends = [table.num_rows * i // parts for i in range(parts + 1)]
+        yield from (table.slice(start, end - start) for start, end in pairwise(ends))
 
 
-def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:
-    """About `rows` rows in order of arrival: key, event_time, arrival_time, value (0 to 999), row (its
-    position).
+def rows_of(workload: Workload, rows: int, seed: int = 1, repeat: int = 0) -> pa.Table:
+    """About `rows` rows of the repeat of that number, in order of arrival: key, event_time, arrival_time,
+    value (0 to 999), row (its position, those of earlier repeats counted). Rows that are late arrive among
+    those of the next repeat.
 
     With fewer rows the span shrinks, so that a window holds as many rows as with 20 million; it never shrinks
     below five windows.
@@ -196,21 +208,28 @@ def rows_of(workload: Workload, rows: int, seed: int = 1) -> pa.Table:
     delay[late] = random.integers(*workload.late_by_ms, int(late.sum()))
     arrival = timestamp + delay
     order = np.argsort(arrival, kind="stable")
+    if repeat:
+        later_ms = repeat * _span_ms(workload, rows)
+        timestamp, arrival = timestamp + later_ms, arrival + later_ms
     return pa.table(
         {
             "key": _keys(workload, key[order]),
             "event_time": pa.array(timestamp[order] * 1000).cast(TIME),
             "arrival_time": pa.array(arrival[order] * 1000).cast(TIME),
             "value": pa.array(random.integers(0, 1_000, rows)),
-            "row": pa.array(np.arange(rows)),
+            "row": pa.array(np.arange(rows) + repeat * rows),
         }
     )
 
 
+def _span_ms(workload: Workload, rows: int) -> int:
+    """The time over which so many rows are spread."""
+    return min(workload.span_s * 1_000, max(5 * workload.size_ms, workload.span_s * rows // 20_000))
+
+
 def _steady(workload: Workload, rows: int, random: np.random.Generator) -> tuple[Int64s, Int64s]:
     """Keys and times (ms) of rows that come at an even rate."""
-    span_ms = min(workload.span_s * 1_000, max(5 * workload.size_ms, workload.span_s * rows // 20_000))
-    timestamp = START_MS + (np.sort(random.random(rows)) * span_ms).astype(np.int64)
+    timestamp = START_MS + (np.sort(random.random(rows)) * _span_ms(workload, rows)).astype(np.int64)
     key = random.integers(0, workload.keys, rows)
     key[random.random(rows) < workload.hot_share] = 0
     return key, timestamp

@@ -1,7 +1,5 @@
 """`slackwater backfill`: restates a range on a branch, and makes the branch live."""
 
-from pathlib import Path
-
 import click
 
 from slackwater.jobs.commands import changed_rows, options, printing
@@ -60,7 +58,7 @@ def command(
     no_deliver: bool,
     engine: str | None,
     partitions: int | None,
-    manifest: Path | None,
+    manifest: str | None,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,

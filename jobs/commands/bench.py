@@ -39,7 +39,7 @@ COLUMNS = (
     metavar="NAMES",
     default="a,b,c,d,e,f,g",
     show_default=True,
-    help="workloads a to i, growth and nexmark, by commas",
+    help="workloads a to i, growth, nexmark, own and billion, by commas",
 )
 @click.option("--contenders", metavar="NAMES", help="by commas; all that this machine can run, unless named")
 @click.option(

@@ -1,5 +1,6 @@
 """`slackwater branches`: lists and drops the lineages beside main. Starts no JVM."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -46,7 +47,7 @@ def list_branches(pipeline: str, warehouse: str | None, pipelines: str | None, o
     printing.show(rows, COLUMNS, output, empty=f"{pipeline}: there is no branch beside main")
 
 
-def _facts(branch: Any, runs: list[Any], *, is_live: bool) -> dict[str, Any]:
+def _facts(branch: Any, runs: Sequence[Any], *, is_live: bool) -> dict[str, Any]:
     """One row of the list: `runs` are those of the branch since its fork; it is live when main has taken
     them.
     """

@@ -42,8 +42,10 @@ def json_row(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 def first_lines(opened_pipeline: "OpenedPipeline", row: "LedgerRow") -> list[str]:
     """Lines that say which rows a publication has changed first, and which command shows the others."""
     from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
+    from slackwater.jobs.inspection.inspection import Inspection
 
-    changes = PublishedChanges.of_row(opened_pipeline.tables, row, FIRST_ROWS)
+    inspection = Inspection(opened_pipeline.name, opened_pipeline.tables)
+    changes = PublishedChanges.of_row(inspection, row, FIRST_ROWS)
     lines = [f"  {line}" for line in _lines(changes)]
     if changes.total > len(changes.rows):
         lines.append(

@@ -1,4 +1,6 @@
-"""`slackwater doctor`: checks that everything is there that a run needs. Starts no JVM."""
+"""`slackwater doctor`: checks that everything is there that a run needs. Starts no JVM, unless asked for the
+executors of a cluster.
+"""
 
 import importlib.metadata
 import os
@@ -7,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,17 +18,29 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 from slackwater.jobs.errors import SlackwaterError, UsageError
 
+if TYPE_CHECKING:
+    from slackwater.jobs.runtime.executors import ExecutorPython
+
+_PATIENCE_S = 60  # a cluster that must start machines first takes minutes; then its operator asks again
+
 
 @click.command("doctor")
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="also start Spark on the cluster of SLACKWATER_MASTER, and compare its executors with this Python",
+)
 @options.warehouse
 @options.pipelines
 @printing.output
-def command(warehouse: str | None, pipelines: str | None, output: Output) -> None:
+def command(cluster: bool, warehouse: str | None, pipelines: str | None, output: Output) -> None:
     """Check Python, packages, Java, the Delta jars, the pipelines, the warehouse, and that each pipeline's
-    tables there hold every row once. Exits 1 when something is missing or wrong.
+    tables there hold every row once; with --cluster also the Python and the packages of the executors, by
+    host. Exits 1 when something is missing or wrong.
 
     \b
-    Example: slackwater doctor
+    Examples: slackwater doctor
+              slackwater doctor --cluster
     """
     checks = [
         _check("python", lambda: sys.version.split()[0]),
@@ -50,6 +64,7 @@ def command(warehouse: str | None, pipelines: str | None, output: Output) -> Non
             _check(f"rows of {name}", partial(_rows_stand_once, name, warehouse, pipelines))
             for name in _pipelines_with_tables(warehouse, pipelines)
         ),
+        *(_executors() if cluster else ()),
     ]
     printing.show(checks, [Column("check"), Column("ok"), Column("found", "text")], output, empty="")
     if not all(check["ok"] for check in checks):
@@ -76,6 +91,36 @@ def _jars() -> str:
     from slackwater.jobs.runtime.jars import jars
 
     return ", ".join(Path(jar).name for jar in jars())
+
+
+def _executors() -> list[dict[str, Any]]:
+    """A row for the executors on each host, or one that says why there are none."""
+    try:
+        return [
+            {
+                "check": f"executors on {python.host}",
+                "ok": python.fault() is None,
+                "found": python.fault() or python.summary,
+            }
+            for python in _pythons_of_executors()
+        ]
+    except (SlackwaterError, OSError) as error:
+        return [{"check": "cluster", "ok": False, "found": str(error)}]
+
+
+def _pythons_of_executors() -> "list[ExecutorPython]":
+    from slackwater.jobs.runtime.executors import await_executors, pythons_of_executors
+    from slackwater.jobs.runtime.session import session
+    from slackwater.jobs.runtime.settings import chosen_master, is_local
+
+    if is_local(chosen_master()):
+        raise UsageError(
+            f"Spark's master is {chosen_master()}, which is no cluster. Name one in SLACKWATER_MASTER, such "
+            "as spark://host:7077, yarn or k8s://https://host:443."
+        )
+    spark = session("slackwater doctor")
+    await_executors(spark, _PATIENCE_S)
+    return pythons_of_executors(spark)
 
 
 def _pipelines(pipelines: str | None) -> str:

@@ -114,7 +114,7 @@ def _show_row(inspection: "Inspection", seq: int, output: Output) -> None:
     from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
 
     row = inspection.run(seq)
-    changes = PublishedChanges.of_row(inspection.tables, row, output.row_limit)
+    changes = PublishedChanges.of_row(inspection, row, output.row_limit)
     rows = [
         changed_rows.json_row(change, changes.keys) if output.is_json else changed_rows.table_row(change)
         for change in changes.rows

@@ -59,10 +59,8 @@ def list_late(
 
     inspection = Inspection.of(pipeline, warehouse)
     inspection.say_if_unfinished()
-    with LineageViews.over(inspection, inspection.run(None)) as views:
-        late = top_rows(
-            views, "late_live", ["run_seq", "arrival_time"], limit=output.row_limit, key=key, run_seq=seq
-        )
+    with LineageViews.over(inspection, inspection.run(None), key) as views:
+        late = top_rows(views, "late_live", ["run_seq", "arrival_time"], limit=output.row_limit, run_seq=seq)
     run_ids = {seq: run_id for run_id, seq in inspection.tables.ledger.seqs_by_run_id().items()}
     rows = [
         {"run_id": run_ids[row["run_seq"]], **_with_source_seq(row), "seq": row["run_seq"]}
@@ -141,7 +139,7 @@ def report(
         settings = LatenessSettings.of(inspection, head)
         latenesses = latenesses or (settings.lateness_ms,)
         head, longer_by_ms = settings.row_of_runs(head), settings.longer_by_ms(bound)
-    with LineageViews.over(inspection, head) as views:
+    with LineageViews.over(inspection, head, key) as views:
         where = RowCondition() if seq is None else RowCondition("run_seq = ?", (seq,))
         if key is not None:
             is_key, values = views.condition_on_key(key)

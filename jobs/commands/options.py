@@ -4,17 +4,20 @@ accepted after the verb.
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from slackwater.jobs.commands import printing
 from slackwater.jobs.commands.table_layout import value_text
+from slackwater.jobs.pipelines.registry import VARIABLE as PIPELINES_VARIABLE
+from slackwater.jobs.pipelines.registry import split_pipelines
 from slackwater.jobs.readable import range_of_slice
+from slackwater.jobs.runtime.cache import cache
 from slackwater.windowing.times import to_ms
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -80,9 +83,22 @@ def pipelines(function: Function) -> Function:
     return click.option(
         "--pipelines",
         metavar="FILES",
-        help="your own pipelines: a file, a module, a folder of files, or several with commas between "
-        "(default: SLACKWATER_PIPELINES)",
+        callback=_pipelines_here,
+        help="your own pipelines: a file, a module, a folder of files, or several with commas between; files "
+        "and folders may be given by URI (default: SLACKWATER_PIPELINES)",
     )(function)
+
+
+def _pipelines_here(context: click.Context, option: click.Parameter, pipelines: str | None) -> str | None:
+    """The pipelines, with copies in place of those that are given by URI, as to a driver in a cluster."""
+    text = pipelines or os.environ.get(PIPELINES_VARIABLE) or ""
+    if ":/" not in text:
+        return pipelines
+    from slackwater.jobs.tables.files_by_uri import fetch_python_files, is_uri
+
+    folder = cache() / "pipelines"
+    parts = split_pipelines(text)
+    return ",".join(str(fetch_python_files(part, folder)) if is_uri(part) else part for part in parts)
 
 
 def key(function: Function) -> Function:
@@ -107,7 +123,7 @@ def replaying(function: Function) -> Function:
     for option in (
         click.option(
             "--manifest",
-            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE-or-URI",
             help="write the outcome here as JSON (for Airflow)",
         ),
         click.option(
@@ -198,7 +214,7 @@ def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
         logger.handlers = [ProgressLine(Console(stderr=True))]
         logger.setLevel(logging.DEBUG)
     else:
-        from slackwater.jobs.commands.progress import LongSteps
+        from slackwater.jobs.commands.long_steps import LongSteps
 
         lines = logging.StreamHandler(sys.stderr)
         lines.setLevel(logging.WARNING if is_progress else level)

@@ -125,6 +125,7 @@ def _facts(forecast: "Plan") -> dict[str, Any]:
         "prediction": prediction,
         "memory_mb": forecast.memory_mb,
         "memory_basis": forecast.memory_basis,
+        "memory_overhead_mb": forecast.overhead_mb,
         "changes": list(forecast.changes),
         "said": list(forecast.warnings),
     }
@@ -164,6 +165,11 @@ def _sentences(forecast: "Plan") -> Iterator[tuple[str, str]]:
         yield ("time", f"{duration_text(forecast.seconds * 1000)}, from {forecast.prediction.basis}")
     memory = size_text(forecast.memory_mb * 1_000_000)
     yield ("memory", f"{memory} in the largest task; {forecast.memory_basis}")
+    yield (
+        "executors",
+        f"spark.executor.memoryOverhead={forecast.overhead_mb}m for one core, {forecast.memory_mb}m more for "
+        "each further one",
+    )
     yield from (("changed", sentence) for sentence in forecast.changes)
     yield from (("warning", sentence) for sentence in forecast.warnings)
 

@@ -1,5 +1,5 @@
-"""What a verb that works is doing, on stderr: on a terminal one line that changes, with the slice, the step,
-rows a second and the time; elsewhere a line for a step that takes long.
+"""What a verb that works is doing, on a terminal: one line that changes, with the slice, the step, rows a
+second and the time. Where there is no terminal, `long_steps` stands for it, and rich is not imported.
 
 It follows the records that the protocol logs: `begins` at the start of a step, `slices` when they are known,
 `rows` when a slice is staged.
@@ -9,7 +9,6 @@ import logging
 import sys
 import threading
 import time
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -22,23 +21,11 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from slackwater.jobs.commands.long_steps import STEPS
 from slackwater.jobs.readable import range_of_slice
 
-# What a step is called for people.
-_STEPS = {
-    "claim": "takes the lease",
-    "pin": "looks at the source",
-    "session": "starts Spark",
-    "timeline": "works out watermarks",
-    "replay": "replays",
-    "stage": "writes",
-    "validate": "validates",
-    "publish": "publishes",
-}
 # A verb that ends sooner shows no line.
 _DELAY_SECONDS = 0.5
-_LONG_SECONDS = 3
-_AGAIN_SECONDS = 5
 
 
 class ProgressLine(logging.Handler):
@@ -89,7 +76,7 @@ class ProgressLine(logging.Handler):
             self._progress.update(self._task, advance=1, rate=f"{rate:,.0f} rows/s")
         elif "begins" in facts:
             step = record.getMessage()
-            words = (facts.get("pipeline"), range_of_slice(facts.get("slice", "")), _STEPS.get(step, step))
+            words = (facts.get("pipeline"), range_of_slice(facts.get("slice", "")), STEPS.get(step, step))
             description = " ".join(escape(str(word)) for word in words if word)
             self._progress.update(self._task, description=description)
 
@@ -99,59 +86,4 @@ class ProgressLine(logging.Handler):
             self._is_over = True
             self._timer.cancel()
             self._progress.stop()
-        super().close()
-
-
-class LongSteps(logging.Handler):
-    """Hands a line on to another handler for each step that goes on for some seconds, and another one every
-    few seconds after that.
-
-    Args:
-        lines: writes lines.
-        seconds: how long a step may take without one.
-        again_seconds: how long it may then take without the next.
-    """
-
-    def __init__(
-        self, lines: logging.Handler, seconds: float = _LONG_SECONDS, again_seconds: float = _AGAIN_SECONDS
-    ) -> None:
-        super().__init__(logging.DEBUG)
-        self._lines = lines
-        self._seconds, self._again_seconds = seconds, again_seconds
-        self._timer: threading.Timer | None = None
-        self._guard = threading.Lock()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Follow one record."""
-        with self._guard:
-            self._wait_for(record if "begins" in vars(record) else None, self._seconds)
-
-    def _wait_for(self, begun: logging.LogRecord | None, seconds: float) -> None:
-        """Tell of the step `begun` after so many seconds, and no more of the one before."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
-        if begun is not None:
-            self._timer = threading.Timer(seconds, self._tell, [begun])
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _tell(self, begun: logging.LogRecord) -> None:
-        with self._guard:
-            if threading.current_thread() is not self._timer:
-                return  # the next step has begun meanwhile
-            step, now = begun.getMessage(), time.time()
-            facts: dict[str, Any] = {
-                **vars(begun),
-                "msg": f"{step} goes on: {_STEPS.get(step, step)}, {now - begun.created:.0f} s",
-                "args": (),
-                "created": now,
-            }
-            self._lines.handle(logging.makeLogRecord(facts))
-            self._wait_for(begun, self._again_seconds)
-
-    def close(self) -> None:
-        """Tell no more."""
-        with self._guard:
-            self._wait_for(None, 0)
         super().close()

@@ -22,6 +22,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.jobs.commands.recorded_functions import (
+    EMISSION,
+    SIDE,
+    as_json,
+    assigner_of_elements,
+    declarations_of,
+    evictor_of_elements,
+    trigger_of_elements,
+)
+from slackwater.jobs.engines.functions import FunctionEngine, LeftToOperator
 from slackwater.jobs.engines.planner import choose, why_not_columnar
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.source.files import InputFile
@@ -32,16 +42,23 @@ from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.shapes import shape_of
 from slackwater.jobs.tables.run_files.staging import stack
-from slackwater.jobs.tables.schemas import TIME, table_schemas
+from slackwater.jobs.tables.schemas import TIME, side_table, table_schemas
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
+    CountEvictor,
     CountTrigger,
     GlobalWindows,
+    MergingWindowAssigner,
     PurgingTrigger,
+    TimeEvictor,
     WatermarkStrategy,
 )
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
-from slackwater.windowing.conformance.declarations import assigner_from_json, trigger_from_json
+from slackwater.windowing.conformance.declarations import (
+    assigner_from_json,
+    evictor_from_json,
+    trigger_from_json,
+)
 from slackwater.windowing.conformance.player import Mismatch, PlayReport
 from slackwater.windowing.conformance.trace import Case, Json, read_cases
 from slackwater.windowing.errors import TraceError, WindowingError
@@ -55,6 +72,7 @@ _SELECT = {
     "least": agg.min("value"),
     "greatest": agg.max("value"),
 }
+_SHOW_ORDER_OF_MERGES = ("reduce_concat", "aggregate_concat", "reduce_null_on_zero")
 _KEYS = {
     "string": (pa.string(),),
     "long": (pa.int64(),),
@@ -110,9 +128,13 @@ def play(files: Iterable[Path], engine: str) -> PlayReport:
 
 
 def play_case(case: Case, engine: str) -> Mismatch | None:
-    """Play one case with the engine called `engine`. Of each step the emitted rows and the late elements, in
-    any order, and the number of dropped elements are compared; at the end of the case the numbers of pending
-    timers and of windows with contents.
+    """Play one case with the engine called `engine`: as a pipeline with the recorded function, and as one
+    with built-in aggregates, where the recorded function tells the same as these. It passes if it passes as
+    each of the two that can be played.
+
+    Of each step the emitted rows and the late elements, in any order, and the number of dropped elements are
+    compared; at the end of the case the numbers of pending timers and of windows with contents. What a
+    function writes while its window is cleared is not.
 
     Returns:
         The first difference; None when there is none.
@@ -122,9 +144,28 @@ def play_case(case: Case, engine: str) -> Mismatch | None:
     """
     if case.family != "window":
         raise TraceError(f"family {case.family!r} is not of windows")
+    reasons = []
+    for calls_function in (True, False):
+        try:
+            mismatch = _play_as(case, engine, calls_function)
+        except TraceError as error:
+            reasons.append(error)
+            continue
+        if mismatch is not None:
+            return mismatch
+    if len(reasons) == 2:
+        raise reasons[0]
+    return None
+
+
+def _play_as(case: Case, engine: str, calls_function: bool) -> Mismatch | None:
+    """Play a case with its function, or with built-in aggregates."""
+    facts = _value_as_json if calls_function else _FACTS_OF_VALUE.get(case.config["function"]["type"])
+    if facts is None:
+        raise TraceError("what the function emits depends on more than the elements of a window")
     with tempfile.TemporaryDirectory() as folder:
-        replayed_case = _ReplayedCase(case, engine, Path(folder))
-        flink_steps = [_recorded_result(step, case.config) for step in case.expected]
+        replayed_case = _ReplayedCase(case, engine, Path(folder), calls_function)
+        flink_steps = [_recorded_result(step, facts) for step in case.expected]
         our_steps, our_end = replayed_case.play()
     names = {name for step in flink_steps for row in step.rows for name in row}
     last = case.expected[-1]
@@ -145,7 +186,9 @@ class StepResult(NamedTuple):
 
     def with_facts(self, names: Set[str]) -> "StepResult":
         """The same, with only the facts `names` of each row: those that the recorded function tells."""
-        return self._replace(rows=[{name: row[name] for name in row if name in names} for row in self.rows])
+        return self._replace(
+            rows=[{name: row[name] for name in row if name in names or name == "side"} for row in self.rows]
+        )
 
     def comparable(self) -> Json:
         """The result as JSON: equal results give equal JSON, whatever the order of their rows."""
@@ -156,23 +199,22 @@ class StepResult(NamedTuple):
         }
 
 
-def _recorded_result(step: Json, config: Json) -> StepResult:
-    """What Flink did in a step, from its record."""
-    facts = _FACTS_OF_VALUE.get(config["function"]["type"])
-    if facts is None:
-        raise TraceError(
-            f"what the function {config['function']['type']!r} emits depends on more than the elements of a "
-            "window"
-        )
+def _value_as_json(value: Any) -> Json:
+    return {EMISSION: as_json(value)}
+
+
+def _recorded_result(step: Json, facts: Callable[[Any], Json]) -> StepResult:
+    """What Flink did in a step, from its record; `facts` are those that an emitted value tells."""
     rows, late = [], []
     for entry in step["out"]:
         if "error" in entry:
             raise TraceError("Flink refuses a step of it")
         if "late" in entry:
             late.append({name: entry["late"][name] for name in ("key", "value", "timestamp")})
-        elif "value" in entry and "side" not in entry:
+        elif "value" in entry and entry.get("side") != "cleared":
             rows.append(
                 {
+                    **({"side": entry["side"]} if "side" in entry else {}),
                     "key": entry["key"],
                     "window": entry["window"],
                     "timestamp": entry["timestamp"],
@@ -185,8 +227,9 @@ def _recorded_result(step: Json, config: Json) -> StepResult:
 class _ReplayedCase:
     """One case as one slice of a pipeline; its rows, tables and files stand below `folder`."""
 
-    def __init__(self, case: Case, engine: str, folder: Path) -> None:
+    def __init__(self, case: Case, engine: str, folder: Path, calls_function: bool) -> None:
         self.config, self.steps, self.folder = case.config, case.steps, folder
+        self.calls_function = calls_function
         self.keys = [f"key{number}" for number in range(len(_KEYS[self.config["key_type"]]))]
         kinds = zip(self.keys, _KEYS[self.config["key_type"]], strict=True)
         self.schema = pa.schema([*kinds, ("value", pa.int64()), ("event_time", TIME), ("arrival_time", TIME)])
@@ -200,6 +243,8 @@ class _ReplayedCase:
         if reason is not None:
             raise TraceError(reason)
         self.engine = choose(self.pipeline, self.schema, engine).make()
+        if isinstance(self.engine, FunctionEngine):
+            self.engine = FunctionEngine(leaves_ranges=False)
 
     def play(self) -> tuple[dict[int, StepResult], Json]:
         """The results by step, without steps that caused nothing; and the numbers of pending timers and of
@@ -232,23 +277,43 @@ class _ReplayedCase:
             ranges=min(2, self.config["max_parallelism"]),
             file_rows=1 << 40,  # so that all rows come back as Arrow
         )
-        outcome = self.engine.replay(replay, InProcess())
+        try:
+            outcome = self.engine.replay(replay, InProcess())
+        except LeftToOperator as reason:
+            raise TraceError(str(reason)) from reason
         if outcome.counts["rows_quarantined"]:
             raise TraceError("an element has no timestamp, or one that no table can hold")
         rows_by_table = {
             name: stack(outcome.rows.get(name, []), schemas[name], "r").to_pylist() for name in schemas
         }
-        contents = [row for row in rows_by_table["window_state"] if row["contents"] is None]
+        # Accumulators of a select stand in columns of their own.
+        contents = [
+            row
+            for row in rows_by_table["window_state"]
+            if (row["contents"] is not None) == self.calls_function
+        ]
         counts = {"timers": len(rows_by_table["timers"]), "contents": len(contents)}
         return self._results_by_step(rows_by_table), counts
 
     def _pipeline(self) -> Pipeline:
         config, assigner = self.config, self.config["assigner"]
-        if config["evictor"] is not None or assigner["type"] == "sliding_count":
-            raise TraceError("an evictor sees elements one by one")
         trigger = None if config["trigger"] is None else trigger_from_json(config["trigger"])
-        if trigger is None and assigner["type"] == "count":
-            trigger = PurgingTrigger.of(CountTrigger.of(assigner["size"]))
+        evictor = None if config["evictor"] is None else evictor_from_json(config["evictor"])
+        if assigner["type"] == "count":
+            trigger = trigger or PurgingTrigger.of(CountTrigger.of(assigner["size"]))
+        elif assigner["type"] == "sliding_count":
+            trigger, evictor = CountTrigger.of(assigner["slide"]), CountEvictor.of(assigner["size"])
+        if self.calls_function:
+            declarations = declarations_of(config["function"])
+        elif evictor is not None:
+            raise TraceError("built-in aggregates see no single element, as an evictor does")
+        else:
+            declarations = {"select": _SELECT}
+        windows = assigner_of_elements(assigner_from_json(assigner))
+        is_folded = self.calls_function and evictor is None
+        order_shows = is_folded and config["function"]["type"] in _SHOW_ORDER_OF_MERGES
+        # Flink's two kinds of state merge folded values in different orders.
+        merges_target_first = config["backend"] == "hashmap" and isinstance(windows, MergingWindowAssigner)
         return Pipeline(
             name="recorded",
             source=DeltaSource("steps", event_time="event_time", arrival_time="arrival_time"),
@@ -256,20 +321,24 @@ class _ReplayedCase:
                 timedelta(milliseconds=1)
             ),
             key_by=self.keys,
-            window=assigner_from_json(assigner),
-            trigger=trigger,
+            window=windows,
+            order_mode="heap" if order_shows and merges_target_first else "rocksdb",
+            trigger=trigger_of_elements(trigger),
+            evictor=evictor_of_elements(evictor),
             allowed_lateness=_duration(config["allowed_lateness"]),
-            select=_SELECT,
+            flink_exact=True,
+            **declarations,
             start="1970-01-01",
             max_ahead=timedelta(days=366_000),
             max_parallelism=config["max_parallelism"],
         )
 
     def _elements(self) -> list[Json]:
-        # The global window takes elements without a timestamp, and of the triggers that are played only
-        # ContinuousEventTimeTrigger looks at one.
-        is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not isinstance(
-            self.pipeline.effective_trigger.firing_trigger, ContinuousEventTimeTrigger
+        # The global window takes elements without a timestamp, and of the triggers and evictors that are
+        # played few look at one.
+        parts = (self.pipeline.effective_trigger.firing_trigger, self.pipeline.evictor)
+        is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not any(
+            isinstance(part, ContinuousEventTimeTrigger | TimeEvictor) for part in parts
         )
         elements = []
         for number, step in enumerate(self.steps):
@@ -303,6 +372,8 @@ class _ReplayedCase:
 
     def _results_by_step(self, rows_by_table: dict[str, list[Json]]) -> dict[int, StepResult]:
         results: dict[int, StepResult] = {}
+        names = [EMISSION] if self.calls_function else list(_SELECT)
+        firings: dict[tuple[Any, ...], tuple[StepResult, Json]] = {}
         for pane in rows_by_table["panes"]:
             if pane["kind"] == "withdrawn":  # ours alone: Flink emits nothing when a session is merged away
                 continue
@@ -313,8 +384,13 @@ class _ReplayedCase:
                 "timestamp": LONG_MAX if end is None else to_ms(end) - 1,
                 "watermark": self._watermark(pane),
             }
-            row = {"key": self._key(pane), **times, **{name: pane[name] for name in _SELECT}}
-            _result_at(results, pane["cause_arrival"] or pane["tick_end"]).rows.append(row)
+            row = {"key": self._key(pane), **times, **{name: pane[name] for name in names}}
+            result = _result_at(results, pane["cause_arrival"] or pane["tick_end"])
+            result.rows.append(row)
+            firings[self._firing(pane)] = (result, {**row, EMISSION: None})
+        for side_row in rows_by_table.get(side_table(SIDE), []):
+            result, of_firing = firings[self._firing(side_row)]
+            result.rows.append({**of_firing, "side": SIDE, EMISSION: side_row[EMISSION]})
         for late in rows_by_table["late_events"]:
             number = to_ms(late["arrival_time"]) - 1
             result = _result_at(results, late["arrival_time"])
@@ -333,6 +409,11 @@ class _ReplayedCase:
         if pane["watermark"] is not None:
             return to_ms(pane["watermark"])
         return INITIAL_WATERMARK if pane["tick_end"] is None else LONG_MAX
+
+    def _firing(self, row: Json) -> tuple[Any, ...]:
+        """Which firing a row of panes or of a side output is of."""
+        names = (*self.keys, "window_start", "window_end", "firing")
+        return tuple(row[name] for name in names)
 
     def _key(self, row: Json) -> Any:
         values = [row[name] for name in self.keys]

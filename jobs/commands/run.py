@@ -1,7 +1,5 @@
 """`slackwater run`: one slice, or slice after slice up to a time, in one Spark session."""
 
-from pathlib import Path
-
 import click
 
 from slackwater.jobs.commands import options, printing
@@ -55,7 +53,7 @@ def command(
     no_deliver: bool,
     engine: str | None,
     partitions: int | None,
-    manifest: Path | None,
+    manifest: str | None,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,

@@ -1,7 +1,7 @@
 """`slackwater runs`: prints the ledger as a log, or one run in detail. Starts no JVM."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,7 @@ from slackwater.jobs.commands.table_layout import Column
 from slackwater.jobs.readable import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
+    from slackwater.jobs.inspection.inspection import Inspection
     from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 KINDS_WITH_COUNTS = ("run", "close")
@@ -64,6 +65,13 @@ _ATTEMPTS = [
 @click.option(
     "--since", type=click.IntRange(0, 2**63 - 2), default=0, metavar="SEQ", help="only rows after SEQ"
 )
+@click.option(
+    "--data-docs",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="also write Great Expectations' report (Data Docs, and its results as JSON) on these runs, rejected "
+    "ones too",
+)
 @options.warehouse
 @options.pipelines
 @printing.output
@@ -72,6 +80,7 @@ def command(
     *,
     seq: int | None,
     since: int,
+    data_docs: Path | None,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -83,13 +92,16 @@ def command(
 
     \b
     Examples: slackwater runs departures --since 20
-              slackwater runs departures 3
+              slackwater runs departures 3 --data-docs report
     """
     from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
     if seq is not None:
-        _show_run(inspection.run(seq), inspection.checks(seq), output)
+        row = inspection.run(seq)
+        _show_run(row, inspection.checks(seq), output)
+        if data_docs is not None:
+            _write_data_docs(inspection, [row], [], data_docs, output)
         return
     inspection.say_if_unfinished()
     seqs = inspection.seqs(since)
@@ -109,8 +121,33 @@ def command(
         total=len(seqs),
         others="earlier",
     )
+    attempts = inspection.open_attempts() if data_docs is not None or not output.is_json else []
     if not output.is_json:
-        _show_attempts(inspection.open_attempts(), output)
+        _show_attempts(attempts, output)
+    if data_docs is not None:
+        _write_data_docs(inspection, ledger_rows, attempts, data_docs, output)
+
+
+def _write_data_docs(
+    inspection: "Inspection",
+    rows: "Sequence[LedgerRow]",
+    attempts: Sequence[dict[str, Any]],
+    folder: Path,
+    output: Output,
+) -> None:
+    """Write the report on the runs among the rows and on the attempts that were validated."""
+    from slackwater.jobs.inspection.runs.data_docs import ValidatedRun, write_data_docs
+
+    runs = [
+        *(
+            ValidatedRun(row.run_id, row.committed_at)
+            for row in rows
+            if row.kind in KINDS_WITH_COUNTS and row.committed_at is not None
+        ),
+        *(ValidatedRun(item["run_id"], item["at"]) for item in attempts if item["verdict"]),
+    ]
+    index = write_data_docs(inspection, runs, folder)
+    output.say_meanwhile(f"Data Docs: {index}")
 
 
 def _columns(rows: "Sequence[LedgerRow]") -> list[Column]:
@@ -141,14 +178,21 @@ def _summary(row: "LedgerRow") -> dict[str, Any]:
     """A ledger row with the names of the log, for JSON."""
     start, end = row.slice_start, row.slice_end
     return {
-        **asdict(row),
+        **row.values(),
         "slice": "–" if start is None else f"[{start:%Y-%m-%dT%H:%M}, {end:%Y-%m-%dT%H:%M})",
+        **_counts_of(row),
+        "seconds": _seconds(row),
+    }
+
+
+def _counts_of(row: "LedgerRow") -> dict[str, Any]:
+    """The counts of the log by their short names."""
+    return {
         "fired": row.windows_fired,
         "refired": row.windows_refired,
         "late": row.rows_late,
         "quarantined": row.rows_quarantined,
         "open": row.windows_open,
-        "seconds": _seconds(row),
     }
 
 
@@ -158,8 +202,10 @@ def _seconds(row: "LedgerRow") -> float:
 
 def _table_row(row: "LedgerRow", lineage: str | None) -> dict[str, Any]:
     """A ledger row for people: a row that is no run has no counts and took no time."""
+    names = ("seq", "kind", "branch", "slice_start", "slice_end", "verdict", "rows_read", "watermark_out")
     facts = {
-        **_summary(row),
+        **{name: getattr(row, name) for name in (*names, "committed_at", "run_id")},
+        **_counts_of(row),
         "live": lineage,
         "emitted": row.rows_emitted,
         "side": row.side_rows,
@@ -170,7 +216,7 @@ def _table_row(row: "LedgerRow", lineage: str | None) -> dict[str, Any]:
 
 def _show_run(row: "LedgerRow", checks: list[dict[str, Any]], output: Output) -> None:
     if output.is_json:
-        printing.show([{**asdict(row), "checks": checks}], [], output, empty="")
+        printing.show([{**row.values(), "checks": checks}], [], output, empty="")
         return
     printing.show_facts(list(_facts(row, is_wide=output.is_wide)), output)
     printing.show(checks, _CHECKS, output, empty="no checks were recorded", title="\nchecks")

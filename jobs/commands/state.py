@@ -1,5 +1,6 @@
 """`slackwater state`: shows the state that is parked between two runs (open windows, timers, keyed state,
-watermarks), and compares, forks, restores and closes it. Only `close` starts a JVM.
+watermarks), and compares, forks, restores and closes it. Only `close` starts a JVM: where the state is large,
+or functions of the user's fire.
 """
 
 from datetime import datetime, timedelta
@@ -257,8 +258,8 @@ def _snapshot_rows(
         "timers_now": [*windows, "purpose"],
         "keyed_now": ["state_name", "map_key"],
     }
-    with LineageViews.over(inspection, inspection.run(seq)) as views:
-        rows = top_rows(views, view, [_SORTED_BY[view], *keys, *ties[view]], limit=limit, key=key)
+    with LineageViews.over(inspection, inspection.run(seq), key) as views:
+        rows = top_rows(views, view, [_SORTED_BY[view], *keys, *ties[view]], limit=limit)
     return rows, keys, windows
 
 

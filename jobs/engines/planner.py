@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.jobs.engines import functions
 from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
 from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.columnar.windows import why_not
+from slackwater.jobs.engines.functions import FunctionEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
@@ -33,14 +35,18 @@ class Choice:
     Attributes:
         engine: its name.
         why: one line.
+        calls_function: whether the pipeline has a function of its own.
     """
 
     engine: str
     why: str
+    calls_function: bool
 
     def make(self) -> Engine:
         """The engine."""
-        return ColumnarEngine() if self.engine == COLUMNAR else OperatorEngine()
+        if self.engine == OPERATOR:
+            return OperatorEngine()
+        return FunctionEngine() if self.calls_function else ColumnarEngine()
 
 
 def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
@@ -59,26 +65,34 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
             pipeline=pipeline.name,
             reason=reason,
         )
+    calls_function = not pipeline.select
     if override is not None:
-        return Choice(override, "asked for")
+        return Choice(override, "asked for", calls_function)
     if reason is not None:
-        return Choice(OPERATOR, f"not columnar: {reason}")
-    return Choice(
-        COLUMNAR, "windows, trigger and aggregates have columnar forms, and it is the faster engine"
+        return Choice(OPERATOR, f"not columnar: {reason}", calls_function)
+    why = (
+        "its windows are decided on columns, and its functions are called from there, in the faster engine"
+        if calls_function
+        else "windows, trigger and aggregates have columnar forms, and it is the faster engine"
     )
+    return Choice(COLUMNAR, why, calls_function)
 
 
 def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     """Why the columnar engine would not be exact for `pipeline`, in one line; None when it is."""
-    if not pipeline.select:
-        return "its functions see elements one by one"
-    if pipeline.evictor is not None:
-        return "an evictor sees elements one by one"
+    if pipeline.evictor is not None and pipeline.select:
+        return "an evictor sees single elements, which built-in aggregates don't keep"
     if pipeline.order_mode != "rocksdb":
         return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
+    if pipeline.keyed_process is not None:
+        return "a KeyedProcessFunction sees elements one by one"
+    if not pipeline.select:
+        return functions.why_not(pipeline, schema)
     reason = why_not(pipeline)
-    if reason is not None or schema is None:
+    if reason is not None:
         return reason
+    if schema is None:
+        return None
     columns = with_derived_columns(pipeline, schema)
     return _why_no_form(pipeline, {field.name: field.type for field in columns})
 

@@ -59,7 +59,7 @@ def append_missing(
     folder = Folder(uri, rows.schema, ("arrival_date",))
     for _ in range(COMMIT_ATTEMPTS):
         table = folder.ensure()
-        _check_columns(uri, pa.schema(table.schema()), rows.schema)
+        _check_columns(uri, table.schema, rows.schema)
         present = folder.read(["row"], where=within(start, end))["row"]
         missing = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=present)))
         if missing.num_rows:

@@ -14,15 +14,21 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection import snapshot_diff
+from slackwater.jobs.protocol.publishing.change_summary import change_summaries
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
-from slackwater.jobs.tables.ledger.spans import Span
+from slackwater.jobs.tables.ledger.spans import Span, Spans, seqs_of
 from slackwater.jobs.tables.named_keys import is_key, typed_values
 from slackwater.jobs.tables.run_files.snapshots import snapshot_files, stored_snapshot
 from slackwater.jobs.tables.run_files.staging import declaration_of, read_staged
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 from slackwater.windowing.columnar.arrays.key_hashes import key_groups
+
+# Of rows that are filtered so many are held at once.
+_ROWS_AT_ONCE = 1 << 17
+# So many spans of live runs are shown at the beginning and at the end.
+_SPANS_AT_AN_END = 4
 
 
 class LiveRows(NamedTuple):
@@ -36,10 +42,6 @@ class LiveRows(NamedTuple):
     def take(self, places: pa.Array) -> "LiveRows":
         """The rows at `places`, in that order."""
         return LiveRows(self.rows.take(places), self.seqs.take(places))
-
-    def filter(self, mask: pa.ChunkedArray) -> "LiveRows":
-        """The rows for which `mask` is true."""
-        return LiveRows(self.rows.filter(mask), self.seqs.filter(mask))
 
 
 @dataclass(frozen=True)
@@ -83,26 +85,16 @@ class Inspection:
         rolled forward yet. The date of a published row without a start is that of its window's last instant,
         without a window that of its timestamp, "" without one.
 
-        Reads the corrections of these rows, which are many where the rows are.
+        Reads the log alone, but for rows of an earlier version or a long time ago, see `change_summaries`.
         """
-        dates_by_seq: dict[int, set[str]] = {row.seq: set() for row in rows}
-        if not rows:
-            return {}
-        first_seq, last_seq = min(dates_by_seq), min(max(dates_by_seq), self.published_seq())
-        changes = self.tables["corrections"].read(
-            ["seq", "window_start", "window_end", "timestamp"],
-            (pc.field("seq") >= first_seq) & (pc.field("seq") <= last_seq),
-            Within("seq", first_seq, last_seq),
-        )
-        last_instants = pc.subtract(changes.column("window_end"), pa.scalar(1000, pa.duration("us")))
-        days = pc.strftime(
-            pc.coalesce(changes.column("window_start"), last_instants, changes.column("timestamp")),
-            format="%Y-%m-%d",
-        )
-        days_of_seqs = pa.table({"seq": changes.column("seq"), "day": days}).group_by(["seq", "day"])
-        for change in days_of_seqs.aggregate([]).to_pylist():
-            dates_by_seq.setdefault(change["seq"], set()).add(change["day"] or "")
-        return {seq: sorted(dates) for seq, dates in dates_by_seq.items()}
+        published_seq = self.published_seq()
+        summaries = change_summaries(self.tables, [row for row in rows if row.seq <= published_seq])
+        return {
+            row.seq: sorted("" if day is None else day.isoformat() for day in summaries[row.seq].days)
+            if row.seq in summaries
+            else []
+            for row in rows
+        }
 
     def published_seq(self) -> int:
         """The seq of the newest ledger row that `published` shows; 0 for none."""
@@ -145,13 +137,14 @@ class Inspection:
         """The branches beside main that were not dropped, oldest first."""
         return self.tables.ledger.branches()
 
-    def branch_runs(self) -> list[tuple[Branch, list[LedgerRow], bool]]:
+    def branch_runs(self) -> list[tuple[Branch, Sequence[LedgerRow], bool]]:
         """Each branch with the runs that were made on it, and whether main has taken all of them."""
         ledger, main = self.tables.ledger, self.tables.ledger.head()
+        live_seqs = set(() if main is None else seqs_of(main.live))
         branch_runs = []
         for branch in self.branches():
-            runs = [run for run in ledger.live_runs(branch.head) if run.seq in branch.own_seqs]
-            is_live = bool(runs) and main is not None and all(run.is_live_in(main) for run in runs)
+            runs: Sequence[LedgerRow] = ledger.runs_on(branch)
+            is_live = bool(runs) and live_seqs.issuperset(run.seq for run in runs)
             branch_runs.append((branch, runs, is_live))
         return branch_runs
 
@@ -159,17 +152,15 @@ class Inspection:
         """By seq: for a run the branch in which it is live now (main before others), or None; for another row
         the runs that it made live.
         """
-        heads = [
-            head
-            for head in (self.tables.ledger.head(), *(branch.head for branch in self.branches()))
-            if head is not None
-        ]
+        main, branches = self.tables.ledger.head(), self.branches()
+        heads = [*([] if main is None else [main]), *(branch.head for branch in branches)]
+        live_seqs = {head.branch: set(seqs_of(head.live)) for head in heads}
         lineages: dict[int, str | None] = {}
         for row in rows:
             if row.kind in RUN_KINDS:
-                lineages[row.seq] = next((head.branch for head in heads if row.is_live_in(head)), None)
+                lineages[row.seq] = next((name for name, seqs in live_seqs.items() if row.seq in seqs), None)
             else:
-                lineages[row.seq] = ", ".join(_span(span) for span in row.live) or None
+                lineages[row.seq] = _spans_text(row.live) or None
         return lineages
 
     def differences(
@@ -239,32 +230,38 @@ class Inspection:
         owner = self.tables.ledger.snapshot_owner(row)
         return read_staged(self.tables, table, snapshot_files(self.tables, table, owner))
 
-    def live(self, table: str) -> LiveRows:
-        """The rows that main's live runs have staged in a table, in the order of the runs' seqs."""
+    def live(self, table: str, key: str | None = None, seq: int | None = None) -> LiveRows:
+        """The rows that main's live runs have staged in a table, in the order of the runs' seqs; with `key`
+        (see `named_keys`) or `seq` only those of one key or run. No others are held.
+
+        Raises:
+            NotAKey: `key` names none.
+        """
         head = self.run(None)
-        seqs = {row.run_id: row.seq for row in self.tables.ledger.live_runs(head)}
-        within = Within("run_id", min(seqs, default=""), max(seqs, default=""))
-        rows = self.tables[table].read(
-            where=pc.field("run_id").isin(pa.array(list(seqs), pa.string())), within=within
-        )
+        run_ids_and_seqs = self.tables.ledger.live_values(head, "run_id", "seq")
+        seqs = {run_id: its_seq for run_id, its_seq in run_ids_and_seqs if seq in (None, its_seq)}
+        files = self.tables[table].files(Within("run_id", min(seqs, default=""), max(seqs, default="")))
+        where = pc.field("run_id").isin(pa.array(list(seqs), pa.string()))
+        keys = self.key_columns()
+        parts = [
+            part if key is None else part.filter(is_key(part, keys, key))
+            for part in files.scan(files.schema.names, where, _ROWS_AT_ONCE)
+        ]
+        rows = pa.concat_tables([files.schema.empty_table(), *parts])
         seq_of_each = pa.chunked_array(
             [[seqs[run_id] for run_id in rows.column("run_id").to_pylist()]], pa.int64()
         )
         return LiveRows(rows, seq_of_each).take(pc.sort_indices(seq_of_each))
 
     def late(self, key: str | None = None, seq: int | None = None) -> LiveRows:
-        """Late rows of main's live runs, oldest first; with `key` (see `named_keys`) or `seq` only those of
-        one key or run.
+        """Late rows of main's live runs, oldest first; with `key` or `seq` as of `live`.
 
         Raises:
             NotAKey: `key` names none.
         """
-        late_rows = self.live("late_events")
+        late_rows = self.live("late_events", key, seq)
         by = pa.table({"seq": late_rows.seqs, "arrival": late_rows.rows.column("arrival_time")})
-        late_rows = late_rows.take(pc.sort_indices(by, [("seq", "ascending"), ("arrival", "ascending")]))
-        if seq is not None:
-            late_rows = late_rows.filter(pc.equal(late_rows.seqs, seq))
-        return late_rows if key is None else late_rows.filter(is_key(late_rows.rows, self.key_columns(), key))
+        return late_rows.take(pc.sort_indices(by, [("seq", "ascending"), ("arrival", "ascending")]))
 
     def key_columns(self) -> list[str]:
         """The pipeline's key columns, from the stored table."""
@@ -275,6 +272,15 @@ class Inspection:
         """The columns of a window, from the stored table: its bounds, and those that its class declares."""
         names = self.tables["timers"].schema.names
         return names[names.index("window_start") : names.index("service")]
+
+
+def _spans_text(live: Spans) -> str:
+    """Spans for a person, of many the first and the last ones."""
+    if len(live) <= 2 * _SPANS_AT_AN_END:
+        return ", ".join(map(_span, live))
+    first, last = live[:_SPANS_AT_AN_END], live[-_SPANS_AT_AN_END:]
+    others = f"… {len(live) - len(first) - len(last):,} more …"
+    return ", ".join((*map(_span, first), others, *map(_span, last)))
 
 
 def _span(span: Span) -> str:

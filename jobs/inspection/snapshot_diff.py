@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
-from slackwater.jobs.tables.file_relations import is_local, quoted, relation
+from slackwater.jobs.tables.file_relations import quoted, relation
+from slackwater.jobs.tables.stores import is_local
 
 if TYPE_CHECKING:
     import duckdb

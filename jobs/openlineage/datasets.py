@@ -1,7 +1,7 @@
 """The datasets of a verb's events: the sources that it reads and the tables that readers see, under the names
 that OpenLineage has for them, with versions, columns and column lineage.
 
-Reads logs of tables, and of `corrections` one column. What a run did is said by its ledger row.
+Reads logs of tables. What a run did is said by its ledger row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import Schema
 from openlineage.client.event_v2 import InputDataset, OutputDataset
 from openlineage.client.facet_v2 import (
@@ -36,7 +35,7 @@ from slackwater.jobs.openlineage.column_lineage import (
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import DeltaSource, Source
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.protocol.publishing.change_summary import change_summaries
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
@@ -230,6 +229,4 @@ def _schema_facet(schema: pa.Schema) -> schema_dataset.SchemaDatasetFacet:
 
 def _changed_rows(tables: Tables, publications: Sequence[LedgerRow]) -> int:
     """How many rows of `published` the `publications` have inserted, updated or withdrawn."""
-    seqs = [row.seq for row in publications]
-    files = tables["corrections"].files(Within("seq", min(seqs), max(seqs)))
-    return sum(part.num_rows for part in files.scan(["seq"], pc.field("seq").isin(seqs), 1 << 20))
+    return sum(summary.total for summary in change_summaries(tables, publications).values())

@@ -133,7 +133,7 @@ def _moved_rows(request: Request, pipeline: str, changes: Sequence[PublishedChan
 
 def _changes_of_row(request: Request, view: PipelineView, seq: int, offset: int) -> Mapping[str, Any]:
     row = view.inspection.run(seq)
-    changes = PublishedChanges.of_row(view.inspection.tables, row, ROWS, offset)
+    changes = PublishedChanges.of_row(view.inspection, row, ROWS, offset)
     return {
         "rows": changes_table(request, view.name, changes, caption=f"What row {seq} has changed"),
         "summary": f"{summary_text(changes)}.",

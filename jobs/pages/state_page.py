@@ -71,7 +71,7 @@ class Question:
 
     def views(self, view: PipelineView) -> LineageViews:
         """The pipeline's views as of the run."""
-        return LineageViews.over(view.inspection, view.inspection.run(self.run))
+        return LineageViews.over(view.inspection, view.inspection.run(self.run), self.key or None)
 
 
 def _question(

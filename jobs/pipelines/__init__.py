@@ -11,6 +11,7 @@ from slackwater.jobs.pipelines.expectations import Expectation
 from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.pipeline import Pipeline
 from slackwater.jobs.pipelines.sources import DeltaSource, ParquetSource
+from slackwater.jobs.pipelines.vectorized import vectorized
 
 __all__ = [
     "Aggregate",
@@ -21,4 +22,5 @@ __all__ = [
     "Pipeline",
     "agg",
     "expect",
+    "vectorized",
 ]

@@ -44,7 +44,7 @@ _TYPES = (
         "process",
         ProcessFunction | None,
         "a KeyedProcessFunction, a ProcessWindowFunction or a WindowFunction; for windows of all rows a "
-        "ProcessAllWindowFunction or an AllWindowFunction",
+        "ProcessAllWindowFunction or an AllWindowFunction; or a vectorized function",
     ),
     ("aggregate", AggregateFunction | None, "an AggregateFunction"),
     ("side_outputs", Mapping, "a mapping from tags to columns such as 'n long'"),

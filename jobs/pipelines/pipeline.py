@@ -21,6 +21,7 @@ from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import Roles, Source, check_sources, roles_of
+from slackwater.jobs.pipelines.vectorized import VectorizedFunction
 from slackwater.jobs.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
 from slackwater.jobs.pipelines.windows import ProcessFunction, window_config
 from slackwater.windowing import (
@@ -70,7 +71,8 @@ class Pipeline:
             `states` may hold the descriptors of its states: one with a SQL type has a column of
             `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction`, of all
             elements of a window, or of the one value that `reduce` or `aggregate` folds them into. Windows of
-            all rows have a `ProcessAllWindowFunction` or an `AllWindowFunction`, which get no key.
+            all rows have a `ProcessAllWindowFunction` or an `AllWindowFunction`, which get no key. Or a
+            `vectorized` function of many windows at once.
         reduce: a `ReduceFunction`, or a callable of two values, that folds a window's elements as they come.
         aggregate: an `AggregateFunction` that does the same with an accumulator.
         output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this
@@ -369,6 +371,14 @@ class Pipeline:
                     self._subject,
                     f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}",
                 )
+        if isinstance(self.process, VectorizedFunction) and (
+            self.side_outputs or self.reduce is not None or self.aggregate is not None
+        ):
+            raise PipelineError(
+                self._subject,
+                "a vectorized function gets the elements of windows and returns results; leave out reduce, "
+                "aggregate and side_outputs",
+            )
         if self.side_outputs and self.process is None:
             raise PipelineError(
                 self._subject, "side outputs are written by a process function, and there is none"

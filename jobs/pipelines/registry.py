@@ -31,6 +31,7 @@ EXAMPLES = (
     "slackwater.jobs.examples.turnarounds",
 )
 VARIABLE = "SLACKWATER_PIPELINES"
+_OWN_PACKAGE = __name__.partition(".")[0]
 
 
 # Code hashes that a version before the front door recorded of our examples, which were reformatted since.
@@ -167,8 +168,8 @@ def loaded_files() -> dict[str, Path]:
     """The user's code that executors import by name, as path in an archive → file: modules beside the user's
     file, packages that it imported, and modules given by name.
 
-    Left out is a file that this process would not find under its name: in the archive it would take the place
-    of another module.
+    Left out is our own package, which executors have, and a file that this process would not find under its
+    name: in the archive it would take the place of another module.
     """
     files = {name: path for module in _loaded_modules() for name, path in _files_of_module(module).items()}
     by_value = {Path(str(module.__file__)) for module in loaded_by_value()}
@@ -176,7 +177,7 @@ def loaded_files() -> dict[str, Path]:
     return {
         name: path
         for name, path in files.items()
-        if path not in by_value and _is_at(origins[_top(name)], path)
+        if path not in by_value and _top(name) != _OWN_PACKAGE and _is_at(origins[_top(name)], path)
     }
 
 
@@ -359,7 +360,11 @@ def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
             f"sys.exit({error.code!r}); what is to be done only in a script belongs below `if __name__ == "
             '"__main__":`.'
         )
-    return PipelinesFileError(f"{what}: {type(error).__name__} while loading: {message}", path=str(what))
+    return PipelinesFileError(
+        f"{what}: {type(error).__name__} while loading: {message}{'' if message.endswith('.') else '.'} "
+        "Correct it, then repeat the command.",
+        path=str(what),
+    )
 
 
 def _import(name: str) -> ModuleType:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Protocol
 
+from slackwater.jobs.pipelines.vectorized import VectorizedFunction
 from slackwater.windowing import (
     AggregateFunction,
     AllWindowFunction,
@@ -33,6 +34,7 @@ ProcessFunction = (
     | WindowFunction
     | ProcessAllWindowFunction
     | AllWindowFunction
+    | VectorizedFunction
 )
 
 
@@ -60,10 +62,13 @@ class WindowDeclarations(Protocol):
 
 
 def window_config(
-    pipeline: WindowDeclarations, key_type: KeyType, select: AggregateFunction
+    pipeline: WindowDeclarations,
+    key_type: KeyType,
+    select: AggregateFunction,
+    one_by_one: ProcessWindowFunction | ProcessAllWindowFunction | None = None,
 ) -> WindowOperatorConfig:
     """The configuration of the window operator of a pipeline with windows. `select` computes the pipeline's
-    aggregates, if it has any.
+    aggregates, if it has any; `one_by_one` calls its vectorized function with one firing at a time.
 
     Raises:
         ConfigurationError: the parts don't go together.
@@ -76,6 +81,8 @@ def window_config(
         builder.flink_exact()
     function = pipeline.process
     assert not isinstance(function, KeyedProcessFunction), "it has no windows"
+    if isinstance(function, VectorizedFunction):
+        function = one_by_one or ProcessWindowFunction()
     if pipeline.reduce is not None:
         return builder.reduce(pipeline.reduce, function)
     if pipeline.aggregate is not None:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from slackwater.jobs.engines import planner
-from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
-from slackwater.jobs.errors import SlackwaterError, UsageError
+from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import Registry
@@ -30,6 +30,7 @@ from slackwater.jobs.protocol.lineage.verify import Verifier
 from slackwater.jobs.protocol.planning.plan_range import RangePlanner
 from slackwater.jobs.protocol.planning.trial import calibrate
 from slackwater.jobs.protocol.publishing.delivery import Delivery, Parallel
+from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.rebuild import Rebuild
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -41,10 +42,13 @@ from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
-from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.runtime.settings import is_local, tasks_here
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Lines = Callable[[str], object]
 
@@ -100,7 +104,7 @@ class OpenedPipeline:
     @cached_property
     def roll_forward(self) -> RollForward:
         """The roll-forward, which brings `published` up to the ledger."""
-        return RollForward.of_stored(self.pipeline, self.tables)
+        return RollForward.of_stored(self.pipeline, self.tables, self._portion_tasks())
 
     @property
     def config_hash(self) -> str:
@@ -122,20 +126,13 @@ class OpenedPipeline:
         ranges: int | None = None,
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
-        """The runner of slices. `engine` and `ranges` (number of key-group ranges) replace the
+        """The runner of slices. `engine` and `ranges` (number of key ranges) replace the
         planner's choice; `transport` makes the transport of slices that are not small.
 
         Raises:
-            UsageError: more ranges than key groups; the source does not suit.
+            UsageError: the source does not suit.
         """
         pipeline = self.pipeline
-        if ranges is not None and ranges > pipeline.max_parallelism:
-            raise UsageError(
-                f"{self.name}: --partitions {ranges} is more than the {pipeline.max_parallelism} key groups "
-                "that there are to be divided (Pipeline.max_parallelism). Ask for no more than those, or "
-                "leave it out.",
-                partitions=ranges,
-            )
         sources, shape = checked_sources(self.warehouse, pipeline)
         return Runner(
             warehouse=self.warehouse,
@@ -175,8 +172,7 @@ class OpenedPipeline:
             SliceRejected: validation said no; nothing was closed.
             SlackwaterError: see `close.close`.
         """
-        # The operator engine runs every pipeline and reads the snapshots of both engines; a close is small.
-        prepared_runner = self.runner(engine="operator", transport=self.transport("close")).prepare()
+        prepared_runner = self.runner(transport=self.transport("close")).prepare()
         runner = prepared_runner.runner
 
         def show(staged_close: StagedSlice) -> None:
@@ -184,7 +180,8 @@ class OpenedPipeline:
                 lines(line)
             refuse_rejected(self.name, staged_close)
 
-        roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape)
+        tasks = PortionTasks(runner.transport)
+        roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape, tasks)
         publisher = Publisher(self.name, prepared_runner.tables, roll_forward, runner.clock)
         return close(prepared_runner, publisher, show)
 
@@ -259,7 +256,7 @@ class OpenedPipeline:
 
     def verifier(self) -> Verifier:
         """Repeats recorded runs and compares them."""
-        return Verifier(self.warehouse, self.pipeline, self.code, OperatorEngine(), self.transport("verify"))
+        return Verifier(self.warehouse, self.pipeline, self.code, None, self.transport("verify"))
 
     def redrive(self) -> Redrive:
         """Gives late rows an earlier arrival. Spark starts only where a large slice is looked at again."""
@@ -283,6 +280,12 @@ class OpenedPipeline:
             self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
         )
 
+    def _portion_tasks(self) -> PortionTasks | None:
+        """Tasks of Spark, which starts with the first large run; None where it is not installed."""
+        if find_spec("pyspark") is None:
+            return None
+        return PortionTasks(SparkWhereNeeded(self.transport("publish"), tasks_here()))
+
     def _declarations(self) -> Declarations:
         return Declarations(self.pipeline, self.config_hash, self.tables)
 
@@ -294,12 +297,8 @@ def spark_transport(app: str) -> Callable[[], Transport]:
 
     def make() -> Transport:
         from slackwater.jobs.engines.transport.on_spark import OnSpark
-        from slackwater.jobs.runtime.session import session
-        from slackwater.jobs.runtime.user_code import ship
 
-        spark = session(f"slackwater {app}")
-        ship(spark, registry.loaded_by_value(), registry.loaded_files())
-        return OnSpark(spark)
+        return OnSpark(_session(f"slackwater {app}"))
 
     return make
 
@@ -310,11 +309,20 @@ def spark_tasks(pipeline: str) -> Parallel | None:
         return None
 
     def run(task: Callable[[int], None], numbers: range) -> None:
-        from slackwater.jobs.runtime.session import session
-        from slackwater.jobs.runtime.user_code import ship
-
-        spark = session(f"slackwater deliver {pipeline}")
-        ship(spark, registry.loaded_by_value(), registry.loaded_files())
+        spark = _session(f"slackwater deliver {pipeline}")
         spark.sparkContext.parallelize(list(numbers), len(numbers)).foreach(task)
 
     return run
+
+
+def _session(app: str) -> "SparkSession":
+    """The Spark session, whose executors compute with the driver's versions and have the user's code."""
+    from slackwater.jobs.runtime.executors import check_executors
+    from slackwater.jobs.runtime.session import session
+    from slackwater.jobs.runtime.user_code import ship
+
+    spark = session(app)
+    if not is_local(spark.sparkContext.master):
+        check_executors(spark)
+    ship(spark, registry.loaded_by_value(), registry.loaded_files())
+    return spark

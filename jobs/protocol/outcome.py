@@ -15,6 +15,7 @@ from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.lease import LeaseHeld
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
+from slackwater.jobs.tables.files_by_uri import delete, local_path, write_text
 
 # The outcome by exit code, of errors that another try would meet again.
 OUTCOMES: Mapping[int, args.Outcome] = {1: "failed", 2: "refused", 4: "rejected", 5: "lost"}
@@ -42,9 +43,9 @@ class Work(Protocol):
 
 
 @contextmanager
-def report_to(manifest: Path | None, work: Work) -> Iterator[None]:
-    """A block that runs `work`; how it ended is written to `manifest`, and errors that another try would meet
-    again end there. Without a manifest every error leaves the block.
+def report_to(manifest: str | Path | None, work: Work) -> Iterator[None]:
+    """A block that runs `work`; how it ended is written to `manifest`, a path or a URI, and errors that
+    another try would meet again end there. Without a manifest every error leaves the block.
 
     Raises:
         RetryableError, Exception: it should be tried again, or it has crashed. Either leaves no manifest.
@@ -52,15 +53,32 @@ def report_to(manifest: Path | None, work: Work) -> Iterator[None]:
     if manifest is None:
         yield
         return
-    manifest.unlink(missing_ok=True)
+    location = str(manifest)
+    _remove(location)
     try:
         yield
     except LeaseHeld as error:  # the other run will end, so another try may well succeed
         raise RetryableError(error.message, **error.facts) from error
     except (RejectedError, LostRaceError, UsageError, PermanentError) as error:
-        args.write_manifest(_manifest(work, OUTCOMES[error.exit_code], str(error), error.exit_code), manifest)
+        _write(_manifest(work, OUTCOMES[error.exit_code], str(error), error.exit_code), location)
     else:
-        args.write_manifest(_manifest(work, *work.outcome(), 0), manifest)
+        _write(_manifest(work, *work.outcome(), 0), location)
+
+
+def _remove(location: str) -> None:
+    file = local_path(location)
+    if file is None:
+        delete(location)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def _write(manifest: args.Manifest, location: str) -> None:
+    file = local_path(location)
+    if file is None:
+        write_text(location, args.manifest_text(manifest))
+    else:
+        args.write_manifest(manifest, file)
 
 
 def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -> args.Manifest:

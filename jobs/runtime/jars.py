@@ -24,6 +24,7 @@ JAR_DIGESTS: Mapping[str, str] = {
     "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
 }
 
+VARIABLE = "SLACKWATER_JARS"
 _FOLDER = Path(__file__).parent
 
 
@@ -37,6 +38,21 @@ class JarMismatch(PermanentError):
 
 class JarsUnavailable(RetryableError):
     """The jars could not be fetched. Facts: folder (their place in the cache), said (Ivy's last lines)."""
+
+
+def declared_jars() -> list[str]:
+    """Where Spark takes the jars from: what SLACKWATER_JARS names, paths or URIs (`local:///opt/…` of an
+    image, `hdfs:…`, `s3a:…`), else their paths in the cache once they are fetched. Fetches nothing.
+    """
+    locations = [part.strip() for part in os.environ.get(VARIABLE, "").split(",") if part.strip()]
+    return locations or [str(path) for path in jar_paths()]
+
+
+def jar_locations() -> list[str]:
+    """As `declared_jars`, with the jars of the cache there and checked. Raises as `jars`."""
+    if not os.environ.get(VARIABLE):
+        jars()
+    return declared_jars()
 
 
 def jar_paths() -> list[Path]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.jobs.runtime.jars import jar_paths
+from slackwater.jobs.runtime.jars import declared_jars
 from slackwater.jobs.runtime.java import launcher_home
 from slackwater.jobs.runtime.settings import SETTINGS, driver_options
 
@@ -66,7 +66,7 @@ def submit_settings() -> SubmitSettings:
     binaries = Path(sys.executable).parent
     launcher = launcher_home()
     return SubmitSettings(
-        jars=",".join(str(path) for path in jar_paths()),
+        jars=",".join(declared_jars()),
         conf={**SETTINGS, "spark.driver.extraJavaOptions": driver_options()},
         env_vars={
             "PYSPARK_PYTHON": sys.executable,

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from slackwater.jobs.runtime.cache import cache
-from slackwater.jobs.runtime.jars import jars, spark_home
+from slackwater.jobs.runtime.executors import cluster_errors
+from slackwater.jobs.runtime.jars import jar_locations, spark_home
 from slackwater.jobs.runtime.java import java_home
+from slackwater.jobs.runtime.memory import cluster_settings
 from slackwater.jobs.runtime.packaging import package_zip
+from slackwater.jobs.runtime.secret_settings import off_the_command_line
 from slackwater.jobs.runtime.settings import (
     LOCAL_SETTINGS,
     SETTINGS,
@@ -27,14 +30,13 @@ from slackwater.jobs.runtime.settings import (
     conf_of_environment,
     driver_options,
     is_local,
+    spark_log_file,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Held while pyspark is imported. Its modules import each other, so of two threads that import them at once,
-# one would see a module that is half executed. Great Expectations imports pyspark too.
-IMPORTING_PYSPARK = threading.Lock()
+_log = logging.getLogger(__name__)
 
 
 def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
@@ -47,10 +49,10 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
 
     In a plain Python process or under pytest this starts a JVM, whatever the user's shell has set. Under
     spark-submit the JVM runs already: master and jars are those of its command line, and its settings win
-    over our defaults. Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable.
+    over our defaults. Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable,
+    ClusterUnavailable.
     """
-    with IMPORTING_PYSPARK:
-        from pyspark.sql import SparkSession
+    from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -61,16 +63,27 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
         master = master or chosen_master()
         local = is_local(master)
         builder = builder.master(master)
-        settings = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **conf_of_environment(), **conf}
+        chosen_conf = {**conf_of_environment(), **conf}
+        cores = int(chosen_conf.get("spark.executor.cores", "1"))
+        own_settings = LOCAL_SETTINGS if local else cluster_settings(cores)
+        settings = {**SETTINGS, **own_settings, **chosen_conf}
         if SparkSession.getActiveSession() is None:
             _set_environment_of_jvm(local)
             settings = {**_settings_of_own_jvm(), **settings}
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+            if (log_file := spark_log_file()) is not None:
+                _log.info("Spark starts; all that it says is in %s", log_file)
+    with off_the_command_line(settings) as open_settings:
+        for name, value in open_settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate() if local else _session_on_cluster(builder)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupt)
-    if not local:
+    return spark
+
+
+def _session_on_cluster(builder: SparkSession.Builder) -> SparkSession:
+    with cluster_errors(chosen_master()):
+        spark = builder.getOrCreate()
         spark.sparkContext.addPyFile(str(package_zip(cache() / "packages")))
     return spark
 
@@ -116,7 +129,7 @@ def _set_environment_of_jvm(local: bool) -> None:
 def _settings_of_own_jvm() -> dict[str, str]:
     """The settings that only a JVM takes that this process starts."""
     return {
-        "spark.jars": ",".join(str(jar) for jar in jars()),
+        "spark.jars": ",".join(jar_locations()),
         "spark.driver.extraJavaOptions": driver_options(),
         # Spark makes this folder as soon as a catalog is used, by default in the current directory.
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "slackwater-spark-warehouse"),

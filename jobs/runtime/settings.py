@@ -46,12 +46,24 @@ LOCAL_SETTINGS: Mapping[str, str] = {
 }
 
 
+# The options of the JVM of a driver in a cluster: it ends when it is out of memory. Otherwise only the thread
+# that met the error might end, and Python would wait for it for ever.
+CLUSTER_DRIVER_OPTIONS = "-XX:+ExitOnOutOfMemoryError"
+
+
 def driver_options() -> str:
-    """The options of the driver's JVM: it logs errors only, and it ends when it is out of memory. Otherwise
-    only the thread that met the error might end, and Python would wait for it for ever.
+    """The options of the JVM of a driver on this machine. It also logs errors only, and all it says to
+    `spark_log_file` where there is one: the files that say so are of this machine, and what a driver in a
+    cluster logs is the cluster's to keep.
     """
-    log = (Path(__file__).parent / "log4j2.properties").as_uri()
-    return f"-Dlog4j2.configurationFile={log} -XX:+ExitOnOutOfMemoryError"
+    names = ["log4j2.properties", *(["log4j2-file.properties"] if spark_log_file() else [])]
+    files = ",".join((Path(__file__).parent / name).as_uri() for name in names)
+    return f"-Dlog4j2.configurationFile={files} {CLUSTER_DRIVER_OPTIONS}"
+
+
+def spark_log_file() -> str | None:
+    """The file that SLACKWATER_SPARK_LOG_FILE names for Spark's own log."""
+    return os.environ.get("SLACKWATER_SPARK_LOG_FILE") or None
 
 
 def is_local(master: str | None) -> bool:

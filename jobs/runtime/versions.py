@@ -18,7 +18,7 @@ from typing import Any
 
 from slackwater.jobs.errors import PermanentError
 
-_PACKAGES = ("pyarrow", "numpy", "deltalake", "rocksdict")
+PACKAGES = ("pyarrow", "numpy", "deltalake", "rocksdict")
 _OURS = ("slackwater.jobs", "slackwater.windowing")
 
 Work = Callable[[Iterator[Any]], Iterator[Any]]
@@ -36,7 +36,7 @@ def versions() -> Mapping[str, str]:
     Spark compares that itself.
     """
     package_versions: dict[str, str] = {}
-    for name in _PACKAGES:
+    for name in PACKAGES:
         try:
             package_versions[name] = version(name)
         except PackageNotFoundError:  # if a task needs it, its import names it

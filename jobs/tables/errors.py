@@ -45,6 +45,10 @@ class ShapeChanged(UsageError):
     """The columns of a pipeline's stored tables are not those that the pipeline declares now."""
 
 
+class CredentialsInUri(UsageError):
+    """A URI holds a password or a signature, which would be recorded and logged."""
+
+
 class NoRuns(UsageError):
     """The pipeline has never run in this warehouse."""
 

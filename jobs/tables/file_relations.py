@@ -18,11 +18,6 @@ _PARTITION = "partition."
 _PATTERN_CHARACTERS = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
 
 
-def is_local(uri: str) -> bool:
-    """Whether the table at `uri` lies in a folder of this machine."""
-    return "://" not in uri or uri.startswith("file://")
-
-
 def relation(
     files: StoredFiles, types: Mapping[str, str], derived_columns: Mapping[str, str] | None = None
 ) -> str:

@@ -19,6 +19,7 @@ from slackwater.jobs.stored_columns import (
     SIDE_OUTPUT,
     columns_of,
 )
+from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.windowing.snapshot.columns import snapshot_columns
 
 FORMAT_VERSION = 3
@@ -182,6 +183,9 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
     "source_progress": ("run_id",),
     "published": ("window_date",),
 }
+
+# The tables of which a late element rewrites files: only those that hold its key group.
+CLUSTERINGS: Mapping[str, Clustering] = {"published": Clustering("key_group")}
 
 # The tables in which struct columns lack fields in an earlier format. Where fields were added later, they
 # stand behind the others.

@@ -11,21 +11,26 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from slackwater.jobs.errors import without_credentials
 from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
-from slackwater.jobs.tables.errors import NoRuns, RunAtWork, ShapeChanged
+from slackwater.jobs.tables.delta.open_table import OpenTable
+from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, RunAtWork, ShapeChanged
 from slackwater.jobs.tables.grown_columns import grown_schema, may_grow
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader
-from slackwater.jobs.tables.ledger.rows import refuse_newer
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
+_LEDGER = "runs"
+# Each row of the ledger is rolled forward into these tables after it has recorded their versions.
+_MOVED_BEHIND_LEDGER = {"corrections", "published"}
 _LATE_EVENTS = "late_events"  # the only table that has every column of the source
 # The application id of the transactions with which `published` and `corrections` record in their logs up to
 # which seq of the ledger they have been rolled forward.
@@ -42,19 +47,33 @@ class Warehouse:
     def at(cls, location: str | None) -> "Warehouse":
         """The warehouse at `location`, else at SLACKWATER_WAREHOUSE, else in the folder ``warehouse`` of the
         current one.
+
+        Raises:
+            CredentialsInUri: it holds some.
         """
         root = location or os.environ.get(VARIABLE) or DEFAULT
+        _refuse_credentials(root)
         return cls(root.rstrip("/") if "://" in root else str(Path(root).expanduser().absolute()))
 
     def source(self, table: str) -> str:
-        """The location of a source table: `table` itself if it is absolute, else in the warehouse."""
+        """The location of a source table: `table` itself if it is absolute, else in the warehouse.
+
+        Raises:
+            CredentialsInUri: it holds some.
+        """
+        _refuse_credentials(table)
         return table if "://" in table or os.path.isabs(table) else f"{self.root}/{table}"
 
     def tables(self, pipeline: str, shape: schemas.Shape) -> "Tables":
         """The tables of a pipeline whose columns are known from its declaration and its source."""
         return Tables(
             {
-                name: Folder(f"{self.root}/{pipeline}/{name}", schema, schemas.partitioned_by(name))
+                name: Folder(
+                    f"{self.root}/{pipeline}/{name}",
+                    schema,
+                    schemas.partitioned_by(name),
+                    schemas.CLUSTERINGS.get(name),
+                )
                 for name, schema in schemas.table_schemas(shape).items()
             }
         )
@@ -70,20 +89,28 @@ class Warehouse:
         """
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         names = (*every, *map(schemas.side_table, sides))
+
+        def existing(name: str, recorded_version: int | None = None) -> Folder | None:
+            uri, clustering = f"{self.root}/{pipeline}/{name}", schemas.CLUSTERINGS.get(name)
+            return Folder.existing_at(uri, schemas.partitioned_by(name), clustering, recorded_version)
+
+        # The ledger is read first: the other logs may move on meanwhile, but never back.
+        runs = existing(_LEDGER)
+        newest = None if runs is None else LedgerReader(runs).newest()
+        versions = {} if newest is None else newest.table_versions
         stored_folders = map_concurrently(
-            lambda name: Folder.existing_at(f"{self.root}/{pipeline}/{name}", schemas.partitioned_by(name)),
-            names,
+            lambda name: runs if name == _LEDGER else existing(name, versions.get(name)), names
         )
         folders = {
             name: folder for name, folder in zip(names, stored_folders, strict=True) if folder is not None
         }
-        if "runs" in folders:
+        if runs is not None:
             absent = {
                 name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]))
                 for name in every
                 if name not in folders
             }
-            Tables({**folders, **absent}).check_logs()
+            Tables({**folders, **absent}).refuse_lost_commits(newest, Folder.newest_known)
         if not every.keys() <= folders.keys():
             raise NoRuns(
                 f"{pipeline} has never run in the warehouse {self.root}. Run it with `slackwater run "
@@ -132,15 +159,37 @@ class Tables:
         """
         # The ledger is read first: tables may move on meanwhile, but never back.
         newest = self.ledger.newest()
+        versions = {} if newest is None else newest.table_versions
+
+        def look(folder: Folder) -> OpenTable | None:
+            if folder.name == _LEDGER:
+                return folder.newest_known()
+            version = versions.get(folder.name)
+            table = None if version is None else folder.find_behind(version)
+            return folder.find() if table is None or folder.name in _MOVED_BEHIND_LEDGER else table
+
+        self.refuse_lost_commits(newest, look)
+
+    def refuse_lost_commits(
+        self, newest: LedgerRow | None, look: Callable[[Folder], OpenTable | None]
+    ) -> None:
+        """As `check_logs`, for the `newest` row of the ledger and the tables as `look` returns them: as of a
+        moment after the ledger was read.
+
+        Raises:
+            LogDamaged: with the first file that is missing.
+        """
         seq, versions = (0, {}) if newest is None else (newest.seq, newest.table_versions)
-        recorded_folders = {name: folder for name, folder in self.folders.items() if name in versions}
-        for (name, folder), version in zip(
-            recorded_folders.items(), map_concurrently(Folder.version, recorded_folders.values()), strict=True
-        ):
-            refuse_older(folder.uri, version, versions[name], seq)
+        names = [name for name in self.folders if name in versions or name == "published"]
+        folders = [self.folders[name] for name in names]
+        tables = dict(zip(names, map_concurrently(look, folders), strict=True))
+        for name in (name for name in names if name in versions):
+            table = tables[name]
+            version = None if table is None else table.version()
+            refuse_older(self.folders[name].uri, version, versions[name], seq)
         if "published" in self.folders:
-            with self.folders["published"].handle() as table:
-                rolled_forward = 0 if table is None else table.transaction_version(APPLICATION) or 0
+            table = tables["published"]
+            rolled_forward = 0 if table is None else table.transaction_version(APPLICATION) or 0
             if rolled_forward > seq and (newest := self.ledger.newest()) is not None:
                 seq = newest.seq  # another process may have committed and rolled forward meanwhile
             if rolled_forward > seq:
@@ -193,7 +242,7 @@ class Tables:
     def _with_grown_columns(self, stored_schemas: Mapping[str, pa.Schema]) -> "Tables":
         """The tables with the columns for results that the stored ones have beside those declared."""
         grown_folders = {
-            name: Folder(folder.uri, grown, folder.partition_by)
+            name: replace(folder, schema=grown)
             for name, folder in self.folders.items()
             if (grown := grown_schema(name, stored_schemas[name], folder.schema)) is not None
             and not grown.equals(folder.schema)
@@ -211,7 +260,7 @@ class Tables:
             self.folders.values(), map_concurrently(Folder.find, self.folders.values()), strict=True
         ):
             if table is not None:
-                self._addition(folder, pa.schema(table.schema()))
+                self._addition(folder, table.schema)
 
     def _addition(self, folder: Folder, stored_schema: pa.Schema) -> Callable[[], None]:
         """The action that adds to a table the columns or fields that its stored schema lacks and may be
@@ -265,7 +314,7 @@ class Tables:
             if table is None
             else {
                 field.name: field.type
-                for field in pa.schema(table.schema())
+                for field in table.schema
                 if field.name not in stored_schema.names and field.name not in schemas.LATE_EVENT_NAMES
             }
         )
@@ -313,9 +362,18 @@ class Tables:
             repartition(folder)
 
     def _refuse_newer(self) -> None:
-        columns = ["seq", "run_id", "format_version", "version"]
-        for values in self.folders["runs"].read(columns).to_pylist():
-            refuse_newer(values)
+        self.ledger.columns("seq")  # opens every file, which refuses rows of a newer version
+
+
+def _refuse_credentials(uri: str) -> None:
+    shown_uri = without_credentials(uri)
+    if shown_uri != uri:
+        raise CredentialsInUri(
+            f"{shown_uri}: this URI holds credentials, which would stand in the ledger and in logs. Leave "
+            "them out, and put them into the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
+            "AZURE_STORAGE_SAS_TOKEN, …) or into an Airflow connection.",
+            uri=shown_uri,
+        )
 
 
 def _shape_changed(folder: Folder, stored_schema: pa.Schema) -> ShapeChanged:

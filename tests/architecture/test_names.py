@@ -44,6 +44,7 @@ ALLOWED_PARTICIPLES = frozenset(
         "unexpected",
         "vacuumed",
         "warned",
+        "vectorized",
     ]
 )
 NOUNS = frozenset({"feed", "need", "red", "seed", "speed"})

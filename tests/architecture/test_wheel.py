@@ -33,7 +33,7 @@ def test_the_wheel_holds_one_top_level_name_and_every_file_of_ours(wheel: zipfil
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {name.partition("/")[0] for name in shipped} == {"slackwater"}
     assert shipped == expected
-    runtime = {"ivy.xml", "ivysettings.xml", "log4j2.properties"}
+    runtime = {"ivy.xml", "ivysettings.xml", "log4j2.properties", "log4j2-file.properties"}
     assert {f"slackwater/jobs/runtime/{name}" for name in runtime} <= shipped
 
 

@@ -26,7 +26,8 @@ import pyarrow.parquet as pq
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import Progress, timeline_of
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.engines.rows.tick_pass import timeline_of
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.scan import SliceScan

@@ -15,7 +15,6 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
-from tests.integration.conftest import great_expectations as great_expectations
 
 
 @contextmanager
@@ -35,7 +34,7 @@ def served(warehouse: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def month(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+def month(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The warehouse of `write_month`. Not to be written."""
     return write_month(tmp_path_factory.mktemp("month") / "warehouse")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,20 @@ CASES_PLAYED = {
     "window_tumbling": 190,
     "window_sliding": 160,
     "window_session": 242,
-    "window_global_count": 79,
-    "window_edge_cases": 64,
-    "window_functions": 60,
+    "window_global_count": 125,
+    "window_dynamic_session": 75,
+    "window_evictors": 147,
+    "window_edge_cases": 110,
+    "window_functions": 108,
     "window_triggers": 83,
-    "window_flink_tests": 4,
+    "window_flink_tests": 10,
+    "window_restore": 17,
 }
 
+FEW = 5
 
-@pytest.mark.parametrize("name", CASES_PLAYED)
+
+@pytest.mark.parametrize("name", sorted(CASES_PLAYED.keys() - {"window_restore"}))
 @pytest.mark.parametrize("engine", ["columnar", "operator"])
 def test_recorded_cases_pass_as_rows(name: str, engine: str) -> None:
     case_count = 0
@@ -42,6 +47,8 @@ def test_recorded_cases_pass_as_rows(name: str, engine: str) -> None:
         try:
             assert play_case(case, engine) is None
             case_count += 1
+            if case_count == FEW:
+                break
         except TraceError:
             continue
     assert case_count
@@ -68,6 +75,31 @@ def altered_case(case: Case, change: Callable[[list[dict[str, Any]]], None]) -> 
     expected = json.loads(json.dumps(case.expected))
     change(expected)
     return replace(case, expected=expected)
+
+
+@pytest.mark.parametrize("name", ["process_list", "reduce_concat", "aggregate_concat", "process_multi"])
+def test_a_case_with_its_function_fails_when_the_recording_said_anything_else(name: str) -> None:
+    case = next(
+        case
+        for case in chain(read_cases(trace("window_evictors")), read_cases(trace("window_functions")))
+        if case.config["function"]["type"] == name
+        and (case.config["assigner"]["type"], case.config["assigner"].get("time")) == ("tumbling", "event")
+        and case.config["trigger"] is None
+        and any("value" in entry for step in case.expected for entry in step["out"])
+    )
+    assert play_case(case, "columnar") is None
+    step, row = last_result(case)
+
+    def other_value(expected: list[dict[str, Any]]) -> None:
+        entries = expected[step]["out"]
+        [entry] = [entry for entry in entries if entry == row][:1]
+        entry["value"] = [*row["value"], 0] if isinstance(row["value"], list) else f"{row['value']}0"
+
+    def one_window(expected: list[dict[str, Any]]) -> None:
+        expected[-1]["state"]["window-contents"] = expected[-1]["state"].get("window-contents", 0) + 1
+
+    for change in (other_value, one_window):
+        assert play_case(altered_case(case, change), "columnar") is not None, change.__name__
 
 
 def summing(name: str) -> Case:
@@ -115,12 +147,15 @@ def run_command(*arguments: str) -> tuple[int, list[str]]:
 
 def test_the_command_counts_what_is_played_and_says_why_the_rest_is_not(tmp_path: Path) -> None:
     case = summing("window_tumbling")
-    evicting = next(read_cases(trace("window_evictors")))
+    by_clock = next(read_cases(trace("window_processing_time")))
     file = tmp_path / "cases.jsonl"
-    file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in (case, evicting)))
+    file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in (case, by_clock)))
     assert run_command(str(file)) == (
         0,
-        ["1 unplayable: an evictor sees elements one by one", "1 passed, 0 failed, 1 unplayable"],
+        [
+            "1 unplayable: ProcessingTimeSessionWindows has no columnar form",
+            "1 passed, 0 failed, 1 unplayable",
+        ],
     )
     wrong = altered_case(case, lambda expected: expected[-1].update(event_timers=10_000))
     file.write_text(json.dumps(asdict(wrong)) + "\n")

@@ -219,6 +219,19 @@ def test_a_snapshot_holds_each_timer_under_its_key_group_and_restores_all(make: 
     assert sorted(drain(restored_queue)) == timers
 
 
+def test_a_key_group_may_come_in_parts_of_its_keys(make: MakeQueue) -> None:
+    timers = random_timers(8)
+    restored_queue = make()
+    for remainder in (1, 0):
+        part = [timer for timer in timers if len(timer[1]) % 2 == remainder]
+        restored_queue.restore(sorted(part, key=lambda timer: group_of(timer[1])))
+    assert len(restored_queue) == len(timers)
+    drained = drain(restored_queue)
+    assert sorted(drained) == timers and [timer[0] for timer in drained] == sorted(
+        timer[0] for timer in timers
+    )
+
+
 def test_one_kind_of_queue_restores_what_the_other_has_written() -> None:
     for source, target in ((heap(), partitioned_queue()), (partitioned_queue(), heap())):
         for timer in random_timers(7):

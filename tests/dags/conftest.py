@@ -96,6 +96,7 @@ def settings(tmp_path: Path) -> Settings:
         spark_conf={},
         pool="default_pool",
         manifests=tmp_path,
+        driver_pipelines=None,
         retries=3,
         retry_delay=timedelta(minutes=10),
         upkeep="slackwater",

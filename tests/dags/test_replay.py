@@ -2,7 +2,6 @@
 on. `slackwater` is a script that answers.
 """
 
-import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,14 +11,13 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException
 
 from slackwater.dags.assets import arrival_until
 from slackwater.dags.settings import Settings
-from slackwater.dags.tasks.job import master_of
 from slackwater.dags.tasks.replay import prepare
+from slackwater.dags.tasks.spark_environment import master_of
 from slackwater.jobs.args import manifest_fields, write_manifest
 from tests.dags.commands import install
 from tests.dags.outcomes import STAGED_MANIFEST, job_operator
@@ -73,28 +71,6 @@ def test_an_outcome_that_is_not_there_fails_for_good(tmp_path: Path, settings: S
     install(settings, "exit 0")
     with pytest.raises(AirflowFailException, match="Clear the task `replay`"):
         job_operator(settings, tmp_path / "run.json").execute({})
-
-
-def test_a_driver_in_a_cluster_is_airflows_own_spark_application(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = install(settings, "exit 0")
-    connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
-    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", json.dumps(connection))
-    submitted = []
-
-    def execute(self: Any, context: Any) -> None:
-        submitted.append(self.application)
-        write_manifest(STAGED_MANIFEST, tmp_path / "run.json")
-
-    monkeypatch.setattr(SparkSubmitOperator, "execute", execute)
-    assert (
-        job_operator(settings, tmp_path / "run.json").execute(
-            {"ti": MagicMock(dag_id="departures", run_id="by hand")}
-        )["run_id"]
-        == "b2"
-    )
-    assert Path(submitted[0]).name == "slackwater_job.py" and not calls.exists()
 
 
 @pytest.mark.parametrize(

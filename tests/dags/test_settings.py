@@ -106,3 +106,15 @@ def test_what_a_dag_file_gives_wrongly_is_named(given: dict[str, Any], message: 
 def test_without_a_warehouse_there_is_no_dag() -> None:
     with pytest.raises(SettingsError, match=r"give dags\(warehouse=…\), set SLACKWATER_WAREHOUSE, or name"):
         read({})
+
+
+def test_drivers_in_a_cluster_may_have_uris_and_dags_may_not() -> None:
+    variables = WAREHOUSE | {
+        "SLACKWATER_MANIFESTS": "s3://lake/outcomes/",
+        "SLACKWATER_DRIVER_PIPELINES": "s3://lake/sales.py",
+    }
+    settings = read(variables)
+    assert (settings.manifests, settings.driver_pipelines) == ("s3://lake/outcomes", "s3://lake/sales.py")
+    assert read(WAREHOUSE, manifests="file:///data/m").manifests == "file:///data/m"
+    with pytest.raises(SettingsError, match=r"s3://lake/sales\.py: DAGs are declared by pipelines of this"):
+        read(WAREHOUSE | {"SLACKWATER_PIPELINES": "s3://lake/sales.py"})

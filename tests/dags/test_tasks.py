@@ -101,6 +101,25 @@ def test_a_task_links_to_the_page_of_what_its_dag_run_has_made(
     assert url == f"{path}/slackwater/-/dags/departures/runs/{run_id}"
 
 
+# --- publish
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_a_large_run_is_published_by_the_spark_of_the_connection_where_the_task_may_be_its_driver(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    extra = {"deploy-mode": mode, "queue": "night"}
+    connection = {"conn_type": "spark", "host": "yarn", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", json.dumps(connection))
+    note = settings.spark_bin / "note"
+    install(settings, f'echo "$SLACKWATER_MASTER $SLACKWATER_SPARK_CONF" >{note}')
+    with_memory = replace(settings, spark_conf={"spark.executor.memory": "4g"})
+    operator = PublishOperator(task_id="publish", pipeline="departures", run_id="b2", settings=with_memory)
+    operator.execute(fresh_context())
+    properties = '{"spark.yarn.queue": "night", "spark.executor.memory": "4g"}'
+    assert note.read_text().strip() == (f"yarn {properties}" if mode == "client" else "")
+
+
 # --- restate
 
 

@@ -11,11 +11,10 @@ import pytest
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
-from tests.integration.conftest import great_expectations as great_expectations
 
 
 @pytest.fixture(scope="session")
-def ten_days(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+def ten_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The warehouse. Not to be written."""
     warehouse = tmp_path_factory.mktemp("pages") / "warehouse"
     where = ("--warehouse", warehouse)
@@ -29,9 +28,7 @@ def ten_days(tmp_path_factory: pytest.TempPathFactory, great_expectations: None)
 
 
 @pytest.fixture
-def warehouse(
-    ten_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None
-) -> Path:
+def warehouse(ten_days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the warehouse, of this test's own, which commands without --warehouse find; the working
     directory is the repository's root in copies of which titled blocks may be written. Runs need no Spark.
     """

@@ -25,7 +25,7 @@ from tests.integration.stored import StoredTables
 RUNNABLE = ("bash", "python", "sql")
 OTHER_LANGUAGES = ("text", "json", "")
 # Programs that a page may name besides ours.
-PROGRAMS = {"docker", "pip", "python"}
+PROGRAMS = {"docker", "export", "pip", "python"}
 
 
 def story(page: str) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The processes that `infra/airflow` starts: which of them live, as `ps` says. Its answers are scripted."""
+"""The processes that scripts in `infra` start: which of them live, as `ps` says. Its answers are scripted."""
 
 import subprocess
 from pathlib import Path
@@ -39,7 +39,8 @@ def test_a_process_that_is_becoming_another_program_lives(
         [
             "bash",
             "-c",
-            f'. {ROOT}/infra/processes.sh; run={tmp_path} PATH="{tmp_path}:$PATH"; lives scheduler',
+            f". {ROOT}/infra/processes.sh; run={tmp_path} program=airflow; "
+            f'PATH="{tmp_path}:$PATH"; lives scheduler',
         ],
         env={"ANSWERS": str(tmp_path / "answers"), "PATH": "/usr/bin:/bin"},
         capture_output=True,

@@ -10,11 +10,14 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from deltalake import DeltaTable
 
 from slackwater.jobs import command_line
 from slackwater.jobs.engines.transport.in_process import InProcess
@@ -25,6 +28,8 @@ from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.sinks.targets.change_feed import ChangeFeedTarget
 from slackwater.jobs.sinks.targets.redis import RedisTarget
 from slackwater.jobs.sinks.targets.sql import SqlTarget
+from slackwater.jobs.tables.delta import written_files
+from slackwater.jobs.tables.delta.commits import PendingCommit
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
@@ -48,6 +53,15 @@ MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
     "after a batch was appended": (ChangeFeedTarget, "deliver", True, None),
 }
 
+# What writes to a warehouse: files, commits, checkpoints, and deletions by Delta, each of them as one step.
+WRITES: tuple[tuple[Any, str], ...] = (
+    (PendingCommit, "write"),
+    (written_files, "write_sealed"),
+    (Folder, "overwrite"),
+    (DeltaTable, "create_checkpoint"),
+    (DeltaTable, "vacuum"),
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -63,6 +77,10 @@ class Plan:
         batch_rows: so many corrections are delivered to a sink at once.
         large_rows: a ledger row with so many corrections is delivered in lanes, one after the other here.
         variables: of its environment, besides those that it inherits.
+        dies_at_write: it dies at its n-th write to disk, see `WRITES`: before it, or, if negative, after it;
+            None for never.
+        counts_writes: a file that gets the number of its writes.
+        planted: a breakage of the product that is built in, by its name in `tests.campaigns.breakages`.
     """
 
     at: str | None = None
@@ -74,6 +92,9 @@ class Plan:
     batch_rows: int = 10_000
     large_rows: int = 1_000_000
     variables: dict[str, str] = field(default_factory=dict)
+    dies_at_write: int | None = None
+    counts_writes: str | None = None
+    planted: str | None = None
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -91,6 +112,12 @@ def main() -> None:
     )
     if not plan.spark:
         opened_pipeline.spark_tasks = lambda pipeline: one_by_one
+    if plan.dies_at_write is not None or plan.counts_writes is not None:
+        _count_writes(plan)
+    if plan.planted is not None:
+        from tests.campaigns.breakages import BREAKAGES
+
+        BREAKAGES[plan.planted]()
     if plan.at is not None:
         _build_in(plan, *MOMENTS[plan.at])
     command_line.main()
@@ -122,6 +149,31 @@ def _build_in(plan: Plan, owner: type, name: str, after: bool, table: str | None
         return result
 
     setattr(owner, name, wrapped)
+
+
+def _count_writes(plan: Plan) -> None:
+    lock, count = threading.Lock(), 0
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def write(*arguments: Any, **named: Any) -> Any:
+            nonlocal count
+            with lock:
+                count += 1
+                number = count
+            if plan.counts_writes is not None:
+                Path(plan.counts_writes).write_text(str(count))
+            if plan.dies_at_write == number:
+                _die()
+            result = original(*arguments, **named)
+            if plan.dies_at_write == -number:
+                _die()
+            return result
+
+        return write
+
+    for owner, name in WRITES:
+        setattr(owner, name, wrap(getattr(owner, name)))
 
 
 def _die() -> None:

@@ -2,7 +2,7 @@
 
     tests ──(socket: arguments; stdout, stderr, answer)──▶ server ──fork──▶ keeper ──fork──▶ driver
       ▲                                                                       │ ▲               │
-      └────────(answer: the driver's process id, then its exit code)──────────┘ └──────wait─────┘
+      └──(answer: the driver's process id, then its exit code and CPU time)───┘ └──────wait─────┘
 
 As in `multiprocessing`, the server itself runs nothing, so that no fork inherits a lock that another thread
 holds. The keeper waits for its driver, because a dead driver must be gone and no zombie: the lease asks
@@ -16,7 +16,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -55,13 +54,18 @@ class ForkServer:
 
 
 class ForkedDriver:
-    """A driver that has been started, with as much of `subprocess.Popen` as the tests use."""
+    """A driver that has been started, with as much of `subprocess.Popen` as the tests use.
+
+    Attributes:
+        cpu_s: CPU seconds that it took; 0 while it runs.
+    """
 
     def __init__(
         self, arguments: tuple[str, ...], stdout: IO[str], stderr: IO[str], answer: socket.socket
     ) -> None:
         self.args = arguments
         self.pid = _number(answer.recv(8))
+        self.cpu_s = 0.0
         self._exit_code: int | None = None
         self._stdout, self._stderr, self._answer = stdout, stderr, answer
 
@@ -86,6 +90,8 @@ class ForkedDriver:
                 self._exit_code = _number(self._answer.recv(8))
             except (TimeoutError, BlockingIOError):
                 return None
+            self._answer.settimeout(None)
+            self.cpu_s = _number(self._answer.recv(8)) / 1e6
         return self._exit_code
 
 
@@ -126,18 +132,15 @@ def _become_a_driver_with_a_keeper(stdout: int, stderr: int, answer: int) -> Non
         return
     with socket.socket(fileno=answer) as tests:
         tests.send(driver.to_bytes(8, "big", signed=True))
-        _, status = os.waitpid(driver, 0)
-        tests.send(os.waitstatus_to_exitcode(status).to_bytes(8, "big", signed=True))
+        _, status, usage = os.wait4(driver, 0)
+        for number in (os.waitstatus_to_exitcode(status), int((usage.ru_utime + usage.ru_stime) * 1e6)):
+            tests.send(number.to_bytes(8, "big", signed=True))
     os._exit(0)
 
 
 def main() -> None:
     from slackwater.jobs.protocol import opened_pipeline  # noqa: F401 - the import is the work
     from tests.integration import driver
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import great_expectations  # noqa: F401 - seconds, in each driver that validates
 
     sys.argv[1:] = _become_the_next_driver(socket.socket(fileno=int(sys.argv[1])))
     driver.main()

@@ -2,7 +2,8 @@
 same, and no task takes more than the setting allows. What tasks have written then, Spark, DuckDB and Arrow
 read alike.
 
-The rows are the benchmark's. Each run has a process of its own, so that the peak of its tasks is its own.
+The rows are the benchmark's. Each run has a process of its own, so that the peak of its tasks is its own. One
+of them has a single key group, which the ranges and their parts divide.
 """
 
 import json
@@ -41,13 +42,21 @@ import json, sys
 from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-warehouse, from_ms, to_ms = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+warehouse, from_ms, to_ms, pipelines = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 request = CatchUpRequest("bench_b", to_ms, from_ms, engine="columnar", ranges={RANGES})
-opened = OpenedPipeline("bench_b", warehouse, "slackwater.jobs.bench.pipelines")
+opened = OpenedPipeline("bench_b", warehouse, pipelines)
 work = opened.catch_up(request, lambda line: None)
 [row] = work.run()
 [staged] = work.staged_slices
 print(json.dumps([staged.memory_mb, [row.state_hash, row.output_hash], dict(row.files)]))
+"""
+
+PIPELINES = "slackwater.jobs.bench.pipelines"
+ONE_GROUP = f"""
+from dataclasses import replace
+import {PIPELINES} as declared
+
+bench_b = replace(declared.bench_b, max_parallelism=1)
 """
 
 
@@ -59,11 +68,11 @@ class Ran(NamedTuple):
     files: Mapping[str, Sequence[str]]
 
 
-def ran(case: BenchmarkCase, limit_mb: int) -> Ran:
+def ran(case: BenchmarkCase, limit_mb: int, pipelines: str = PIPELINES) -> Ran:
     """All rows, on an empty lineage."""
     shutil.rmtree(case.folder / "bench_b", ignore_errors=True)
     bounds = (str(case.facts[name]) for name in ("from_ms", "to_ms"))
-    command = [sys.executable, "-c", REPLAY, str(case.folder), *bounds]
+    command = [sys.executable, "-c", REPLAY, str(case.folder), *bounds, pipelines]
     settings = environment(SLACKWATER_STATE_MEMORY_MB=str(limit_mb), SLACKWATER_MASTER=f"local[{CORES}]")
     done = subprocess.run(
         command, cwd=ROOT, env=settings, capture_output=True, text=True, timeout=900, check=False
@@ -72,11 +81,16 @@ def ran(case: BenchmarkCase, limit_mb: int) -> Ran:
     return Ran(*json.loads(done.stdout.splitlines()[-1]))
 
 
+def made_case(tmp_path_factory: pytest.TempPathFactory) -> BenchmarkCase:
+    case = BenchmarkCase("b", WORKLOADS["b"], ROWS, tmp_path_factory.mktemp("bounded"))
+    case.make()
+    return case
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran, Ran]:
     """(the pipeline's folder after the second run, a run with room for everything, one without)."""
-    case = BenchmarkCase("b", WORKLOADS["b"], ROWS, tmp_path_factory.mktemp("bounded"))
-    case.make()
+    case = made_case(tmp_path_factory)
     whole, bounded = ran(case, 1024), ran(case, LIMIT_MB)
     return case.folder / "bench_b", whole, bounded
 
@@ -99,6 +113,23 @@ def test_ranges_that_exceed_the_setting_are_merged_in_parts_and_leave_the_same(
 def test_no_task_takes_more_than_the_setting_allows(runs: tuple[Path, Ran, Ran]) -> None:
     _, whole, bounded = runs
     assert bounded.memory_mb <= BOUND_MB < whole.memory_mb
+
+
+def test_nor_does_a_task_that_has_a_part_of_the_only_key_group(
+    runs: tuple[Path, Ran, Ran], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    case = made_case(tmp_path_factory)
+    pipelines = case.folder / "one_group.py"
+    pipelines.write_text(ONE_GROUP)
+    divided = ran(case, LIMIT_MB, str(pipelines))
+    assert divided.memory_mb <= BOUND_MB and len(parts(divided.files["panes"])) > 4 * RANGES
+    folder, _, _ = runs
+    columns = ["key", "window_start", "n", "total"]
+    of_one_group, of_many = (
+        in_order(DeltaTable(str(uri)).to_pyarrow_dataset().to_table(columns))
+        for uri in (case.folder / "bench_b" / "published", folder / "published")
+    )
+    assert of_one_group.equals(of_many)
 
 
 @pytest.mark.parametrize("table", ["panes", "window_state", "timers", "published"])
@@ -126,8 +157,8 @@ def in_order(rows: pa.Table) -> pa.Table:
     """Rows as they are whoever has read them: plain types, sorted by what tells them apart."""
     fields = [pa.field(field.name, _plain(field.type)) for field in rows.schema]
     rows = rows.cast(pa.schema(fields))
-    told = [name for name in ("key", "window_start", "firing", "purpose") if name in rows.column_names]
-    return rows.sort_by([(name, "ascending") for name in told]).combine_chunks()
+    identity = [name for name in ("key", "window_start", "firing", "purpose") if name in rows.column_names]
+    return rows.sort_by([(name, "ascending") for name in identity]).combine_chunks()
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

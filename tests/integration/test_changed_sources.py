@@ -89,13 +89,13 @@ def test_what_is_published_of_a_source_with_deletion_vectors_is_what_spark_reads
     world.sql("DELETE FROM SOURCE WHERE row >= 24 AND row % 5 = 0")
     world.sql("UPDATE SOURCE SET x = 10 WHERE row IN (31, 32)")
     world.insert([Event(23, 23.6, 99)])
-    assert pin(world.pipeline.source, world.source).why_not_direct == "deletion vectors"
+    assert pin(world.pipeline.source, world.source).why_not_direct is None
     world.run(48)
     assert world.published_until(44) == world.read_by_spark_until(44)
     assert [(row.rows_read, row.rows_folded) for row in world.ledger.rows()] == [(24, 0), (19 + 1, 1)]
     world.sql("UPDATE SOURCE SET x = 5 WHERE row = 31")
     with pytest.raises(
-        SourceRewritten, match="slackwater backfill daily --from 2013-01-02T07:30:00Z --to 2013-01-03"
+        SourceRewritten, match=r"\(1 row, .*--from 2013-01-02T07:30:00Z --to 2013-01-02T07:30:00.001Z"
     ):
         world.run(72)
 
@@ -149,5 +149,5 @@ def test_what_is_published_of_a_source_whose_columns_are_renamed_dropped_and_add
     assert [row.rows_folded for row in world.ledger.rows()] == [0, 1]
     assert [row.rows_read for row in world.ledger.rows()] == [24, 25]
     world.sql("DELETE FROM SOURCE WHERE row = 2")
-    with pytest.raises(SourceRewritten, match="--from 2013-01-01T00:30:00Z"):
+    with pytest.raises(SourceRewritten, match=r"\(1 row, .*--from 2013-01-01T02:30:00Z"):
         world.run(72)

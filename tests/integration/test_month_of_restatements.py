@@ -31,7 +31,7 @@ from tests.model.records import Event
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("great_expectations")]
+pytestmark = pytest.mark.slow
 
 FROM, MIDDLE, TO = "2013-01-01", "2013-01-21", "2013-02-01"
 WRONG_DAY = "2013-01-15"

@@ -16,7 +16,7 @@ from tests.integration.stored import Row, StoredTables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("great_expectations")]
+pytestmark = pytest.mark.slow
 
 FILE = Path(facts.__file__).with_name("own_functions.py")
 COMPARED = (

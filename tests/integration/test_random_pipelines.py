@@ -22,6 +22,7 @@ from tests.model import records as model
 from tests.properties import (
     process_pipelines,
     test_distinct_rows,
+    test_pane_metrics,
     test_process_pipelines,
     test_window_pipelines,
     window_pipelines,
@@ -85,6 +86,21 @@ def test_deduplication(on_spark: OnSpark, replay: Drawn, data: st.DataObject) ->
     pipeline = replace(pipeline_of(rules, False), distinct_by="x")
     engines = [ColumnarEngine(), OperatorEngine()]
     check(on_spark, pipeline, replay, data, engines, test_distinct_rows.everything)
+
+
+@FIXED
+@given(replays(), st.data())
+def test_validation(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+    """Tasks of Spark take the metrics of panes that one task in one process takes."""
+    rules, events = replay
+    pipeline = test_pane_metrics.pipeline_with_expectations(rules, purging=False)
+    cuts = data.draw(cuts_of(rules))
+    in_one_process = replay_pipeline(pipeline, events, rules, cuts, [1])
+    engines = [ColumnarEngine(), OperatorEngine()]
+    cut_on_spark = replay_pipeline(
+        pipeline, events, rules, cuts, [5, 2], 3, engines=engines, transport=on_spark
+    )
+    assert cut_on_spark.checks == in_one_process.checks
 
 
 def check(

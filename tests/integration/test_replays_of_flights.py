@@ -20,7 +20,6 @@ from tests.model.flights import ms
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("great_expectations")
 
 FROM, TO = "2013-01-01", "2013-01-05"
 NOT_PROMISED = {

@@ -18,7 +18,6 @@ from tests.model.records import Aggregate, Outcome, Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("great_expectations")
 
 FROM, CUT, MIDNIGHT, TO = "2013-01-29", "2013-01-29T21:30", "2013-01-30", "2013-01-30T12:00"
 RESULTS = ("departures", "mean_dep_delay")

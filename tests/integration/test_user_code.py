@@ -1,5 +1,5 @@
 """A user's own assigner, trigger, evictor and functions, from a file with a helper beside it, run on a real
-standalone cluster: master and worker in processes of their own, whose interpreter finds neither the file nor
+standalone cluster: master and workers in processes of their own, whose interpreter finds neither the file nor
 the helper nor any package of ours.
 """
 
@@ -148,8 +148,8 @@ carriers = Pipeline(
 
 @pytest.fixture(scope="module")
 def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as driver:
-        yield driver
+    with cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running.driver
 
 
 @pytest.fixture

@@ -1,18 +1,17 @@
 """A store that makes commits and loses the answers to them. Knows nothing of the contents of commits.
 
 There are two ways in which a client sees that. The request ends in a network error; or the client repeats its
-conditional put, finds the file of its own first try and takes it for a conflict, which delta-rs, if it may
-retry, resolves by a second commit after the first.
+conditional put, finds the file of its own first try and takes it for somebody else's.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError
+
+from slackwater.jobs.tables.delta import commits
+from slackwater.jobs.tables.stores import put_first
 
 TIMED_OUT = "a request that timed out"
 REPEATED_PUT = "a conditional put that was repeated"
@@ -25,20 +24,17 @@ def lost_answers(way: str, *tables: str) -> Iterator[list[str]]:
     commit.
     """
     lost: list[str] = []
-    commit = DeltaTable.create_write_transaction
 
-    def losing(table: DeltaTable, *arguments: Any, commit_properties: CommitProperties, **named: Any) -> None:
-        commit(table, *arguments, commit_properties=commit_properties, **named)
-        name = Path(table.table_uri).name
+    def losing(uri: str, path: str, content: bytes) -> None:
+        put_first(uri, path, content)
+        name = Path(uri).name
         if name not in tables:
             return
         lost.append(name)
         if way == TIMED_OUT:
             raise OSError("Generic S3 error: error sending request: operation timed out")
-        if commit_properties.max_commit_retries == 0:
-            raise CommitFailedError("Failed to commit transaction: 0")
-        commit(table, *arguments, commit_properties=commit_properties, **named)
+        raise FileExistsError(path)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(DeltaTable, "create_write_transaction", losing)
+        patched.setattr(commits, "put_first", losing)
         yield lost

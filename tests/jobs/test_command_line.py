@@ -24,6 +24,7 @@ COMMANDS = ROOT / "jobs" / "commands"
 NO_VERBS = {
     "changed_rows",
     "late_advice",
+    "long_steps",
     "__init__",
     "options",
     "metrics_text",
@@ -31,6 +32,7 @@ NO_VERBS = {
     "printing",
     "progress",
     "recorded_cases",
+    "recorded_functions",
     "sql_prompt",
     "table_layout",
 }
@@ -332,3 +334,10 @@ def test_the_command_works_from_any_folder_without_variables(tmp_path: Path) -> 
     process = slackwater("pipelines", cwd=tmp_path, env={})
     assert process.returncode == 0, process.stderr
     assert "departures" in process.stdout
+
+
+def test_a_function_that_exits_is_named_and_ends_with_a_documented_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command_line.run(lambda: sys.exit(7)) == 1
+    assert "sys.exit(7) was called by a function of the pipeline" in capsys.readouterr().err

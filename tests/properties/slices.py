@@ -29,7 +29,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess, Transport
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.protocol.lineage.close import final_timeline
 from slackwater.jobs.protocol.staging.shapes import shape_of
-from slackwater.jobs.protocol.staging.validation import check_assignments
+from slackwater.jobs.protocol.staging.validation import Check, check_assignments, check_panes
 from slackwater.jobs.tables.delta.written_files import write_file
 from slackwater.jobs.tables.run_files.staging import stack
 from slackwater.jobs.tables.schemas import Shape, side_table, table_columns, table_schemas
@@ -216,7 +216,8 @@ def events_of_union(events: Sequence[model.Event], count: int) -> list[model.Eve
 @dataclass
 class Replayed:
     """What all slices left together; rows as plain dicts, times in milliseconds. `hashes` are those of output
-    and state, slice by slice, `panes_of_slices` and `windows_of_slices` the panes and the parked windows.
+    and state, slice by slice, `panes_of_slices` and `windows_of_slices` the panes and the parked windows,
+    `checks` those of the expectations of the panes.
     """
 
     panes: list[dict] = field(default_factory=list)
@@ -232,6 +233,7 @@ class Replayed:
     counts: dict[str, int] = field(default_factory=dict)
     panes_of_slices: list[list[dict]] = field(default_factory=list)
     windows_of_slices: list[list[dict]] = field(default_factory=list)
+    checks: list[list[Check]] = field(default_factory=list)
 
 
 def replay_slices(
@@ -374,6 +376,7 @@ class _Replaying:
                 replay,
                 state_memory_mb=self.state_memory[number % len(self.state_memory)],
                 added_results=frozenset(pipeline.select) - frozenset(before.select),
+                expectations=pipeline.pane_expectations,
             )
             outcome = engines[number % len(engines)].replay(replay, self.transport)
             state = {
@@ -408,13 +411,17 @@ class _Replaying:
         return stack([*outcome.rows.get(name, []), *written], self.schemas[name], "r")
 
     def _park(self, name: str, number: int, outcome: Outcome) -> tuple[str, ...]:
-        rows = self._stacked(name, outcome)
-        return (write_file(self.folders[name], f"{number}.parquet", rows.drop_columns(["run_id"]), {}).path,)
+        """The files of the snapshot: those that tasks have written, and one of the rows that came back."""
+        rows = stack(outcome.rows.get(name, []), self.schemas[name], "r").drop_columns(["run_id"])
+        written = [file.path for file in outcome.files.get(name, [])]
+        return (write_file(self.folders[name], f"{number}.parquet", rows, {}).path, *written)
 
     def _note(self, result: Replayed, outcome: Outcome) -> None:
         if self.pipeline.window is not None:
             balance = check_assignments(outcome.counts, outcome.assignments)
             assert balance.passed, balance.observed
+        expectations = self.pipeline.pane_expectations
+        result.checks.append(check_panes(expectations, self.schemas["panes"], outcome.pane_metrics))
         result.panes_of_slices.append(_plain(self._stacked("panes", outcome)))
         result.windows_of_slices.append(_plain(self._stacked("window_state", outcome)))
         result.panes += result.panes_of_slices[-1]

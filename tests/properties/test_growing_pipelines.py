@@ -171,7 +171,7 @@ def _sorted(rows: Any) -> list[str]:
 
 
 @given(pasts(), st.data())
-@searched(6, long=30)
+@searched(3, long=30)
 def test_results_that_come_and_go_are_null_where_they_are_not_known_and_else_those_of_all_slices(
     past: Past, data: st.DataObject
 ) -> None:

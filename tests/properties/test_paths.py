@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
+from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -95,7 +96,8 @@ class WanderingLineage:
                 row = publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
                 assert (row is None) == (told_changes is None)
                 if row is not None:
-                    assert PublishedChanges.of_row(self.world.tables, row, limit=None) == told_changes
+                    inspection = Inspection(self.world.pipeline.name, self.world.tables)
+                    assert PublishedChanges.of_row(inspection, row, limit=None) == told_changes
                 return
             moves.drop(branch.name)
 

@@ -6,7 +6,7 @@ No I/O and no engine. What was parked goes in, what is to be parked comes out, b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -182,12 +182,14 @@ class KeyGroupRunner(SliceRunner):
             "assignments_cleaned": log.assignments_cleaned,
         }
 
-    def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
+    def snapshot(
+        self, key_groups: KeyGroupRange | None = None, holds_key: Callable[[Any], bool] | None = None
+    ) -> OperatorSnapshot:
         snapshot_range = key_groups or self._key_groups
         windows = [
             OpenWindow(group, key, window, life)
             for window, lives in self._log.lives.items()
             for key, life in lives.items()
-            if (group := self._group_of[key]) in snapshot_range
+            if (group := self._group_of[key]) in snapshot_range and (holds_key is None or holds_key(key))
         ]
-        return replace(super().snapshot(snapshot_range), windows=tuple(windows))
+        return replace(super().snapshot(snapshot_range, holds_key), windows=tuple(windows))

@@ -6,7 +6,7 @@ Rows and files of snapshots are `windowing.snapshot`'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -75,11 +75,15 @@ class OperatorSnapshot:
 
 
 def take_snapshot(
-    operator: SnapshotOperator, key_groups: KeyGroupRange, is_legacy: bool = False
+    operator: SnapshotOperator,
+    key_groups: KeyGroupRange,
+    is_legacy: bool = False,
+    holds_key: Callable[[Any], bool] | None = None,
 ) -> OperatorSnapshot:
     """State and timers of `key_groups`.
 
     Args:
+        holds_key: of keys in these groups, whether the snapshot holds what is theirs; None: it holds all.
         is_legacy: timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
     """
     timers = []
@@ -90,11 +94,17 @@ def take_snapshot(
                 tuple(queue.legacy_snapshot(key_group) if is_legacy else queue.snapshot(key_group))
                 for queue in queues
             )
+            if holds_key is not None:
+                event, processing = (
+                    tuple(timer for timer in timers_of_domain if holds_key(timer[1]))
+                    for timers_of_domain in (event, processing)
+                )
             if event or processing:
                 timers.append(TimerSnapshot(name, key_group, event, processing))
-    return OperatorSnapshot(
-        tuple(operator.backend.entries(key_groups)), tuple(timers), operator.current_watermark
-    )
+    entries = operator.backend.entries(key_groups)
+    if holds_key is not None:
+        entries = (entry for entry in entries if holds_key(entry.key))
+    return OperatorSnapshot(tuple(entries), tuple(timers), operator.current_watermark)
 
 
 def restore_snapshots(

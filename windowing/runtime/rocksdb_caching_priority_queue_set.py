@@ -73,8 +73,9 @@ class RocksDBCachingPriorityQueueSet:
         self.heap_index = 0
 
     def load(self) -> None:
-        """Read the first timers of the rows that were put into the column family before."""
-        self._all_in_cache = False
+        """Read the first timers of the rows that were put into the column family, whatever was cached
+        before."""
+        self._cache, self._seek_hint, self._all_in_cache = [], self._start, False
         self._update_head()
 
     def add(self, row: bytes) -> None:
@@ -224,10 +225,12 @@ class RocksDBTimerQueue:
         """All at once: as in Flink, the sets have their contents before the heap of sets is made, which shows
         in cross-group ties.
         """
+        restored_groups = set()
         for timer in timers:
             self._rows.put(self._row(*timer), _NO_VALUE)
-        for group in self._groups:
-            group.load()
+            restored_groups.add(self._key_group_of(timer[1]))
+        for key_group in restored_groups:
+            self._groups[key_group - self._first_key_group].load()
         self._heap = self._heap_of_groups()
 
     def _heap_of_groups(self) -> HeapPriorityQueue[RocksDBCachingPriorityQueueSet]:

@@ -206,10 +206,12 @@ class SliceRunner:
         """Close the user's function and the state back end; also after a failure."""
         self._operator.close()
 
-    def snapshot(self, key_groups: KeyGroupRange | None = None) -> OperatorSnapshot:
-        """What is to be parked, or the part of it that some key groups have. Taken when the run is over:
-        values are shared with the operator."""
-        return take_snapshot(self._operator, key_groups or self._key_groups)
+    def snapshot(
+        self, key_groups: KeyGroupRange | None = None, holds_key: Callable[[Any], bool] | None = None
+    ) -> OperatorSnapshot:
+        """What is to be parked, or the part of it that some key groups have, or some keys of these (see
+        `take_snapshot`). Taken when the run is over: values are shared with the operator."""
+        return take_snapshot(self._operator, key_groups or self._key_groups, holds_key=holds_key)
 
     @property
     def elements_processed(self) -> int:

@@ -56,4 +56,6 @@ class TimerQueue(Protocol):
         """The order of Flink's raw timer snapshots: checkpoints of RocksDB state with timers on the heap."""
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """Fill an empty queue with timers, by ascending key group, in snapshot order inside each."""
+        """Add the timers of a snapshot, by ascending key group, in snapshot order inside each, before any
+        other is added. What a key group has may come in several calls, some keys in each.
+        """

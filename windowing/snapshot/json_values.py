@@ -155,6 +155,8 @@ class JsonValues:
 
     def _encode_other(self, value: Any, careful: bool) -> Any:
         kind = type(value)
+        if value.__class__ is not kind and value.__class__ in self._records.values():
+            return self._encode_record(value, careful)  # it stands in for such a record
         if self._pickles:
             return {"$pickle": base64.b64encode(_pickle(value)).decode()}
         raise SnapshotValueError(

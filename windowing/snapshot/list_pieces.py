@@ -12,7 +12,7 @@ piece stands where a short list does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -33,12 +33,23 @@ def piece_length(entry: StateEntry, layout: SnapshotLayout) -> int | None:
     if entry.kind != "list" or layout.keeps_lists_whole or len(entry.value) <= FEWEST_IN_PIECE:
         return None
     if entry.state_name in layout.value_columns():
-        length = TYPED_ELEMENTS
-    else:
-        first_elements = list(islice(entry.value, FEWEST_IN_PIECE))
-        text = dump_value(layout.json, first_elements, entry.state_name, entry.key, entry.namespace)
-        length = FEWEST_IN_PIECE * max(1, PIECE_CHARS // len(text))
-    return length if len(entry.value) > length else None
+        return TYPED_ELEMENTS if len(entry.value) > TYPED_ELEMENTS else None
+
+    def text_length(count: int) -> int:
+        first_elements = list(islice(entry.value, count))
+        return len(dump_value(layout.json, first_elements, entry.state_name, entry.key, entry.namespace))
+
+    return untyped_piece_length(len(entry.value), text_length)
+
+
+def untyped_piece_length(elements: int, text_length: Callable[[int], int]) -> int | None:
+    """`piece_length` of a list of so many elements without a declared type; `text_length` gives how many
+    characters the text of its first elements has, by their number.
+    """
+    if elements <= FEWEST_IN_PIECE:
+        return None
+    length = FEWEST_IN_PIECE * max(1, PIECE_CHARS // text_length(FEWEST_IN_PIECE))
+    return length if elements > length else None
 
 
 def pieces_of(entry: StateEntry, length: int) -> Iterator[tuple[int, StateEntry]]:

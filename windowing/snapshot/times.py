@@ -22,17 +22,23 @@ def times(values: Sequence[int | None], column: str) -> pa.Array:
     """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError beyond some 292,000 years
     from 1970.
     """
-    milliseconds = pa.array(values, pa.int64())
+    try:
+        milliseconds = pa.array(values, pa.int64())
+    except OverflowError as error:
+        raise _without_timestamp(column, max((time or 0 for time in values), key=abs)) from error
     extremes = pc.min_max(milliseconds).as_py()
     for time in (extremes["min"], extremes["max"]):
         if time is not None and abs(time) > _LATEST_MS:
-            raise SnapshotTimeError(
-                f"{column}: {time} ms has no timestamp in microseconds; "
-                "times must lie within 292,000 years of 1970.",
-                column=column,
-                time=time,
-            )
+            raise _without_timestamp(column, time)
     return pc.multiply(milliseconds, 1000).cast(TIME)
+
+
+def _without_timestamp(column: str, time: int) -> SnapshotTimeError:
+    return SnapshotTimeError(
+        f"{column}: {time} ms has no timestamp in microseconds; times must lie within 292,000 years of 1970.",
+        column=column,
+        time=time,
+    )
 
 
 def due_times(values: Iterable[int], column: str) -> pa.Array:

@@ -36,6 +36,9 @@ CONTENDERS: Mapping[str, str] = MappingProxyType(
         "spark_native": "slackwater.jobs.bench.contenders.spark_native:SparkNative",
         "duckdb": "slackwater.jobs.bench.contenders.duckdb_group_by:DuckDb",
         "flink": "slackwater.jobs.bench.contenders.flink:Flink",
+        "apply_in_arrow": "slackwater.jobs.bench.contenders.spark_own_code:ApplyInArrow",
+        "apply_in_pandas": "slackwater.jobs.bench.contenders.spark_own_code:ApplyInPandas",
+        "transform_with_state_batch": "slackwater.jobs.bench.contenders.spark_own_code:BatchWithState",
         "transform_with_state": "slackwater.jobs.bench.contenders.transform_with_state:TransformWithState",
     }
 )

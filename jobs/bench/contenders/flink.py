@@ -84,7 +84,9 @@ class Flink:
             BOUND_MS,
         ]
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(" ".join(map(str, [*request, os.cpu_count()])) + "\n")
+        self.process.stdin.write(
+            " ".join(map(str, [*request, os.cpu_count(), workload.function or "aggregate"])) + "\n"
+        )
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:

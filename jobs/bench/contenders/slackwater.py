@@ -22,8 +22,6 @@ from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.warehouse import Warehouse
 
-PIPELINES = "slackwater.jobs.bench.pipelines"
-
 
 class Slackwater:
     """Replays everything as one run on an empty lineage. The prediction of `slackwater plan --calibrate` is
@@ -63,7 +61,10 @@ class Slackwater:
 
     def _predict(self, case: BenchmarkCase) -> dict[str, float]:
         """The predicted seconds in a warm session, and megabytes of the largest task."""
-        pipeline, where = registry.load(PIPELINES)[case.workload.pipeline], Warehouse.at(str(case.folder))
+        pipeline, where = (
+            registry.load(case.workload.pipelines)[case.workload.pipeline],
+            Warehouse.at(str(case.folder)),
+        )
         from_ms, to_ms, rows = (case.facts[name] for name in ("from_ms", "to_ms", "rows"))
         rates = calibrate(
             pipeline,
@@ -93,7 +94,7 @@ class Slackwater:
         self, case: BenchmarkCase, from_ms: int, to_ms: int, ranges: int | None = None
     ) -> dict[str, Any]:
         request = CatchUpRequest(case.workload.pipeline, to_ms, from_ms, engine=self._engine, ranges=ranges)
-        opened_pipeline = OpenedPipeline(request.pipeline, str(case.folder), PIPELINES)
+        opened_pipeline = OpenedPipeline(request.pipeline, str(case.folder), case.workload.pipelines)
         work = opened_pipeline.catch_up(request, lambda line: None)
         started_at = wall_clock()
         [row] = work.run()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ROWS, BATCHES = 200_000, 3
 COLUMNS = ["key", "event_time", "value"]
-_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 class TransformWithState:
@@ -35,7 +35,7 @@ class TransformWithState:
         from slackwater.jobs.runtime.session import session
 
         self._spark = session(
-            "transform with state", **{"spark.sql.streaming.stateStore.providerClass": _STORE}
+            "transform with state", **{"spark.sql.streaming.stateStore.providerClass": STORE}
         )
 
     def prepare(self, case: BenchmarkCase) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.element_windows import ElementFamily
 from slackwater.jobs.engines.columnar.families import (
+    A,
     BatchElements,
     Part,
     RangeInput,
@@ -124,9 +125,7 @@ class ContinuousFamily(ElementFamily):
         accumulators = accumulators.take(order)
         return RangeInput(SliceInput(pieces, accumulators, elements, accumulators), np.full(len(order), -1))
 
-    def replay(
-        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
-    ) -> SliceResult[ArrowAccumulators]:
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         trigger = self.setting.trigger
         interval_ms = ONLY_AT_THE_END
         if isinstance(trigger, ContinuousEventTimeTrigger):

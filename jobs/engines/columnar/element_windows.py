@@ -12,6 +12,7 @@ import numpy as np
 
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
+    A,
     BatchElements,
     Part,
     RangeInput,
@@ -62,9 +63,7 @@ class CountFamily(ElementFamily):
 
     trigger_state: StateDescriptor = COUNT
 
-    def replay(
-        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
-    ) -> SliceResult[ArrowAccumulators]:
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         rules = CountRules(
             windows=fixed_windows(self.setting),
             max_count=self._max_count(),

@@ -9,8 +9,8 @@ The rules of the windows are a family's (`families`); `range` merges and stages 
 """
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
 from slackwater.jobs.engines.columnar.families import BatchElements, Family, LateRows, Part, Setting
 from slackwater.jobs.engines.columnar.firing import late_table
-from slackwater.jobs.engines.columnar.packing import pack
 from slackwater.jobs.engines.columnar.range import RangeMerge
 from slackwater.jobs.engines.columnar.windows import family_of
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
@@ -28,20 +27,31 @@ from slackwater.jobs.engines.replaying.results import (
     collect,
     counts_table,
     mark_table,
+    name_of,
     rows_of_source,
     spread_quarantine_rows,
 )
 from slackwater.jobs.engines.replaying.sent_elements import MapElements, ReceivedElements
+from slackwater.jobs.engines.replaying.sent_tables import SentTables, divide
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, KEY_GROUP, SOURCE_FILE, columns_read
 from slackwater.jobs.engines.rows.judge import Judge, JudgedBatch
-from slackwater.jobs.engines.rows.key_numbers import KeyNumbers, with_keys
+from slackwater.jobs.engines.rows.key_numbers import (
+    KeyNumbers,
+    numbers_between,
+    with_keys,
+    with_own_dictionaries,
+)
+from slackwater.jobs.engines.rows.key_ranges import range_cuts
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.row_groups import ROWS_AT_ONCE
 from slackwater.jobs.engines.source.scan import Batches
 from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.packing import pack
 from slackwater.jobs.tables.schemas import table_schemas
 from slackwater.windowing.columnar.arrays.columns import Longs
+
+LATE, QUARANTINE = "late_events", "quarantine"
 
 
 class ColumnarEngine:
@@ -56,7 +66,10 @@ class ColumnarEngine:
         keys = Keys.of(replay.pipeline, replay.schema)
         family = family_of(setting_of(replay))
         if replay.pipeline.distinct_by is not None:
-            tasks = MapElements(judge, keys, replay.ranges), MergeFirstRows(replay, keys, family)
+            tasks = (
+                MapElements(judge, keys, replay.ranges, replay.state_memory_mb),
+                MergeFirstRows(replay, keys, family),
+            )
             return collect(transport.shuffle(replay.scan, tasks[0], replay.ranges, tasks[1]))
         task = SplitBatches(replay, judge, keys, family)
         columns_first = (name for name in family.setting.source_columns if name not in replay.pipeline.derive)
@@ -85,8 +98,8 @@ def setting_of(replay: Replay) -> Setting:
 
 @dataclass(frozen=True)
 class SplitBatches:
-    """Map task: judge the rows of the slice and aggregate what may be; parts go to the ranges of their key
-    groups, counts to range 0.
+    """Map task: judge the rows of the slice and aggregate what may be; parts go to the ranges of their
+    keys, counts to range 0.
     """
 
     replay: Replay
@@ -95,74 +108,71 @@ class SplitBatches:
     family: Family
 
     def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        sent_tables = SentTables(self.replay.ranges, self.replay.state_memory_mb, self._route)
+        counts = Counter[str]()
         for batch in batches:
-            yield from self._split_batch(batch)
+            for table in self._split_batch(batch, counts):
+                yield from sent_tables.send(table)
+        yield from sent_tables.send_the_rest()
+        yield 0, counts_table(counts)
 
-    def _split_batch(self, batch: SourceBatch) -> Iterator[tuple[int, pa.Table]]:
+    def _split_batch(self, batch: SourceBatch, counts: Counter[str]) -> Iterator[pa.Table]:
         judged_batch = self.judge.judge_batch(batch)
         quarantine_rows, rows = judged_batch.quarantine_rows, judged_batch.elements
         folded_count = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
-        counts = {
-            **rows_of_source(batch.source, judged_batch.rows_read),
-            "rows_read": judged_batch.rows_read,
-            "rows_filtered": judged_batch.filtered_count,
-            "rows_quarantined": quarantine_rows.num_rows,
-            "rows_folded": int(folded_count)
-            + self._count_folded(quarantine_rows)
-            + judged_batch.filtered_folded_count,
-        }
-        yield from spread_quarantine_rows(quarantine_rows, self.replay.ranges)
+        counts.update(
+            {
+                **rows_of_source(batch.source, judged_batch.rows_read),
+                "rows_read": judged_batch.rows_read,
+                "rows_filtered": judged_batch.filtered_count,
+                "rows_quarantined": quarantine_rows.num_rows,
+                "rows_folded": int(folded_count)
+                + self._count_folded(quarantine_rows)
+                + judged_batch.filtered_folded_count,
+            }
+        )
+        if quarantine_rows.num_rows:
+            yield mark_table(QUARANTINE, quarantine_rows)
         read_full_rows = None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
         yield from self.split_elements(rows, counts, read_full_rows)
 
     def split_elements(
         self,
         rows: pa.Table,
-        counts: Mapping[str, int],
+        counts: Counter[str],
         read_full_rows: Callable[[Longs], pa.Table] | None = None,
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """The parts and late rows that these elements make, each with its range, and the counts of all, with
-        `counts` among them.
+    ) -> Iterator[pa.Table]:
+        """The parts and late rows that these elements make; what is counted of them is added to `counts`. The
+        rows of a part have their keys beside them and ascend by key group.
         """
-        split_counts: Mapping[str, int] = {}
-        if rows.num_rows:
-            keys = KeyNumbers.of_batch(rows, self.keys)
-            elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
-            split = self.family.split(elements)
-            for name, part in split.parts.items():
-                yield from self._route_part(name, part, keys)
-            if split.late is not None and len(split.late.positions):
-                yield from self._route_late_rows(self._late_rows(split.late, elements, keys))
-            split_counts = split.counts
-        yield 0, counts_table({**counts, **split_counts})
+        if not rows.num_rows:
+            return
+        keys = KeyNumbers.of_batch(rows, self.keys)
+        elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
+        split = self.family.split(elements)
+        counts.update(split.counts)
+        for name, part in split.parts.items():
+            if part.rows.num_rows:
+                ascending = _by_key(part)
+                yield pack(mark_table(name, with_keys(ascending.rows, ascending.keys, keys.distinct)))
+        if split.late is not None and len(split.late.positions):
+            yield mark_table(LATE, self._late_rows(split.late, elements, keys))
 
-    def _route_part(self, name: str, part: Part, keys: KeyNumbers) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of `part` for each range, packed. Key numbers ascend with key groups, so each range is a
-        slice.
+    def _route(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of a table for each range: those of parts packed, and late ones for the ranges of their
+        keys, so that no task holds all of them.
         """
-        if not bool(np.all(part.keys[1:] >= part.keys[:-1])):
-            order = np.argsort(part.keys, kind="stable")
-            part = Part(part.keys[order], part.rows.take(pa.array(order)))
-        firsts = [self.keys.range(number, self.replay.ranges).first for number in range(self.replay.ranges)]
-        bounds = np.searchsorted(
-            part.keys, np.searchsorted(keys.groups, [*firsts, self.keys.max_parallelism])
-        ).tolist()
-        for number, (start, end) in enumerate(itertools.pairwise(bounds)):
-            if start < end:
-                part_of_range = Part(part.keys[start:end], part.rows.slice(start, end - start))
-                yield (
-                    number,
-                    pack(mark_table(name, with_keys(part_of_range.rows, part_of_range.keys, keys.distinct))),
-                )
-
-    def _route_late_rows(self, late_rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """Rows of `late_events` for the ranges of their key groups, so that no task holds all of them."""
-        ranges = self.replay.ranges
-        numbers = (
-            late_rows.column("key_group").to_numpy().astype(np.int64) * ranges // self.keys.max_parallelism
-        )
-        for number in np.unique(numbers).tolist():
-            yield number, mark_table("late_events", late_rows.filter(pa.array(numbers == number)))
+        name, ranges = name_of(table), self.replay.ranges
+        if name == QUARANTINE:
+            yield from spread_quarantine_rows(table, ranges)
+        elif name == LATE:
+            yield from divide(
+                table, self.keys.range_numbers(table, table.column("key_group").to_numpy(), ranges)
+            )
+        else:
+            cuts = range_cuts(ranges, self.keys.max_parallelism)
+            for number, rows in divide(table, numbers_between(cuts, table, self.keys)):
+                yield number, with_own_dictionaries(rows)
 
     def _late_rows(self, late: LateRows, elements: BatchElements, keys: KeyNumbers) -> pa.Table:
         positions = late.positions
@@ -229,9 +239,18 @@ class MergeFirstRows:
         splitting = SplitBatches(
             self.replay, Judge.of(self.replay.pipeline, self.replay.scan), self.keys, self.family
         )
+        counts = Counter[str]()
         for first in range(0, rows.num_rows, ROWS_AT_ONCE):
             piece = rows.slice(first, ROWS_AT_ONCE)
             is_folded = piece.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms
-            counts = {"rows_read": piece.num_rows, "rows_folded": int(np.count_nonzero(is_folded))}
-            for _, table in splitting.split_elements(piece, counts):
-                yield table
+            counts.update({"rows_read": piece.num_rows, "rows_folded": int(np.count_nonzero(is_folded))})
+            yield from splitting.split_elements(piece, counts)
+        yield counts_table(counts)
+
+
+def _by_key(part: Part) -> Part:
+    """The rows of `part` by their key numbers, which ascend with key groups."""
+    if bool(np.all(part.keys[1:] >= part.keys[:-1])):
+        return part
+    order = np.argsort(part.keys, kind="stable")
+    return Part(part.keys[order], part.rows.take(pa.array(order)))

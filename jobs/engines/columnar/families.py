@@ -7,7 +7,7 @@ a family connects the two. Keys are numbers here, times are milliseconds.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,15 @@ from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_NUMBER
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.schemas import Shape
-from slackwater.windowing import Trigger
+from slackwater.windowing import GlobalWindows, Trigger
+from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import Elements
 from slackwater.windowing.state.descriptors import StateDescriptor
+
+A = TypeVar("A", bound=Accumulators)
 
 DOUBTFUL: Final = "doubtful"  # part: elements that may be late, with all columns of the source
 
@@ -65,7 +68,7 @@ class Setting:
     @property
     def windows_are_global(self) -> bool:
         """Whether the windows are global: one for each key, which never ends."""
-        return self.pipeline.windows.grid is None and self.pipeline.windows.session_gap_ms is None
+        return isinstance(self.pipeline.windows, GlobalWindows)
 
     def clocks(self, arrivals: Longs) -> Longs:
         """The clock at each element: its arrival, or the slice's start for an element that arrived before the
@@ -196,9 +199,7 @@ class Family(Protocol):
         the order in which a snapshot has them.
         """
 
-    def replay(
-        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
-    ) -> SliceResult[ArrowAccumulators]:
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         """Run the family's kernel with the rules of the pipeline."""
 
 

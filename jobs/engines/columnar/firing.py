@@ -5,6 +5,7 @@ The kernels decide which windows fire and which elements are late.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, PaneK
 from slackwater.windowing.errors import UserCodeError
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
-_LABELS = {
+LABELS = {
     PaneKind.EARLY: "early",
     PaneKind.ON_TIME: "on_time",
     PaneKind.LATE: "late",
@@ -59,22 +60,29 @@ def _pane_table(
         results = [pa.nulls(rows, kind_of_result) for _, kind_of_result in shape.results]
     else:
         results = _results(firings, accumulators, setting)
-    label = "count" if setting.windows_are_global else _LABELS[kind]
+    label = "count" if setting.windows_are_global else LABELS[kind]
     return pa.table(
         {
-            **values_of_keys(distinct, firings.keys),
-            "window_start": times(firings.starts),
-            "window_end": times(firings.ends),
-            "firing": pa.array(firings.firings),
+            **columns_of_firings(firings, distinct),
             "ordinal": constant(0, rows, pa.int64()),
             "kind": constant(label, rows, pa.string()),
             **{name: array for (name, _), array in zip(shape.results, results, strict=True)},
-            "elements": pa.array(firings.elements),
-            "watermark": watermarks(firings.watermarks),
-            "tick_end": times(firings.tick_ends),
-            "cause_arrival": times(firings.causes),
         }
     )
+
+
+def columns_of_firings(firings: Firings, distinct: pa.Table) -> dict[str, Any]:
+    """The columns of `panes` without ordinal, kind and results, one row for each firing."""
+    return {
+        **values_of_keys(distinct, firings.keys),
+        "window_start": times(firings.starts),
+        "window_end": times(firings.ends),
+        "firing": pa.array(firings.firings),
+        "elements": pa.array(firings.elements),
+        "watermark": watermarks(firings.watermarks),
+        "tick_end": times(firings.tick_ends),
+        "cause_arrival": times(firings.causes),
+    }
 
 
 def _results(firings: Firings, accumulators: ArrowAccumulators, setting: Setting) -> Columns:

@@ -8,12 +8,14 @@ for the kernel.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
+    A,
     BatchElements,
     LateRows,
     Part,
@@ -95,9 +97,7 @@ class FixedFamily:
         )
         return RangeInput(slice_input, np.full(rows_behind.num_rows, -1))
 
-    def replay(
-        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
-    ) -> SliceResult[ArrowAccumulators]:
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         rules = FixedRules(windows=self.windows, accumulates=not self.setting.purges)
         return replay_fixed(slice_input, initial_state, self.setting.timeline, rules)
 
@@ -133,20 +133,31 @@ class FixedFamily:
         return first, last
 
 
-def judge_elements(
-    setting: Setting, windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
-) -> Split:
-    """Split the elements at `candidates`, which the watermark has passed in some window of theirs: accepted
-    elements, which a window still takes, and late ones.
+class Verdict(NamedTuple):
+    """Which of some elements a window takes.
+
+    Attributes:
+        accepted_rows: int64[n], the places of those that some window takes, ascending.
+        late: those that are late.
+        counts: for the ledger.
     """
+
+    accepted_rows: Longs
+    late: LateRows
+    counts: dict[str, int]
+
+
+def verdict_of(
+    windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
+) -> Verdict:
+    """Judge the elements at `candidates`; `slices` are those of all elements."""
     slices, watermarks = slices[candidates], elements.watermarks[candidates]
     is_accepted, is_late = windows.judge(elements.events[candidates], slices, watermarks)
     late_rows, accepted_rows = candidates[is_late], candidates[is_accepted]
     missed_windows = windows.explode(slices[is_late])
     starts, ends = windows.starts(missed_windows.windows), windows.ends(missed_windows.windows)
-    rows = elements.rows.select([*setting.source_columns, ARRIVAL, EVENT]).take(pa.array(accepted_rows))
-    return Split(
-        parts={ELEMENTS_BEHIND: Part(elements.keys[accepted_rows], rows)},
+    return Verdict(
+        accepted_rows,
         late=LateRows(late_rows, watermarks[is_late], missed_windows.rows, starts, ends),
         counts={
             "rows_accepted": len(accepted_rows),
@@ -155,3 +166,29 @@ def judge_elements(
             "assignments_made": windows.assignments(slices[is_accepted]),
         },
     )
+
+
+def verdict_of_taken(count: int) -> Verdict:
+    """The verdict on `count` elements that windows take, all of them: those of global windows."""
+    nothing = np.zeros(0, np.int64)
+    return Verdict(
+        np.arange(count),
+        late=LateRows(nothing, nothing, nothing, nothing, nothing),
+        counts={
+            "rows_accepted": count,
+            "rows_late": 0,
+            "rows_unassigned": 0,
+            "assignments_made": count,
+        },
+    )
+
+
+def judge_elements(
+    setting: Setting, windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
+) -> Split:
+    """Split the elements at `candidates`, which the watermark has passed in some window of theirs: accepted
+    elements, which a window still takes, and late ones.
+    """
+    rows, late, counts = verdict_of(windows, elements, slices, candidates)
+    rows_accepted = elements.rows.select([*setting.source_columns, ARRIVAL, EVENT]).take(pa.array(rows))
+    return Split(parts={ELEMENTS_BEHIND: Part(elements.keys[rows], rows_accepted)}, late=late, counts=counts)

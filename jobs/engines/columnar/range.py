@@ -6,9 +6,11 @@ Nothing is committed here; the rules of windows are the kernel's.
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +27,6 @@ from slackwater.jobs.engines.columnar.families import (
     accumulator_names,
 )
 from slackwater.jobs.engines.columnar.firing import FailedFiring, late_table, pane_tables
-from slackwater.jobs.engines.columnar.packing import unpack
 from slackwater.jobs.engines.columnar.snapshot import read_windows, timer_table, window_table
 from slackwater.jobs.engines.columnar.windows import family_of
 from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
@@ -38,26 +39,30 @@ from slackwater.jobs.engines.replaying.results import (
     hashes_table,
     name_of,
 )
+from slackwater.jobs.engines.replaying.sent_tables import divide
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows, unknown_results
 from slackwater.jobs.engines.replaying.task_memory import parts_of, rows_merged
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
 from slackwater.jobs.engines.rows.key_numbers import (
     KEY_GROUP,
-    SENT_GROUP,
     KeyNumbers,
-    bounds_of_groups,
     keys_of,
+    numbers_between,
     plain,
     split_keys,
     with_keys,
 )
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.transport.packing import unpack_all
 from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.groups import Groups
-from slackwater.windowing.columnar.kernels import SliceResult, WindowState
-from slackwater.windowing.columnar.window_columns import PaneKind
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.columnar.kernels import SliceResult
+from slackwater.windowing.columnar.window_columns import OpenWindows, PaneKind
 from slackwater.windowing.snapshot import ContentHash
+
+A = TypeVar("A", bound=Accumulators)
 
 # Columns of `window_state` that follow from others, or that no built-in window has.
 _NOT_RESTORED = (
@@ -84,7 +89,7 @@ class RangeMerge:
     def run(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, each table marked with what it holds.
 
-        A range that is too large for the memory of one task is merged in parts, each of some key groups.
+        A range that is too large for the memory of one task is merged in parts, each of some keys.
         """
         packed_tables: dict[str, list[pa.Table]] = {}
         passing_rows = PassingRows(self.replay, self.number)
@@ -102,22 +107,40 @@ class RangeMerge:
         # A range whose rows would become files leaves files of its parts, too: the driver's memory holds only
         # what is small.
         replay = dataclasses.replace(replay, file_rows=max(1, replay.file_rows // len(parts)))
-        for part, key_groups in enumerate(parts):
+        tables_of_parts = self._divide(packed_tables, parts)
+        for part, (key_range, tables_of_part) in enumerate(zip(parts, tables_of_parts, strict=True)):
             merge = _PartMerge(
                 replay=replay,
                 keys=self.keys,
                 family=self.family,
                 number=self.number,
                 part=part,
-                key_groups=key_groups,
+                key_range=key_range,
             )
             yield from merge.run(
-                {name: _unpack_key_groups(of_name, key_groups) for name, of_name in packed_tables.items()}
+                {name: unpack_all(tables_of_part.pop(name)) for name in list(tables_of_part)}
             )
+
+    def _divide(
+        self, packed_tables: dict[str, list[pa.Table]], parts: Sequence[KeyRange]
+    ) -> list[dict[str, list[pa.Table]]]:
+        """For each part of the range its rows of the packed tables, which are let go, by name. Each table is
+        divided once, however many parts there are."""
+        if len(parts) == 1:
+            return [packed_tables]
+        cuts = KeyRange.cuts(parts)
+        tables_of_parts: list[dict[str, list[pa.Table]]] = [defaultdict(list) for _ in parts]
+        for name, tables in packed_tables.items():
+            tables.reverse()
+            while tables:
+                table = tables.pop()
+                for part, rows in divide(table, numbers_between(cuts, table, self.keys)):
+                    tables_of_parts[part][name].append(rows)
+        return tables_of_parts
 
 
 class _PartMerge:
-    """The merge of part `part` of range `number`: the windows of `key_groups`."""
+    """The merge of part `part` of range `number`: the windows of the keys in `key_range`."""
 
     def __init__(
         self,
@@ -127,18 +150,18 @@ class _PartMerge:
         family: Family,
         number: int,
         part: int,
-        key_groups: KeyGroupRange,
+        key_range: KeyRange,
     ) -> None:
         self.replay = replay
         self.keys = keys
         self.family = family
         self.number = number
         self.part = part
-        self.key_groups = key_groups
+        self.key_range = key_range
         self.schemas = table_schemas(replay.shape)
         self._state_s = 0.0
 
-    def run(self, tables: dict[str, list[pa.Table]]) -> Iterator[pa.Table]:
+    def run(self, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the part; `tables` are the parts that the map tasks have sent, by
         name.
         """
@@ -151,17 +174,15 @@ class _PartMerge:
         slice_result = self.family.replay(range_input.slice_input, initial_state)
         late_rows = self._late_rows(slice_result, range_input, parts_by_name, numbers.distinct)
         yield from self._hand_over(slice_result, late_rows, numbers.distinct)
-        yield counts_table(_counts(slice_result, initial_state, parts_by_name), self._state_s)
+        doubtful_count = parts_by_name[DOUBTFUL].rows.num_rows if DOUBTFUL in parts_by_name else 0
+        counts = counts_of_slice(slice_result, initial_state.windows, doubtful_count)
+        yield counts_table(counts, self._state_s)
 
-    def _number_keys(self, tables: dict[str, list[pa.Table]]) -> tuple[KeyNumbers, dict[str, Part], Part]:
+    def _number_keys(self, tables: dict[str, pa.Table]) -> tuple[KeyNumbers, dict[str, Part], Part]:
         """(key numbers, the parts by name, the rows of parked windows): the keys of all of them are numbered
         together.
         """
-        joined_tables = {
-            name: pa.concat_tables([empty, *tables.get(name, [])])
-            for name, empty in self._empty_parts().items()
-        }
-        split = {name: split_keys(table) for name, table in joined_tables.items()}
+        split = {name: split_keys(tables.get(name, empty)) for name, empty in self._empty_parts().items()}
         with self._timing_state():
             parked_rows = self._read_parked_rows()
         numbers = KeyNumbers.of_range(
@@ -223,13 +244,13 @@ class _PartMerge:
         return {name: with_keys(part.rows, part.keys, nobody) for name, part in split.parts.items()}
 
     def _read_parked_rows(self) -> pa.Table:
-        """The rows of the parent's `window_state` of these key groups, without the columns that follow from
-        others; row groups of other key groups are not read.
+        """The rows of the parent's `window_state` of these keys, without the columns that follow from others;
+        row groups of other key groups are not read.
         """
         schema = pa.schema(
             [field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED]
         )
-        return restored_rows(self.replay, "window_state", schema, self.key_groups)
+        return restored_rows(self.replay, "window_state", schema, self.keys, self.key_range)
 
     def _panes(self, slice_result: SliceResult[ArrowAccumulators], distinct: pa.Table) -> list[pa.Table]:
         try:
@@ -270,7 +291,8 @@ class _PartMerge:
         rows = conform(rows, self.schemas[name])
         if content_hash is not None:
             content_hash.add(name, rows, without=())
-        yield hand_over(self.replay, self.number, name, rows, self.schemas[name], part=self.part)
+        part = f"{self.part}{self.key_range.label}"
+        yield from hand_over(self.replay, self.number, name, rows, self.schemas[name], part=part)
 
     @contextmanager
     def _timing_state(self) -> Iterator[None]:
@@ -306,22 +328,22 @@ class _PartMerge:
         return [late_table(late, full_rows.take(positions), groups, schema, self.replay.shape)]
 
 
-def _counts(
-    slice_result: SliceResult[ArrowAccumulators],
-    initial_state: WindowState[ArrowAccumulators],
-    parts_by_name: dict[str, Part],
+def counts_of_slice(
+    slice_result: SliceResult[A], windows_at_start: OpenWindows, doubtful_count: int = 0
 ) -> dict[str, int]:
-    """The counts of the part under the ledger's names."""
+    """The counts of one part of a slice under the ledger's names, without those of elements that were judged
+    before; `doubtful_count` elements were not.
+    """
     kinds = np.concatenate([firings.kinds for firings in slice_result.firings])
     counts = slice_result.counts
     late_count = len(slice_result.late.positions)
-    accepted_count = parts_by_name[DOUBTFUL].rows.num_rows - late_count if DOUBTFUL in parts_by_name else 0
+    accepted_count = doubtful_count - late_count
     return {
         "rows_accepted": accepted_count,
         "rows_late": late_count,
         "assignments_made": accepted_count,
         "assignments_missed": counts.assignments_missed,
-        "assignments_before": int(initial_state.windows.elements.sum()),
+        "assignments_before": int(windows_at_start.elements.sum()),
         "assignments_open": int(slice_result.windows.elements.sum()),
         "assignments_cleaned": counts.elements_cleaned,
         "elements_never_fired": counts.elements_never_fired,
@@ -340,9 +362,3 @@ def _with_columns(rows: pa.Table, names: list[str], column: pa.Array) -> pa.Tabl
     for name in names:
         rows = rows.append_column(name, column)
     return rows
-
-
-def _unpack_key_groups(tables: list[pa.Table], key_groups: KeyGroupRange) -> list[pa.Table]:
-    """The rows of some key groups in packed tables, unpacked."""
-    of_groups = (table[bounds_of_groups(unpack(table, (SENT_GROUP,)), key_groups)] for table in tables)
-    return [unpack(rows).replace_schema_metadata(None) for rows in of_groups]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.families import (
     DOUBTFUL,
+    A,
     BatchElements,
     Part,
     RangeInput,
@@ -102,9 +103,7 @@ class SessionFamily:
         )
         return RangeInput(slice_input, tardy.column(PLACE).to_numpy())
 
-    def replay(
-        self, slice_input: SliceInput[ArrowAccumulators], initial_state: WindowState[ArrowAccumulators]
-    ) -> SliceResult[ArrowAccumulators]:
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         return replay_sessions(slice_input, initial_state, self.setting.timeline, self.rules)
 
     def _pieces(self, elements: BatchElements, chosen: Booleans | None) -> Part:

@@ -3,6 +3,8 @@
 The counterpart of the snapshot codec in `slackwater.windowing.snapshot`: the same rows, never one at a time.
 """
 
+from typing import Any, TypeVar
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,11 +15,14 @@ from slackwater.jobs.engines.columnar.arrow_columns import constant, times, time
 from slackwater.jobs.engines.columnar.families import Family, Part, Setting
 from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
 from slackwater.jobs.engines.replaying.snapshot_rows import NO_CONTENTS as NO_CONTENTS_TEXT
+from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.kernels import SliceResult, WindowState
 from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
+
+A = TypeVar("A", bound=Accumulators)
 
 
 def read_windows(
@@ -29,17 +34,7 @@ def read_windows(
     rows = parked_part.rows
     is_empty = pc.equal(rows.column("contents"), NO_CONTENTS_TEXT)
     has_contents = ~np.asarray(pc.fill_null(is_empty, False))
-    windows = OpenWindows(
-        keys=parked_part.keys,
-        starts=times_in_ms(rows.column("window_start")),
-        ends=times_in_ms(rows.column("window_end")),
-        elements=rows.column("elements").to_numpy(),
-        firings=rows.column("firings").to_numpy(),
-        last_fired_at=times_in_ms(rows.column("last_fired_at")),
-        first_arrivals=times_in_ms(rows.column("first_arrival")),
-        last_arrivals=times_in_ms(rows.column("last_arrival")),
-        contents=np.where(has_contents, np.arange(rows.num_rows), NO_CONTENTS),
-    )
+    windows = read_open_windows(parked_part, has_contents)
     triggers = None
     if family.trigger_state is not None:
         triggers = read_trigger_texts(family.trigger_state, rows.column("trigger_state"), windows)
@@ -51,6 +46,24 @@ def read_windows(
         columns = ([column.take(indices) for column in columns] for columns in accumulators.columns)
         accumulators = ArrowAccumulators.of(accumulators.aggregates, columns, rows.num_rows)
     return WindowState(windows=windows, triggers=triggers, accumulators=accumulators)
+
+
+def read_open_windows(parked_part: Part, has_contents: Booleans) -> OpenWindows:
+    """The open windows that rows of `window_state` hold, in the order of the rows; `has_contents` says which
+    of them have contents.
+    """
+    rows = parked_part.rows
+    return OpenWindows(
+        keys=parked_part.keys,
+        starts=times_in_ms(rows.column("window_start")),
+        ends=times_in_ms(rows.column("window_end")),
+        elements=rows.column("elements").to_numpy(),
+        firings=rows.column("firings").to_numpy(),
+        last_fired_at=times_in_ms(rows.column("last_fired_at")),
+        first_arrivals=times_in_ms(rows.column("first_arrival")),
+        last_arrivals=times_in_ms(rows.column("last_arrival")),
+        contents=np.where(has_contents, np.arange(rows.num_rows), NO_CONTENTS),
+    )
 
 
 def _read_accumulators(rows: pa.Table, setting: Setting, added_results: frozenset[str]) -> ArrowAccumulators:
@@ -118,21 +131,33 @@ def window_table(
         trigger_state = trigger_texts(family.trigger_state, slice_result.triggers, windows)
     return pa.table(
         {
-            **values_of_keys(distinct, windows.keys),
-            "window_start": times(windows.starts),
-            "window_end": times(windows.ends),
-            "elements": pa.array(windows.elements),
-            "firings": pa.array(windows.firings),
-            "last_fired_at": times(windows.last_fired_at),
-            "next_firing": times(slice_result.next_firings),
-            "cleanup_time": times(_cleanup_times(windows, setting)),
-            "first_arrival": times(windows.first_arrivals),
-            "last_arrival": times(windows.last_arrivals),
+            **columns_of_open_windows(slice_result, distinct, setting),
             **{name: part for (name, _), part in zip(setting.shape.parts, parts, strict=True)},
             "contents": contents,
             "trigger_state": trigger_state,
         }
     )
+
+
+def columns_of_open_windows(
+    slice_result: SliceResult[A], distinct: pa.Table, setting: Setting
+) -> dict[str, Any]:
+    """The columns of `window_state` without those of contents and trigger state, for the windows that are
+    open at the slice's end.
+    """
+    windows = slice_result.windows
+    return {
+        **values_of_keys(distinct, windows.keys),
+        "window_start": times(windows.starts),
+        "window_end": times(windows.ends),
+        "elements": pa.array(windows.elements),
+        "firings": pa.array(windows.firings),
+        "last_fired_at": times(windows.last_fired_at),
+        "next_firing": times(slice_result.next_firings),
+        "cleanup_time": times(_cleanup_times(windows, setting)),
+        "first_arrival": times(windows.first_arrivals),
+        "last_arrival": times(windows.last_arrivals),
+    }
 
 
 def _cleanup_times(windows: OpenWindows, setting: Setting) -> Longs:

@@ -49,12 +49,19 @@ class EmittedColumns:
             EmittedRowError: a row has other columns, a value of another type, or another key than its own.
         """
         results = self.results
-        split = [self._split(row, owner) for row, owner in zip(rows, owners, strict=True)]
+        split: Sequence[Any] = rows
+        if len(results) < len(self.declared_columns) or not self._are_plain(rows):
+            split = [self._split(row, owner) for row, owner in zip(rows, owners, strict=True)]
         columns = list(zip(*split, strict=True)) or [()] * len(results)
         return [
             self._array(name, kind, column, owners)
             for (name, kind), column in zip(results, columns, strict=True)
         ]
+
+    def _are_plain(self, rows: Sequence[Any]) -> bool:
+        """Whether each row is a tuple with a value for each declared column."""
+        width = len(self.declared_columns)
+        return all(type(row) is tuple and len(row) == width for row in rows)
 
     def _split(self, row: Any, owner: tuple[Any, Any]) -> list[Any]:
         """The values of `results` in one row."""
@@ -128,10 +135,18 @@ def _misfit(
     output_name: str, name: str, kind: pa.DataType, value: Any, owner: tuple[Any, Any]
 ) -> EmittedRowError:
     return _refusal(
-        f"{output_name}: column {name!r} is {kind}, but the {type(value).__name__} {value!r:.100} was "
+        f"{output_name}: column {name!r} is {kind}, but the {type(value).__name__} {_shown(value)} was "
         "emitted",
         owner,
     )
+
+
+def _shown(value: Any) -> str:
+    """A value for people to read; a class of the user's may have no text."""
+    try:
+        return f"{value!r:.100}"
+    except Exception:  # noqa: BLE001 - the misfit is the error, and must be told
+        return "(its text can't be made)"
 
 
 def _refusal(problem: str, owner: tuple[Any, Any]) -> EmittedRowError:

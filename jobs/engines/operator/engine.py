@@ -31,7 +31,10 @@ class OperatorEngine:
         keys = Keys.of(replay.pipeline, replay.schema)
         return collect(
             transport.shuffle(
-                replay.scan, MapElements(judge, keys, replay.ranges), replay.ranges, ReplayRange(replay, keys)
+                replay.scan,
+                MapElements(judge, keys, replay.ranges, replay.state_memory_mb),
+                replay.ranges,
+                ReplayRange(replay, keys),
             )
         )
 

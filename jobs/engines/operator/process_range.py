@@ -1,4 +1,4 @@
-"""One key-group range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows
+"""One key range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows
 that the function has emitted.
 
 These rows have no window: their bounds are null, as those of the global window are.
@@ -60,7 +60,7 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
         return KeyedProcessRunner(
             self.pipeline.keyed_process,
             self.keys.type,
-            key_groups=self.key_groups,
+            key_groups=self.key_range.key_groups,
             max_parallelism=self.keys.max_parallelism,
             order_mode=self.order_mode,
             timeline=self.timeline_of_ticks,

@@ -1,4 +1,4 @@
-"""One key-group range of one slice in the operator engine: its share of the parent's snapshot is restored,
+"""One key range of one slice in the operator engine: its share of the parent's snapshot is restored,
 its elements are replayed in order of arrival, and its rows are handed over.
 
 Subclasses say which operator runs: `window_range` windows, `process_range` a process function. Nothing is
@@ -59,7 +59,7 @@ class RangeWork(ABC, Generic[Runner]):
         replay: the slice.
         keys: of its pipeline.
         number: of the range.
-        rows: the elements of its key groups, in order of arrival.
+        rows: the elements of its keys, in order of arrival.
 
     Attributes:
         element_class: the class of named tuples that elements are; None where row numbers suffice.
@@ -76,7 +76,7 @@ class RangeWork(ABC, Generic[Runner]):
         self.rows = rows
         self.element_class = element_class(self.pipeline, replay.schema)
         self.schemas = table_schemas(replay.shape)
-        self.key_groups = keys.range(number, replay.ranges)
+        self.key_range = keys.range(number, replay.ranges)
         self.order_mode = OrderMode(self.pipeline.order_mode)
         self.unknown_results = frozenset[str]()
 
@@ -104,7 +104,7 @@ class RangeWork(ABC, Generic[Runner]):
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
-        parent = parent_snapshot(self.replay, self.schemas, self.key_groups)
+        parent = parent_snapshot(self.replay, self.schemas, self.keys, self.key_range)
         if self.replay.shape.parts:
             self.unknown_results = unknown_results(self.replay, parent.tables.window_state)
         with closing(
@@ -118,7 +118,7 @@ class RangeWork(ABC, Generic[Runner]):
             runner = self.make_runner(spilling.storage)
             with closing(runner):
                 with collector_resting():
-                    restore_snapshot(runner, self.codec, parent, spilling.parts(self.key_groups))
+                    restore_snapshot(runner, self.codec, parent, self.keys, spilling.parts(self.key_range))
                     del parent
                 # Where no function of a user runs, nothing makes cycles.
                 with (
@@ -146,7 +146,7 @@ class RangeWork(ABC, Generic[Runner]):
                     yield from self._hand_over_all(replay, state)
         yield from self._hand_over_all(self.replay, {**output, "late_events": late_elements})
         if rows_failed is not None:
-            yield hand_over_quarantine_rows(self.replay, self.number, rows_failed, "failed")
+            yield from hand_over_quarantine_rows(self.replay, self.number, rows_failed, "failed")
         output_hash = ContentHash()
         self._add_to_hash(output_hash, output)
         yield hashes_table(output_hash, state_hash)
@@ -162,13 +162,16 @@ class RangeWork(ABC, Generic[Runner]):
         """What is to be parked. Of a state that is too large for memory only one part at a time exists as
         objects and columns, and so do pieces of long lists.
         """
-        for part in spilling.parts(self.key_groups):
-            yield from snapshot_tables(self.replay, runner, self.codec, part)
+        for part in spilling.parts(self.key_range):
+            divides_groups = part.divides_groups and part != self.key_range
+            holds_key = self.keys.holder(part) if divides_groups else None
+            yield from snapshot_tables(self.replay, self.codec, runner.snapshot(part.key_groups, holds_key))
 
     def _hand_over_all(self, replay: Replay, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
         for name, rows in tables.items():
             if rows.num_rows:
-                yield hand_over(replay, self.number, name, rows, self.schemas[name])
+                part = f"0{self.key_range.label}"
+                yield from hand_over(replay, self.number, name, rows, self.schemas[name], part=part)
 
     def _side_tables(self, runner: Runner) -> dict[str, pa.Table]:
         """The rows of each side output, by its table."""

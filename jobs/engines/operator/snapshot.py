@@ -2,8 +2,8 @@
 rows of `window_state`, `keyed_state` and `timers`.
 
 The counterpart of `slackwater.jobs.engines.columnar.snapshot`. How a value stands in a row is the codec's;
-where state is too large for memory, it is restored and parked a few key groups at a time, and long lists a
-few pieces at a time.
+where state is too large for memory, it is restored and parked some keys at a time, and long lists a few
+pieces at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_bytes, restored_parts, restored_rows
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.pipelines.process_functions import REMEMBERED_ROWS, name_taken
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 from slackwater.windowing.snapshot import PieceOrder, SnapshotCodec, SnapshotTables
 
@@ -45,22 +47,22 @@ class StateNameTaken(PermanentError):
 
 
 def parent_snapshot(
-    replay: Replay, schemas: Mapping[str, pa.Schema], key_groups: KeyGroupRange
+    replay: Replay, schemas: Mapping[str, pa.Schema], keys: Keys, key_range: KeyRange
 ) -> ParentSnapshot:
-    """The rows of the parent's snapshot in these key groups, without those that deduplication remembers; row
+    """The rows of the parent's snapshot in this range, without those that deduplication remembers; row
     groups of other key groups are not read.
     """
     columns = {
         name: pa.schema([field for field in schemas[name] if field.name != "run_id"])
         for name in SnapshotTables._fields
     }
-    keyed_bytes = restored_bytes(replay, "keyed_state", key_groups)
+    keyed_bytes = restored_bytes(replay, "keyed_state", key_range)
     is_large = keyed_bytes > BYTES_READ_AT_ONCE
     tables = SnapshotTables(
         *(
             schema.empty_table()
             if is_large and name == "keyed_state"
-            else restored_rows(replay, name, schema, key_groups)
+            else restored_rows(replay, name, schema, keys, key_range)
             for name, schema in columns.items()
         )
     )
@@ -70,7 +72,7 @@ def parent_snapshot(
 
     def keyed_parts() -> Iterable[pa.Table]:
         if is_large:
-            parts = restored_parts(replay, "keyed_state", columns["keyed_state"], key_groups)
+            parts = restored_parts(replay, "keyed_state", columns["keyed_state"], keys, key_range)
             yield from parts if replay.pipeline.distinct_by is None else map(without_remembered_rows, parts)
 
     return ParentSnapshot(
@@ -79,9 +81,9 @@ def parent_snapshot(
 
 
 def restore_snapshot(
-    runner: SliceRunner, codec: SnapshotCodec, parent: ParentSnapshot, parts: Iterable[KeyGroupRange]
+    runner: SliceRunner, codec: SnapshotCodec, parent: ParentSnapshot, keys: Keys, parts: Iterable[KeyRange]
 ) -> None:
-    """Give the operator what the parent has parked, one part of the key groups after the other. What is read
+    """Give the operator what the parent has parked, one part of the keys after the other. What is read
     file by file comes first: windows that are past their cleanup are collected as soon as they are restored,
     and everything of theirs has to be there.
     """
@@ -90,21 +92,20 @@ def restore_snapshot(
         runner.restore(codec.from_tables(codec.no_rows()._replace(keyed_state=rows), pieces=pieces))
     pieces.require_complete()
     for part in parts:
-        is_of_part = (pc.field("key_group") >= part.first) & (pc.field("key_group") <= part.last)
-        tables = SnapshotTables(*(rows.filter(is_of_part) for rows in parent.tables))
+        tables = SnapshotTables(*(keys.rows_in(part, rows) for rows in parent.tables))
         runner.restore(codec.from_tables(tables))
 
 
 def snapshot_tables(
-    replay: Replay, runner: SliceRunner, codec: SnapshotCodec, part: KeyGroupRange
+    replay: Replay, codec: SnapshotCodec, snapshot: OperatorSnapshot
 ) -> Iterator[dict[str, pa.Table]]:
-    """What the operator remembers of these key groups, as rows by table: all but long lists, then pieces of
+    """What the operator remembers, or a part of it, as rows by table: all but long lists, then pieces of
     these, so many at a time as make a file.
 
     Raises:
         StateNameTaken: a function keeps state under the name by which deduplication finds its rows.
     """
-    parts = codec.parts(runner.snapshot(part))
+    parts = codec.parts(snapshot)
     first = next(parts)
     _refuse_name_of_deduplication(replay, first.keyed_state)
     yield first._asdict()

@@ -1,4 +1,4 @@
-"""One key-group range of a pipeline with windows: a `KeyGroupRunner`, and the rows of what has fired and of
+"""One key range of a pipeline with windows: a `KeyGroupRunner`, and the rows of what has fired and of
 what came too late.
 """
 
@@ -26,7 +26,9 @@ from slackwater.jobs.engines.operator.steps import StepSequence
 from slackwater.jobs.engines.replaying.refires import drop_replaced_refires
 from slackwater.jobs.engines.replaying.snapshot_codecs import codec_of_windows
 from slackwater.jobs.engines.replaying.spilling import Spilling
+from slackwater.jobs.engines.replaying.vectorized_calls import OneFiring, OneFiringOfAll, VectorizedCalls
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines.vectorized import VectorizedFunction
 from slackwater.jobs.pipelines.windows import window_config
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.key_group_runner import KeyGroupRunner
@@ -93,7 +95,17 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             self.pipeline,
             self.keys.type,
             function(list(self.accumulators.values()), self.elements.operands),
+            self._one_by_one,
         )
+
+    @property
+    def _one_by_one(self) -> OneFiring | OneFiringOfAll | None:
+        """The pipeline's vectorized function, called with one firing at a time; None for another function."""
+        if not isinstance(self.pipeline.process, VectorizedFunction):
+            return None
+        names = getattr(self.element_class, "_fields", ())
+        calls = VectorizedCalls.of(self.pipeline, self.replay.schema, names)
+        return OneFiring(calls) if self.pipeline.keys else OneFiringOfAll(calls)
 
     @cached_property
     def codec(self) -> SnapshotCodec:
@@ -111,7 +123,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:
         return KeyGroupRunner(
             self.config,
-            key_groups=self.key_groups,
+            key_groups=self.key_range.key_groups,
             max_parallelism=self.keys.max_parallelism,
             order_mode=self.order_mode,
             timeline=self.timeline_of_ticks,

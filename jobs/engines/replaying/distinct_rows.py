@@ -1,4 +1,4 @@
-"""Deduplication of one key-group range: of the rows of a key that have equal values in the `distinct_by`
+"""Deduplication of one key range: of the rows of a key that have equal values in the `distinct_by`
 columns, the first in processing order counts, and the others are duplicates for as long as the first is
 remembered.
 
@@ -30,12 +30,12 @@ from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import conform, counts_table, hand_over, hashes_table
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.process_functions import REMEMBERED_ROWS
 from slackwater.jobs.tables.schemas import TIME, table_schemas
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
-from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.snapshot import ContentHash
 
 _IDENTITY, _FIRST_MS = "__identity", "__first_ms"
@@ -71,7 +71,8 @@ def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> F
     """
     schema = table_schemas(replay.shape)["keyed_state"]
     names = [KEY_GROUP, *keys.names, _IDENTITY, _FIRST_MS]
-    remembered_rows = _read_remembered_rows(replay, keys.range(number, replay.ranges), schema).select(names)
+    key_range = keys.range(number, replay.ranges)
+    remembered_rows = _read_remembered_rows(replay, keys, key_range, schema).select(names)
     candidates = elements.select([KEY_GROUP, *keys.names])
     candidates = candidates.append_column(_IDENTITY, identities(elements, replay.pipeline.distinct_columns))
     candidates = candidates.append_column(_FIRST_MS, elements.column(EVENT)).select(names)
@@ -107,7 +108,8 @@ def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> F
     }
     tables = [hashes_table(ContentHash(), state), counts_table(duplicates)]
     if parked_rows.num_rows:
-        tables.append(hand_over(replay, number, "keyed_state", parked_rows, schema, part=REMEMBERED_ROWS))
+        part = f"{REMEMBERED_ROWS}{key_range.label}"
+        tables += hand_over(replay, number, "keyed_state", parked_rows, schema, part=part)
     return FirstRows(elements.filter(pa.array(is_counted)), tuple(tables))
 
 
@@ -132,10 +134,10 @@ def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise('"', escaped_texts, '"', "")
 
 
-def _read_remembered_rows(replay: Replay, key_groups: KeyGroupRange, schema: pa.Schema) -> pa.Table:
+def _read_remembered_rows(replay: Replay, keys: Keys, key_range: KeyRange, schema: pa.Schema) -> pa.Table:
     """The rows that the parent's snapshot remembers, with identity and event time."""
     fields = [field for field in schema if field.name != "run_id"]
-    rows = restored_rows(replay, "keyed_state", pa.schema(fields), key_groups)
+    rows = restored_rows(replay, "keyed_state", pa.schema(fields), keys, key_range)
     rows = rows.filter(pc.field("state_name") == REMEMBERED_ROWS)
     first_times = rows.column("namespace_start").cast(TIME).cast(pa.int64())
     milliseconds = pa.array(first_times.to_numpy() // 1000, pa.int64())

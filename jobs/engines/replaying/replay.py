@@ -4,16 +4,19 @@ committed.
 Both engines keep it; the planner chooses which one runs.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
+from slackwater.jobs.engines.replaying.note_metrics import RowsLateByMark
 from slackwater.jobs.engines.rows.derived_columns import derived_fields, with_derived_columns
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import Expectation, Pipeline
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.windowing.columnar.timeline.timeline import Timeline
@@ -30,9 +33,11 @@ class Replay:
         scan: the slice's rows.
         timeline: the slice's watermarks.
         state: table → files (relative to that table's folder) of the parent's snapshot.
+        state_bounds: (table, file) of it → the least and the greatest key group in it; a file that is not
+            there may hold any.
         folders: table → folder of the pipeline's tables.
         run_id: what staged rows carry.
-        ranges: number of key-group ranges, one task each.
+        ranges: number of key ranges, one task each.
         file_rows: from this many rows of a table on a range writes a file of its own; fewer come back to the
             driver as Arrow.
         scratch: a folder below which such files are written instead, by a replay that stages nothing.
@@ -41,6 +46,8 @@ class Replay:
         parked_windows: how many windows the parent's snapshot holds.
         added_results: results of which that snapshot knows nothing: they are unknown in its windows.
         keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
+        expectations: of the panes, whose metrics the range tasks take for them; none in a replay that is not
+            validated.
     """
 
     pipeline: Pipeline
@@ -57,6 +64,21 @@ class Replay:
     parked_windows: int = 0
     added_results: frozenset[str] = frozenset()
     keeps_lists_whole: bool = False
+    state_bounds: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    expectations: tuple[Expectation, ...] = ()
+
+    def state_files(self, table: str, key_range: KeyRange) -> list[str]:
+        """The files of the parent's snapshot that may hold rows of `table` of these keys."""
+        return [
+            path
+            for path in self.state.get(table, ())
+            if key_range.overlaps(self._range_of_file(table, path) or key_range)
+        ]
+
+    def _range_of_file(self, table: str, path: str) -> KeyRange | None:
+        """The keys whose rows a file may hold; None: any."""
+        bounds = self.state_bounds.get((table, path))
+        return KeyRange.in_name(path) or (None if bounds is None else KeyRange.of_groups(*bounds))
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,6 +103,9 @@ class Outcome:
     Attributes:
         rows: table → rows that came back to the driver.
         files: table → files that tasks have written.
+        pane_metrics: the metrics of the panes that each task has handed over, see `pane_metrics`.
+        late_by_mark: the late rows that only the collected mark makes late; None for none.
+        reason_counts: reason code → rows of `quarantine`.
         counts: names of the ledger's count columns → values.
         assignments: what became of the (element, window) assignments, see `results.ASSIGNMENTS`.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
@@ -92,6 +117,9 @@ class Outcome:
 
     rows: dict[str, list[pa.Table]] = field(default_factory=dict)
     files: dict[str, list[WrittenFile]] = field(default_factory=dict)
+    pane_metrics: list[pa.Table] = field(default_factory=list)
+    late_by_mark: RowsLateByMark | None = None
+    reason_counts: Counter[str] = field(default_factory=Counter)
     counts: dict[str, int] = field(default_factory=dict)
     assignments: dict[str, int] = field(default_factory=dict)
     state_hash: ContentHash = field(default_factory=ContentHash)

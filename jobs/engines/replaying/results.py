@@ -1,5 +1,5 @@
 """How the results of range tasks reach the driver: as tables that carry their name as a mark: rows, counts,
-hashes, and lists of the files that large results were written to.
+hashes, metrics of rows, and lists of the files that large results were written to.
 
 Both engines end with this; nothing here knows how windows are run.
 """
@@ -11,10 +11,17 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.jobs.engines.replaying.note_metrics import (
+    RowsLateByMark,
+    as_counter,
+    is_mark_ahead,
+    reason_counts,
+)
+from slackwater.jobs.engines.replaying.pane_metrics import columns_measured, pane_metrics
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.transport.process_memory import peak_kb
 from slackwater.jobs.pipelines.sources import SOURCE
-from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
+from slackwater.jobs.tables.delta.written_files import files_of_table, of_type, table_of_files
 from slackwater.jobs.tables.run_files.staging import write_staged
 from slackwater.jobs.tables.schemas import COUNTS, table_schemas
 from slackwater.windowing.snapshot import ContentHash
@@ -30,17 +37,11 @@ DRIVER_BYTES = 64 << 20
 PASSING_BYTES = 64 << 20
 _ROWS_OF_SOURCE = "rows_of_source_"
 _NAME = b"slackwater.table"
+_METRICS = "metrics of panes"
+_LATE_BY_MARK = "rows late by the mark"
+_REASON_COUNTS = "reason codes"
 _RESOURCES = b"slackwater.taken"
-_FILES = pa.schema(
-    [
-        ("table", pa.string()),
-        ("path", pa.string()),
-        ("partition", pa.map_(pa.string(), pa.string())),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("statistics", pa.string()),
-    ]
-)
+_FILES_OF = "files of "
 
 
 def mark_table(name: str, table: pa.Table) -> pa.Table:
@@ -90,18 +91,34 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def hand_over(
     replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, *, part: int | str = 0
+) -> Iterator[pa.Table]:
+    """Hand over the rows of table `name` that `part` of range `number` has made, with the metrics of panes,
+    late and quarantined rows:
+    few rows go to the driver as they are; many are written here, as a file of the table, and only its
+    description goes. Rows count as many from `file_rows` on, or if the driver could not take as much from
+    every range."""
+    if name == "panes" and replay.expectations:
+        columns = pa.schema([schema.field(column) for column in columns_measured(replay.expectations)])
+        yield mark_table(_METRICS, pane_metrics(replay.expectations, conform(rows, columns)))
+    elif name == "late_events" and is_mark_ahead(replay.timeline, replay.pipeline.allowed_lateness_ms):
+        late_by_mark = RowsLateByMark.of(rows, replay.pipeline.allowed_lateness_ms)
+        if late_by_mark is not None:
+            yield mark_table(_LATE_BY_MARK, late_by_mark.to_table())
+    elif name == "quarantine":
+        yield mark_table(_REASON_COUNTS, reason_counts(rows))
+    yield _rows_or_file(replay, number, name, rows, schema, part=part)
+
+
+def _rows_or_file(
+    replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, *, part: int | str
 ) -> pa.Table:
-    """Hand over the rows of table `name` that `part` of range `number` has made: few rows go to the driver as
-    they are; many are written here, as a file of the table, and only its description goes. Rows count as many
-    from `file_rows` on, or if the driver could not take as much from every range."""
+    """The rows, marked, or the description of the file that they were written to."""
     if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < DRIVER_BYTES:
         return mark_table(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(
         replay.target(name), replay.run_id, f"range-{number:05d}-{part}", conform(rows, schema)
     )
-    columns = [{"table": name, **vars(written)}]
-    columns[0]["partition"] = list(written.partition.items())
-    return mark_table("files", pa.Table.from_pylist(columns, schema=_FILES))
+    return mark_table(f"{_FILES_OF}{name}", table_of_files([written]))
 
 
 def spread_quarantine_rows(quarantine_rows: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
@@ -113,7 +130,9 @@ def spread_quarantine_rows(quarantine_rows: pa.Table, ranges: int) -> Iterator[t
             yield number, mark_table("quarantine", quarantine_rows.slice(start, end - start))
 
 
-def hand_over_quarantine_rows(replay: Replay, number: int, quarantine_rows: pa.Table, part: str) -> pa.Table:
+def hand_over_quarantine_rows(
+    replay: Replay, number: int, quarantine_rows: pa.Table, part: str
+) -> Iterator[pa.Table]:
     """Hand over rows for `quarantine` that range `number` has received or made, with the version of the
     source that they stand in.
     """
@@ -150,13 +169,15 @@ class PassingRows:
         self._tables_by_name[name].append(table.replace_schema_metadata(None))
         self._bytes[name] += table.nbytes
         if self._bytes[name] >= PASSING_BYTES:
-            yield self._hand_over(name)
+            yield from self._hand_over(name)
 
     def hand_over_the_rest(self) -> Iterator[pa.Table]:
         """Hand over all rows that are held."""
-        yield from (self._hand_over(name) for name, tables in self._tables_by_name.items() if tables)
+        for name, tables in self._tables_by_name.items():
+            if tables:
+                yield from self._hand_over(name)
 
-    def _hand_over(self, name: str) -> pa.Table:
+    def _hand_over(self, name: str) -> Iterator[pa.Table]:
         rows, part = pa.concat_tables(self._tables_by_name[name]), f"split-{self._files}"
         self._tables_by_name[name], self._bytes[name], self._files = [], 0, self._files + 1
         if name == "quarantine":
@@ -190,12 +211,14 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
                 (outcome.output_hash if kind == "output" else outcome.state_hash).merge(
                     ContentHash.parse(text)
                 )
-        elif name == "files":
-            for row in table.to_pylist():
-                table_name = row.pop("table")
-                outcome.files.setdefault(table_name, []).append(
-                    WrittenFile(**{**row, "partition": dict(row["partition"])})
-                )
+        elif name.startswith(_FILES_OF):
+            outcome.files.setdefault(name.removeprefix(_FILES_OF), []).extend(files_of_table(table))
+        elif name == _METRICS:
+            outcome.pane_metrics.append(table.replace_schema_metadata(None))
+        elif name == _LATE_BY_MARK:
+            outcome.late_by_mark = RowsLateByMark.of_table(table).merge(outcome.late_by_mark)
+        elif name == _REASON_COUNTS:
+            outcome.reason_counts += as_counter(table)
         else:
             outcome.rows.setdefault(name, []).append(table.replace_schema_metadata(None))
     return outcome

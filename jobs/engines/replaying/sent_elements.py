@@ -1,15 +1,15 @@
-"""Elements that map tasks send, row by row, to the range of their key group, and the range that receives
-them: in processing order and, where the pipeline says so, without duplicates.
+"""Elements that map tasks send, row by row, to the range of their key, and the range that receives them: in
+processing order and, where the pipeline says so, without duplicates.
 
 The operator engine replays them one by one; the columnar engine takes this way only for pipelines with
 `distinct_by`, because a row can't be aggregated before it is known to be the first of its kind.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,50 +23,63 @@ from slackwater.jobs.engines.replaying.results import (
     rows_of_source,
     spread_quarantine_rows,
 )
+from slackwater.jobs.engines.replaying.sent_tables import SentTables, divide
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.scan import Batches
 
 _ELEMENTS: Final = "elements"
+_QUARANTINE: Final = "quarantine"
 
 
 @dataclass(frozen=True)
 class MapElements:
-    """Map task: judge the rows of the slice, send elements to the range of their key group, and the counts of
-    rows that the condition leaves out to range 0.
+    """Map task: judge the rows of the slice, send elements to the range of their key, and the counts of rows
+    that the condition leaves out to range 0.
     """
 
     judge: Judge
     keys: Keys
     ranges: int
+    memory_mb: int
 
     def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        sent_tables, counts = SentTables(self.ranges, self.memory_mb, self._route), Counter[str]()
         for batch in batches:
-            judged_batch = self.judge.judge_batch(batch)
-            if batch.source is not None:
-                yield 0, counts_table(rows_of_source(batch.source, judged_batch.rows_read))
-            yield from spread_quarantine_rows(judged_batch.quarantine_rows, self.ranges)
-            if judged_batch.filtered_count:
-                counts = {
-                    "rows_read": judged_batch.filtered_count,
-                    "rows_filtered": judged_batch.filtered_count,
-                    "rows_folded": judged_batch.filtered_folded_count,
-                }
-                yield 0, counts_table(counts)
-            elements = judged_batch.elements
-            if not elements.num_rows:
-                continue
-            groups = self.keys.groups(elements)
-            elements = elements.append_column(KEY_GROUP, pa.array(groups, pa.int32()))
-            if self.judge.pipeline.on_error == "quarantine":
-                elements = elements.append_column(
-                    SOURCE_FILE, pa.repeat(pa.scalar(batch.path, pa.string()), elements.num_rows)
-                )
-            numbers = self.keys.ranges_of(groups, self.ranges)
-            for number in np.unique(numbers).tolist():
-                yield number, mark_table(_ELEMENTS, elements.filter(pa.array(numbers == number)))
+            for table in self._judge_batch(batch, counts):
+                yield from sent_tables.send(table)
+        yield from sent_tables.send_the_rest()
+        yield 0, counts_table(counts)
+
+    def _judge_batch(self, batch: SourceBatch, counts: Counter[str]) -> Iterator[pa.Table]:
+        """The rows for `quarantine` and the elements of a batch, the latter with their key groups."""
+        judged_batch = self.judge.judge_batch(batch)
+        counts.update(rows_of_source(batch.source, judged_batch.rows_read))
+        counts["rows_read"] += judged_batch.filtered_count
+        counts["rows_filtered"] += judged_batch.filtered_count
+        counts["rows_folded"] += judged_batch.filtered_folded_count
+        if judged_batch.quarantine_rows.num_rows:
+            yield mark_table(_QUARANTINE, judged_batch.quarantine_rows)
+        elements = judged_batch.elements
+        if not elements.num_rows:
+            return
+        elements = elements.append_column(KEY_GROUP, pa.array(self.keys.groups(elements), pa.int32()))
+        if self.judge.pipeline.on_error == "quarantine":
+            elements = elements.append_column(
+                SOURCE_FILE, pa.repeat(pa.scalar(batch.path, pa.string()), elements.num_rows)
+            )
+        yield mark_table(_ELEMENTS, elements)
+
+    def _route(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        if name_of(table) == _QUARANTINE:
+            yield from spread_quarantine_rows(table, self.ranges)
+        else:
+            yield from divide(
+                table, self.keys.range_numbers(table, table.column(KEY_GROUP).to_numpy(), self.ranges)
+            )
 
 
 class ReceivedElements:

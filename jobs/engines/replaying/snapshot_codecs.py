@@ -112,7 +112,7 @@ def codec_of_windows(
         config,
         keys=KeyColumns.of(keys.columns),
         contents=contents,
-        json=_json(pipeline, element_class),
+        json=json_of(pipeline, element_class),
         order_mode=OrderMode(pipeline.order_mode),
         keeps_lists_whole=keeps_lists_whole,
     )
@@ -125,7 +125,7 @@ def codec_of_process(
     """The codec of a pipeline's process function. `element_class` is that of the named tuples that its
     elements are. `keeps_lists_whole`: as of `Replay`.
     """
-    layout = _process_layout(pipeline, keys, _json(pipeline, element_class))
+    layout = _process_layout(pipeline, keys, json_of(pipeline, element_class))
     return SnapshotCodec(replace(layout, keeps_lists_whole=keeps_lists_whole))
 
 
@@ -151,7 +151,7 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
     )
 
 
-def _json(pipeline: Pipeline, element_class: type | None) -> JsonValues:
+def json_of(pipeline: Pipeline, element_class: type | None) -> JsonValues:
     """How values without a column are written: plain ones, elements, windows, and records that the
     pipeline declares.
     """

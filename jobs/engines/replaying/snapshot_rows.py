@@ -1,4 +1,4 @@
-"""The rows of the parent's snapshot for one range of key groups, read from its files. Both engines restore
+"""The rows of the parent's snapshot for one range of keys, read from its files. Both engines restore
 from them; each reads them in its own way.
 """
 
@@ -12,26 +12,28 @@ import pyarrow.parquet as pq
 from slackwater.jobs.engines.aggregates import unknown_in
 from slackwater.jobs.engines.replaying.parked_periods import check_parked_periods
 from slackwater.jobs.engines.replaying.replay import Replay
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
+from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.tables.delta.parquet import damaged_file, open_verified
-from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.run_files.staging import with_columns
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.jobs.tables.stores import filesystem
 
 # `contents` of a window without contents: the typed columns cannot say it, as an accumulator may be all
 # nulls.
 NO_CONTENTS: Final = "[]"
 _KEY_GROUP = "key_group"
+_ROWS_AT_ONCE = 1 << 17
 
 
-def restored_rows(replay: Replay, table: str, schema: pa.Schema, key_groups: KeyGroupRange) -> pa.Table:
-    """The columns `schema` of the parent's rows of `table` in `key_groups`; row groups of other key
-    groups are not read.
+def restored_rows(replay: Replay, table: str, schema: pa.Schema, keys: Keys, key_range: KeyRange) -> pa.Table:
+    """The columns `schema` of the parent's rows of `table` whose keys are in the range; row groups of other
+    key groups are not read.
 
     Raises:
         DamagedFile: a file is not what the parent has written, or is not there.
         CalendarChanged: a calendar window was parked with other bounds than the calendar now gives it.
     """
-    parts = list(restored_parts(replay, table, schema, key_groups))
+    parts = list(restored_parts(replay, table, schema, keys, key_range))
     rows = pa.concat_tables(parts) if parts else schema.empty_table()
     if table == "window_state":
         check_parked_periods(replay.pipeline, rows)
@@ -47,52 +49,57 @@ def unknown_results(replay: Replay, parked_rows: pa.Table) -> frozenset[str]:
 
 
 def restored_parts(
-    replay: Replay, table: str, schema: pa.Schema, key_groups: KeyGroupRange
+    replay: Replay, table: str, schema: pa.Schema, keys: Keys, key_range: KeyRange
 ) -> Iterator[pa.Table]:
     """The rows of `restored_rows`, file by file."""
     uri = replay.folders[table]
     files = filesystem(uri)
-    for path in replay.state.get(table, ()):
+    for path in replay.state_files(table, key_range):
         try:
             with open_verified(uri, files, path) as file:
-                rows = with_columns(_rows_of_groups(file, schema.names, key_groups), schema)
+                written_range = KeyRange.in_name(path)
+                if written_range is not None and key_range.covers(written_range):
+                    rows = file.read(schema.names, use_threads=False)
+                else:
+                    rows = _rows_in_range(file, schema.names, keys, key_range)
+                rows = with_columns(rows, schema)
         except FileNotFoundError as error:
             raise damaged_file(uri, path, "it is not there any more") from error
         yield rows
 
 
-def restored_bytes(replay: Replay, table: str, key_groups: KeyGroupRange) -> int:
-    """About how much memory `restored_rows` takes: the sizes of its row groups before compression."""
+def restored_bytes(replay: Replay, table: str, key_range: KeyRange) -> int:
+    """About how much memory `restored_rows` takes, at most: the sizes of its row groups before
+    compression."""
     uri = replay.folders[table]
     files, total = filesystem(uri), 0
-    for path in replay.state.get(table, ()):
+    for path in replay.state_files(table, key_range):
         try:
             with open_verified(uri, files, path) as file:
                 total += sum(
                     file.metadata.row_group(number).total_byte_size
-                    for number in _row_groups_of(file, key_groups)
+                    for number in _row_groups_of(file, key_range)
                 )
         except FileNotFoundError as error:
             raise damaged_file(uri, path, "it is not there any more") from error
     return total
 
 
-def _rows_of_groups(file: pq.ParquetFile, names: list[str], key_groups: KeyGroupRange) -> pa.Table:
-    """The rows of some key groups. Where a file holds no others, nothing is copied."""
-    bounds = _row_groups_of(file, key_groups)
-    rows = file.read_row_groups(list(bounds), names, use_threads=False)
+def _rows_in_range(file: pq.ParquetFile, names: list[str], keys: Keys, key_range: KeyRange) -> pa.Table:
+    """The rows whose keys are in the range. Where a file holds no others, nothing is copied; else some rows
+    at a time are in memory beside them."""
+    bounds = _row_groups_of(file, key_range)
     if all(
-        row_group is not None and key_groups.first <= row_group.min and row_group.max <= key_groups.last
+        row_group is not None and key_range.covers(KeyRange.of_groups(row_group.min, row_group.max))
         for row_group in bounds.values()
     ):
-        return rows
-    groups = rows.column(_KEY_GROUP).to_numpy()
-    return rows.filter(pa.array((groups >= key_groups.first) & (groups <= key_groups.last)))
+        return file.read_row_groups(list(bounds), names, use_threads=False)
+    batches = file.iter_batches(_ROWS_AT_ONCE, list(bounds), names, use_threads=False)
+    return pa.concat_tables(keys.rows_in(key_range, pa.Table.from_batches([batch])) for batch in batches)
 
 
-def _row_groups_of(file: pq.ParquetFile, key_groups: KeyGroupRange) -> dict[int, Any]:
-    """Number → statistics of the column of key groups, of the row groups that may hold some of
-    `key_groups`."""
+def _row_groups_of(file: pq.ParquetFile, key_range: KeyRange) -> dict[int, Any]:
+    """Number → statistics of the column of key groups, of the row groups that may hold keys of the range."""
     place = file.schema.names.index(_KEY_GROUP)
     row_groups = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
     bounds = {
@@ -100,6 +107,7 @@ def _row_groups_of(file: pq.ParquetFile, key_groups: KeyGroupRange) -> dict[int,
         for number, row_group in row_groups.items()
         if row_group.num_rows
     }
+    key_groups = key_range.key_groups
     return {
         number: statistics
         for number, statistics in bounds.items()

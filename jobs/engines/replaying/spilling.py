@@ -8,18 +8,15 @@ a pipeline.
 import os
 import stat
 import tempfile
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from slackwater.jobs.errors import PermanentError, UsageError
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
+from slackwater.jobs.errors import PermanentError
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 
-VARIABLE: Final = "SLACKWATER_STATE_MEMORY_MB"
-DEFAULT_MB: Final = 1024
 BYTES_PER_MB: Final = 1 << 20
 # A look counts all entries of the state. The first one comes after so many elements, each later one after at
 # least as many elements as there are entries, and after as many as could fill an eighth of the room: one
@@ -27,33 +24,16 @@ BYTES_PER_MB: Final = 1 << 20
 FIRST_LOOK: Final = 10_000
 _SHARE_OF_ROOM: Final = 8
 _PARTS: Final = 16
+# A part of a key group takes a pass over all of the group.
+_PARTS_OF_FEW_GROUPS: Final = 4
 _OTHER_FOLDER: Final = "SPARK_LOCAL_DIRS names the folder to make it in, else TMPDIR does."
 _LEAST_SHARE: Final = 4  # of the limit is left to state at least, whatever else is in memory
 ROCKSDB_MB: Final = 256
 _GROWTH: Final = 12  # times their columns is what restored rows take in memory
 
 
-class StateMemoryError(UsageError):
-    """SLACKWATER_STATE_MEMORY_MB is no number of megabytes."""
-
-
 class StateFolderError(PermanentError):
     """The folder for state can't be made, or others than this user may write to it. Facts: folder."""
-
-
-def state_memory_mb() -> int:
-    """How much memory the state of one task may take, from SLACKWATER_STATE_MEMORY_MB.
-
-    Raises:
-        StateMemoryError: it is no whole number.
-    """
-    text = os.environ.get(VARIABLE, str(DEFAULT_MB))
-    if not text.isascii() or not text.isdigit():
-        raise StateMemoryError(
-            f"{VARIABLE} is {text!r}; give the megabytes that the state of one task may take, e.g. "
-            f"{DEFAULT_MB}."
-        )
-    return int(text)
 
 
 class Spilling:
@@ -98,14 +78,13 @@ class Spilling:
             self.is_spilled = True
             runner.move_storage(self.storage.make_backend, self.storage.make_timer_queue)
 
-    def parts(self, key_groups: KeyGroupRange) -> list[KeyGroupRange]:
-        """The parts in which state is restored and parked: all key groups at once or, where state has left
-        memory, a few at a time.
+    def parts(self, key_range: KeyRange) -> list[KeyRange]:
+        """The parts in which the state of a range is restored and parked: all of it at once or, where state
+        has left memory, some keys at a time.
         """
         if not self.is_spilled:
-            return [key_groups]
-        bounds = [key_groups.first + len(key_groups) * number // _PARTS for number in range(_PARTS + 1)]
-        return [KeyGroupRange(first, end - 1) for first, end in pairwise(bounds) if first < end]
+            return [key_range]
+        return key_range.parts(min(_PARTS, max(_PARTS_OF_FEW_GROUPS, len(key_range.key_groups))))
 
     def close(self) -> None:
         for storage in self._storages:

@@ -1,34 +1,41 @@
-"""The sizes that fit the memory of one task: rows read at once, the number of key-group ranges of a slice,
-and the parts in which a range that received too many rows is merged.
+"""The sizes that fit the memory of one task: rows read at once, the number of key ranges of a slice, and the
+parts in which a range that received too many rows is merged.
 
 Estimates, from measured bytes a row and the statistics of the source's log. No result depends on them.
 """
 
 import os
 from collections.abc import Sequence
-from itertools import pairwise
 from math import ceil, prod
 
 import pyarrow as pa
 
 from slackwater.jobs.engines.replaying.replay import Engine
-from slackwater.jobs.engines.replaying.spilling import state_memory_mb
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.row_groups import ROWS_AT_ONCE
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.runtime.memory import IDLE_MB, state_memory_mb
 from slackwater.windowing import GlobalWindows
-from slackwater.windowing.key_groups import KeyGroupRange
 
 _MB = 1 << 20
-# Measured: an idle Python worker, and on top of it rows of three columns, and windows of two sums.
-_IDLE_MB = 230
+# Measured, on top of an idle Python worker: rows of three columns, and windows of two sums.
 _BYTES_PER_ROW_READ = 256
 _BYTES_PER_ROW_MERGED = 400
 # A row that waits to be merged: 14 to 20 bytes with integer keys, 45 with texts of 13 bytes.
 _BYTES_PER_ROW_RECEIVED = 40
 _ROWS_MERGED_AT_ONCE = 1 << 20  # merging more at once is no faster, and takes memory new to the process
+# They take no more than such a share of the memory.
+_SHARE_RECEIVED = 3
 _ROWS_WORTH_A_TASK = 200_000
+# A key group is divided no further than into ranges, and parts of ranges, of so many rows: what each takes
+# beside its rows would come to more.
+ROWS_WORTH_A_RANGE = 1 << 16
+ROWS_WORTH_A_PART = 1 << 14
+# Aggregates of integers whose partial results are no more than two integers.
+_BYTES_PER_NUMBER = 8
+_NUMBERS_OF_KIND = {"count": 1, "sum": 2, "mean": 2, "min": 1, "max": 1}
 _BYTES_PER_ROW_STORED = 16  # in a file whose rows the log does not count
 
 
@@ -50,17 +57,59 @@ def parts_needed(rows: int, limit_mb: int) -> int:
     return 1 << (parts - 1).bit_length()
 
 
-def parts_of(key_groups: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
-    """The parts in which a range of so many rows is merged, one after the other."""
-    count = min(len(key_groups), parts_needed(rows, limit_mb))
-    bounds = [key_groups.first + len(key_groups) * number // count for number in range(count + 1)]
-    return [KeyGroupRange(first, end - 1) for first, end in pairwise(bounds)]
+def parts_of(key_range: KeyRange, rows: int, limit_mb: int) -> list[KeyRange]:
+    """The parts in which a range of so many rows is merged, one after the other: of whole key groups where
+    these suffice."""
+    most = max(len(key_range.key_groups), rows // ROWS_WORTH_A_PART)
+    return key_range.parts(min(most, parts_needed(rows, limit_mb)))
 
 
-def ranges_for(rows: int, limit_mb: int, slots: int, most: int) -> int:
-    """Into how many ranges so many rows, received and parked ones, are divided: so that each range fits a
-    task, and `slots` tasks at a time have equally much to do. One for few rows, and never above `most`."""
-    ranges = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / rows_of_range(limit_mb)))
+def most_rows_of_range(
+    pipeline: Pipeline, sources: Sequence[PinnedSource], engine: Engine, limit_mb: int
+) -> int:
+    """How many rows, received and parked ones, a range task of `limit_mb` megabytes may have: those that it
+    merges at once. Partial aggregates known to be narrow are more: they wait, packed, to be merged in parts,
+    in what memory a part leaves."""
+    at_once = rows_of_range(limit_mb)
+    if not engine.aggregates_first or not _sends_narrow_partials(pipeline, sources):
+        return at_once
+    limit = limit_mb * _MB
+    left_by_part = limit - min(_ROWS_MERGED_AT_ONCE, at_once) * _BYTES_PER_ROW_MERGED
+    return max(at_once, min(left_by_part, limit // _SHARE_RECEIVED) // _BYTES_PER_ROW_RECEIVED)
+
+
+def _sends_narrow_partials(pipeline: Pipeline, sources: Sequence[PinnedSource]) -> bool:
+    """Whether what map tasks send is one row for each cell, of so few integers that it can't take more than
+    _BYTES_PER_ROW_RECEIVED."""
+    aggregates = pipeline.select.values()
+    if (
+        not aggregates
+        or pipeline.distinct_by is not None
+        or pipeline.windows.grid is None
+        or not pipeline.effective_trigger.fires_at_last_instant
+        or any(aggregate.kind not in _NUMBERS_OF_KIND for aggregate in aggregates)
+    ):
+        return False
+    names = {*pipeline.keys, *(aggregate.column for aggregate in aggregates if aggregate.kind != "count")}
+    for source, declaration in zip(sources, pipeline.sources, strict=True):
+        own_names = {common: name for name, common in declaration.rename.items()}
+        kinds = [_type_in(source.schema, own_names.get(name, name)) for name in names if name is not None]
+        if not all(kind is not None and pa.types.is_integer(kind) for kind in kinds):
+            return False
+    numbers = len(pipeline.keys) + sum(_NUMBERS_OF_KIND[aggregate.kind] for aggregate in aggregates)
+    return (1 + numbers) * _BYTES_PER_NUMBER <= _BYTES_PER_ROW_RECEIVED  # one more for the slice and counts
+
+
+def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
+    return schema.field(name).type if name in schema.names else None
+
+
+def ranges_for(pipeline: Pipeline, rows: int, most_rows: int, slots: int) -> int:
+    """Into how many ranges so many rows, received and parked ones, are divided: so that none has more than
+    `most_rows`, and `slots` tasks at a time have equally much to do. One for few rows. More than there are
+    key groups divide these, which the one key of a pipeline without key columns does not allow."""
+    ranges = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / most_rows))
+    most = max(pipeline.max_parallelism, rows // ROWS_WORTH_A_RANGE if pipeline.keys else 0)
     return max(1, min(most, ranges if ranges <= slots else ceil(ranges / slots) * slots))
 
 
@@ -119,17 +168,20 @@ def estimate_mb(
     limit_mb = state_memory_mb()
     most = rows_merged(pipeline, rows) if engine.aggregates_first else rows
     merged_rows = min(most, rows_sent(pipeline, sources, files, engine)) + parked_windows
-    of_range = min(
-        merged_rows // ranges_for(merged_rows, limit_mb, os.cpu_count() or 1, pipeline.max_parallelism),
-        rows_of_range(limit_mb),
-    )
-    of_part = of_range // parts_needed(of_range, limit_mb) if engine.aggregates_first else of_range
+    if pipeline.keys:
+        most_rows = most_rows_of_range(pipeline, sources, engine, limit_mb)
+        of_range = merged_rows // ranges_for(pipeline, merged_rows, most_rows, os.cpu_count() or 1)
+        of_part = of_range // parts_needed(of_range, limit_mb) if engine.aggregates_first else of_range
+    else:
+        of_range = of_part = merged_rows
+    if not engine.aggregates_first:
+        of_part = min(of_part, rows_of_range(limit_mb))  # more of them are in RocksDB
     of_batch = min(rows, rows_at_once(limit_mb))
     megabytes = max(
         (of_range - of_part) * _BYTES_PER_ROW_RECEIVED + of_part * _BYTES_PER_ROW_MERGED,
         of_batch * _BYTES_PER_ROW_READ,
     )
-    return _IDLE_MB + megabytes // _MB
+    return IDLE_MB + megabytes // _MB
 
 
 def most_partials(

@@ -29,13 +29,8 @@ from slackwater.jobs.engines.rows.carried_watermarks import (
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT, PLACE, columns_read
 from slackwater.jobs.engines.rows.element_order import in_order
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import (
-    Maxima,
-    Progress,
-    tick_maxima,
-    timeline_of,
-    with_collected_mark,
-)
+from slackwater.jobs.engines.rows.progress import Progress, with_collected_mark
+from slackwater.jobs.engines.rows.tick_pass import Maxima, tick_maxima, timeline_of
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines import Pipeline

@@ -15,7 +15,7 @@ from slackwater.jobs.pipelines.windows import sees_elements
 # Columns that a replay adds to rows of the source.
 ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_group", "__source_file"
 KEY_NUMBER, PLACE = "__key_number", "__place"
-_ADDED_COLUMNS = {ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, KEY_NUMBER, PLACE}
+ADDED_COLUMNS = {ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, KEY_NUMBER, PLACE}
 
 
 def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _columns_of_functions(pipeline: Pipeline, source: Sequence[str]) -> tuple[st
 
 def source_columns(names: Sequence[str]) -> list[str]:
     """The columns of a table of elements without those that a replay adds."""
-    return [name for name in names if name not in _ADDED_COLUMNS]
+    return [name for name in names if name not in ADDED_COLUMNS]
 
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:

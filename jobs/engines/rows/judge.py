@@ -99,7 +99,7 @@ class Judge:
         in_slice = (
             ~no_arrival
             & (moved_to >= np.where(is_moved, self.from_ms, self._first_arrival_ms(batch)))
-            & (moved_to < self.to_ms)
+            & (moved_to < self._end_ms(batch))
         )
         reason = np.zeros(rows.num_rows, np.int16)
         rules_broken = self._rules_broken(batch, rows, arrival, event, no_event)
@@ -141,7 +141,7 @@ class Judge:
             _bounds_in_milliseconds(batch, name) for name in (arrival, event)
         )
         back, forth = _reach(self.pipeline)
-        is_in_slice = self._first_arrival_ms(batch) <= first and last < self.to_ms
+        is_in_slice = self._first_arrival_ms(batch) <= first and last < self._end_ms(batch)
         is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
         if not (is_in_slice and is_in_range):
             return False
@@ -196,6 +196,10 @@ class Judge:
         if self.start_ms is None or not batch.may_hold_unread or self.pipeline.stragglers == "restate":
             return self.from_ms
         return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
+
+    def _end_ms(self, batch: SourceBatch) -> int:
+        """The end (exclusive) of the arrivals that are this run's."""
+        return self.from_ms if batch.is_part else self.to_ms
 
     def _rules_broken(
         self,

@@ -6,8 +6,8 @@ received or parked on the range side.
                                                   1       4          b
                                                   2       9          c
 
-Numbers ascend with key groups, so rows sorted by them are sorted for the ranges. `keys` hashes keys and knows
-their groups.
+Numbers ascend with key groups, so rows sorted by them are sorted for ranges of whole key groups. `keys`
+hashes keys and knows their groups and places.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.jobs.engines.rows.key_ranges import divide_groups
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.transport.packing import unpack
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import (
     Groups,
@@ -30,7 +32,6 @@ from slackwater.windowing.columnar.arrays.groups import (
 )
 from slackwater.windowing.columnar.arrays.orders import sort_with_places
 from slackwater.windowing.columnar.arrays.texts import are_short, text_numbers
-from slackwater.windowing.key_groups import KeyGroupRange
 
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
@@ -57,9 +58,8 @@ class KeyNumbers:
             return cls._of_all(rows, keys)
         key_codes, distinct = _code_keys(rows.select(keys.names))
         groups = np.asarray(keys.groups(distinct), np.int32)
-        return cls._numbered_by(
-            key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), _by_group(groups)
-        )
+        order = _by_group(groups)
+        return cls._numbered_by(key_codes, distinct.add_column(0, KEY_GROUP, pa.array(groups)), order)
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
@@ -230,6 +230,28 @@ def with_keys(rows: pa.Table, keys: Longs, distinct: pa.Table) -> pa.Table:
     return rows
 
 
+def with_own_dictionaries(rows: pa.Table) -> pa.Table:
+    """Rows of one chunk that were cut from more of them; their dictionaries lose the entries that no row
+    has.
+    """
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_dictionary(field.type) and rows.num_rows:
+            rows = rows.set_column(place, field.name, _with_own_dictionary(rows.column(place).chunk(0)))
+    return rows
+
+
+def _with_own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    codes = column.indices.to_numpy()
+    least, beyond = int(codes.min()), int(codes.max()) + 1
+    codes, entries = codes - least, column.dictionary.slice(least, beyond - least)
+    is_present = np.zeros(len(entries), np.bool_)
+    is_present[codes] = True
+    if not is_present.all():
+        codes = (np.cumsum(is_present, dtype=np.int32) - 1)[codes]
+        entries = entries.filter(pa.array(is_present))
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), entries)
+
+
 def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The inverse of `with_keys`: (keys, rows)."""
     names = [name for name in rows.column_names if name.startswith(_PREFIX)]
@@ -238,14 +260,15 @@ def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     ), rows.drop_columns(names)
 
 
-def bounds_of_groups(rows: pa.Table, key_groups: KeyGroupRange) -> slice:
-    """Where the rows of `key_groups` stand among rows that `with_keys` made; only the column `SENT_GROUP` is
-    read.
+def numbers_between(cuts: Longs, sent_rows: pa.Table, keys: Keys) -> npt.NDArray[Any]:
+    """Between which two of `cuts` lies the key of each row that `with_keys` made and `pack` packed, see
+    `Keys.numbers_between`. No more columns are unpacked than that takes.
     """
-    start, end = np.searchsorted(
-        rows.column(SENT_GROUP).to_numpy(), [key_groups.first, key_groups.last + 1]
-    ).tolist()
-    return slice(start, end)
+    names = keys.names if divide_groups(cuts) else []
+    columns = unpack(sent_rows, (SENT_GROUP, *(_PREFIX + name for name in names)))
+    # By their own names: another column may have one of these.
+    key_columns, _ = split_keys(columns)
+    return keys.numbers_between(cuts, key_columns, key_columns.column(KEY_GROUP).to_numpy())
 
 
 def keys_of(rows: pa.Table, keys: Keys) -> pa.Table:

@@ -1,21 +1,24 @@
-"""A pipeline's key: its columns, its Flink type, and the key groups and ranges of its values.
+"""A pipeline's key: its columns, its Flink type, and the key groups, places and ranges of its values.
 
 The key of one column is a plain value, that of several columns is a Flink tuple. Windows of all
 elements have no key column: their one key is the byte 0, as in Flink's windowAll.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.jobs.engines.rows.key_ranges import KeyRange, divide_groups, range_cuts
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.windowing.columnar.arrays.key_hashes import key_groups
-from slackwater.windowing.key_groups import KeyGroupRange
+from slackwater.windowing.columnar.arrays.key_hashes import PLACE_BITS, key_groups, key_places
+from slackwater.windowing.key_groups import murmur_hash
 from slackwater.windowing.key_types import BYTE, KeyType, TupleKey, key_type
+
+_BYTE_0: Final = pa.array([0], pa.int8())
 
 
 @dataclass(frozen=True)
@@ -73,15 +76,60 @@ class Keys:
 
     def _the_group_of_all(self, rows: int) -> npt.NDArray[np.int32]:
         """The key group of the byte 0, once for each of `rows` rows."""
-        return np.repeat(key_groups([pa.array([0], pa.int8())], self.max_parallelism), rows)
+        return np.repeat(key_groups([_BYTE_0], self.max_parallelism), rows)
 
-    def ranges_of(self, groups: npt.NDArray[np.int32], ranges: int) -> npt.NDArray[np.int32]:
-        """Which of `ranges` contiguous ranges each key group belongs to; see `range`."""
-        return groups * np.int32(ranges) // np.int32(self.max_parallelism)
+    def places(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+        """The place of the key of each row, see `key_hashes`. Integer keys may stand in a wider type."""
+        if not self.columns:
+            return np.repeat(key_places([_BYTE_0], self.max_parallelism), rows.num_rows)
+        columns = (
+            rows.column(name).cast(kind) if pa.types.is_integer(kind) else rows.column(name)
+            for name, kind in self.columns
+        )
+        return key_places(list(columns), self.max_parallelism)
 
-    def range(self, number: int, ranges: int) -> KeyGroupRange:
-        """The key groups of a range."""
-        return KeyGroupRange.of_operator(number, ranges, self.max_parallelism)
+    def holder(self, key_range: KeyRange) -> Callable[[Any], bool]:
+        """Says of one key whether it is in the range."""
+        hash_code, groups = self.type.hash_code, self.max_parallelism
+
+        def holds(key: Any) -> bool:
+            key_hash = murmur_hash(hash_code(key))
+            return key_range.first <= (key_hash % groups << PLACE_BITS | key_hash) < key_range.beyond
+
+        return holds
+
+    def range_numbers(
+        self, rows: pa.Table, groups: npt.NDArray[np.integer[Any]], ranges: int
+    ) -> npt.NDArray[Any]:
+        """Which of `ranges` ranges the key of each row belongs to, see `range`; `groups` are the key groups
+        of the rows.
+        """
+        return self.numbers_between(range_cuts(ranges, self.max_parallelism), rows, groups)
+
+    def numbers_between(
+        self, cuts: npt.NDArray[np.int64], rows: pa.Table, groups: npt.NDArray[np.integer[Any]]
+    ) -> npt.NDArray[Any]:
+        """Between which two of `cuts`, which are ascending places, the key of each row lies: 0 is between the
+        first two. `groups` are the key groups of the rows; where no cut divides a key group, they tell it.
+        """
+        if divide_groups(cuts):
+            return np.searchsorted(cuts, self.places(rows), side="right") - 1
+        of_groups = np.searchsorted(cuts >> PLACE_BITS, np.arange(self.max_parallelism), side="right") - 1
+        return of_groups.astype(np.int16)[groups]
+
+    def range(self, number: int, ranges: int) -> KeyRange:
+        """The keys of range `number` of `ranges`."""
+        first, beyond = range_cuts(ranges, self.max_parallelism)[number : number + 2].tolist()
+        return KeyRange(first, beyond)
+
+    def rows_in(self, key_range: KeyRange, rows: pa.Table) -> pa.Table:
+        """Those of `rows`, which have a column `key_group`, whose keys are in the range."""
+        groups, owned_groups = rows.column("key_group").to_numpy(), key_range.key_groups
+        rows = rows.filter(pa.array((groups >= owned_groups.first) & (groups <= owned_groups.last)))
+        if not key_range.divides_groups:
+            return rows
+        places = self.places(rows)
+        return rows.filter(pa.array((places >= key_range.first) & (places < key_range.beyond)))
 
     def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
         """Keys as columns, in their declared types."""

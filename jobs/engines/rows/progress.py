@@ -1,10 +1,10 @@
-"""The watermark timeline of a slice, computed by one cheap pass over its rows, and the source progress that
-one run hands to the next.
+"""The source progress that one run hands to the next, and what the pass over a slice's rows gathers of each
+source partition and tick.
 
 The pass judges rows exactly as the replay does, so an unusable row moves no watermark.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,20 +18,20 @@ from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.overrides import identifying_columns
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
-from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.tables import schemas
 from slackwater.windowing.columnar.arrays.columns import Longs
-from slackwater.windowing.columnar.timeline.source_progress import combine_ticks
+from slackwater.windowing.columnar.timeline.source_progress import combine_ticks, steps_that_matter
 from slackwater.windowing.columnar.timeline.timeline import (
     INITIAL_WATERMARK,
     SourceProgress,
     TickAggregates,
     Timeline,
-    watermark_timeline,
 )
 from slackwater.windowing.times import to_datetime, to_ms
 from slackwater.windowing.watermarks import WatermarkStrategy
 
+# Of the tables of the pass.
+TICK_COLUMNS = ["partition", "max_event_ms", "last_arrival_ms"]
 # Rows without a source partition, and sources without such a column, are one partition of this name.
 ONE_PARTITION = ""
 _EARLIEST: Final = to_ms(datetime.min.replace(tzinfo=UTC))
@@ -244,26 +244,6 @@ def scan_of_pass(scan: SliceScan, judge: Judge) -> SliceScan:
     return replace(scan, columns=columns, null_checked=tuple(name for name in columns if name not in read))
 
 
-def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
-    """The pass, one small job: tables of partition, max_event_ms and last_arrival_ms, with one row or more
-    for each (source partition, tick).
-    """
-    return transport.gather(scan_of_pass(scan, judge), AggregateTicks(judge))
-
-
-Maxima = Callable[[Transport, SliceScan, Judge], Sequence[pa.Table]]
-
-
-def timeline_of(
-    transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
-) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or has
-    its result from an earlier try. `before` has the collected mark, where there is one."""
-    parts = maxima(transport, scan, judge)
-    timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
-    return with_collected_mark(timeline, after, before, judge.pipeline.allowed_lateness_ms)
-
-
 def with_collected_mark(
     timeline: Timeline, after: Progress, before: Progress, lateness_ms: int
 ) -> tuple[Timeline, Progress]:
@@ -275,51 +255,47 @@ def with_collected_mark(
     return replace(timeline, collected_mark=mark), replace(after, collected_mark=mark if lies_above else None)
 
 
-def timeline_from(
-    parts: Sequence[pa.Table], strategy: WatermarkStrategy, from_ms: int, to_ms_: int, before: Progress
-) -> tuple[Timeline, Progress]:
-    """As `timeline_of`, from tables that were gathered already."""
-    ticks, names = _number_partitions(parts, before.names)
-    code = {name: number for number, name in enumerate(names)}
-    old = before.per_partition
-    numbers_before = np.array([code[name] for name in before.names], np.int64)
-    progress = SourceProgress(
-        numbers_before, old.max_event_ms, old.last_arrival_ms, old.idle, old.unfinished_tick_start_ms
-    )
-    timeline, after = watermark_timeline(
-        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms_, progress=progress, watermark=before.watermark
-    )
-    return timeline, Progress(names, after, timeline.final, to_ms_)
-
-
 def one_a_tick(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Table:
-    """The tables `parts` of the pass as one row for each (source partition, tick), sorted by both; the
-    timeline from it is the same.
+    """The tables `parts` of the pass as one row for each (source partition, tick), sorted by both, without
+    those that change nothing (`steps_that_matter`); the timeline from it is the same.
     """
-    ticks, names = _number_partitions(parts)
-    numbers = ticks.last_arrival_ms // max(strategy.interval_ms, 1)
-    steps = combine_ticks(ticks.partitions, numbers, ticks.max_event_ms, ticks.last_arrival_ms)
-    partition = pa.array(names, pa.string()).take(pa.array(steps.partitions))
-    return pa.table(
-        {"partition": partition, "max_event_ms": steps.max_event_ms, "last_arrival_ms": steps.last_arrival_ms}
-    )
+    ticks, names = number_partitions(parts)
+    interval_ms = max(strategy.interval_ms, 1)
+    tick_ends = (ticks.last_arrival_ms // interval_ms + 1) * interval_ms
+    steps = combine_ticks(ticks.partitions, tick_ends, ticks.max_event_ms, ticks.last_arrival_ms)
+    steps = steps_that_matter(steps, interval_ms, strategy.idle_timeout_ms)
+    partitions = pa.DictionaryArray.from_arrays(pa.array(steps.partitions), pa.array(names, pa.string()))
+    return pa.table([partitions, steps.max_event_ms, steps.last_arrival_ms], TICK_COLUMNS)
 
 
-def _number_partitions(
+def number_partitions(
     parts: Sequence[pa.Table], partitions_known: Sequence[str] = ()
 ) -> tuple[TickAggregates, tuple[str, ...]]:
     """(all rows of `parts`, their source partitions as positions in the names; the names, sorted: those of
     `parts` and `partitions_known`).
     """
-    partitions_seen = {name for part in parts for name in part.column("partition").unique().to_pylist()}
+    columns = [_as_dictionary(part.column("partition")) for part in parts]
+    partitions_seen = {
+        name for column in columns for name in column.dictionary.take(column.indices.unique()).to_pylist()
+    }
     names = tuple(sorted({*partitions_known, *partitions_seen}))
     code = {name: number for number, name in enumerate(names)}
     ticks = TickAggregates.concatenate(
         TickAggregates(
-            np.array([code[name] for name in part.column("partition").to_pylist()], np.int64),
+            # A dictionary may hold names that no row has.
+            np.array([code.get(name, -1) for name in column.dictionary.to_pylist()], np.int64)[
+                column.indices.to_numpy()
+            ],
             part.column("max_event_ms").to_numpy(),
             part.column("last_arrival_ms").to_numpy(),
         )
-        for part in parts
+        for part, column in zip(parts, columns, strict=True)
     )
     return ticks, names
+
+
+def _as_dictionary(names: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Names as a dictionary in which each stands once; rows of ticks are many, and names few."""
+    if not pa.types.is_dictionary(names.type):
+        names = names.dictionary_encode()
+    return names.unify_dictionaries().combine_chunks()

@@ -5,8 +5,8 @@ A column is common if each source has it, under its own name or one that `rename
 it. Names and types only; no row is read.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.naming import Naming, has_sortable_texts
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.row_groups import Arrivals, SourceFile
 from slackwater.jobs.engines.source.wider_types import wider_type
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import UNION_COLUMNS, Source
@@ -102,6 +103,23 @@ class PinnedSources:
             return read_columns(source.uri, file, source.schema, columns)
         own_columns = naming.own_columns(columns)
         return naming.rows(read_columns(source.uri, file, naming.own_schema, own_columns), columns)
+
+    def batches(
+        self, file: InputFile, columns: Sequence[str], arrival: str, from_ms: int, to_ms: int
+    ) -> Iterator[pa.Table]:
+        """As `read`, some row groups at a time; those without arrivals in [from_ms, to_ms) are left out.
+        `arrival`: the column of arrivals, one of `columns`.
+        """
+        source, naming = self.each[file.source], self.namings[file.source]
+        file = replace(file, may_hold_unread=False)
+        if naming is None:
+            own_columns, own_arrival, schema = tuple(columns), arrival, source.schema
+        else:
+            own_columns, schema = naming.own_columns(columns), naming.own_schema
+            [own_arrival] = naming.own_columns([arrival])
+        arrivals = Arrivals(own_arrival, from_ms, to_ms)
+        for batch in SourceFile(source.uri, file, schema).batches(own_columns, None, arrivals=arrivals):
+            yield batch.rows if naming is None else naming.rows(batch.rows, columns)
 
 
 def check_common(pipeline: Pipeline, columns: Sequence[str], sources: PinnedSources) -> None:

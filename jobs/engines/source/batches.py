@@ -1,7 +1,7 @@
 """Batches of source rows: columns that a task has read from a few row groups of one Parquet file.
 
-Tasks read Parquet themselves. Where that is impossible (deletion vectors, column mapping) Spark scans
-instead.
+Tasks read Parquet themselves, under the names that Delta's column mapping gives, without the rows that a
+deletion vector hides. Where that is impossible Spark scans instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from slackwater.jobs.engines.source.deletion_vectors import hidden_rows
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
 from slackwater.jobs.tables.delta.parquet import open_verified
-from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.storage_errors import reads
+from slackwater.jobs.tables.stores import filesystem
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class SourceBatch:
             this run; else they belong to an earlier run.
         read_to_ms: rows that arrived before then, and rows without an arrival time, belong to an earlier run
             all the same; None: there are none of them.
+        is_part: whether rows of the slice belong to another batch; see
+            `slackwater.jobs.engines.source.files.InputFile`.
         read_full_rows: reads all columns of the scan, of the rows at ascending positions; None where `rows`
             has them all.
         source: the position of its source among several; None where there is one.
@@ -43,6 +46,7 @@ class SourceBatch:
     read_full_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
     statistics: Callable[[str], ColumnStatistics] | None = None
     source: int | None = None
+    is_part: bool = False
 
     def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
         """All columns of the scan, of the rows at ascending `positions`."""
@@ -78,26 +82,53 @@ def read_columns(
     row_groups: Sequence[int] | None = None,
     metadata: pq.FileMetaData | None = None,
 ) -> pa.Table:
-    """`columns`, in that order, of some row groups of one file (None: of all), partition columns filled in.
-    `metadata` spares reading the file's footer again.
+    """`columns`, in that order, of the rows in some row groups of one file (None: of all) that its deletion
+    vector does not hide, partition columns filled in. `metadata` spares reading the file's footer again.
     """
     partition = dict(file.partition)
+    stored_names = {name: name_in_files(schema.field(name)) for name in columns}
     data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
         columns_in_file = set(parquet.schema_arrow.names)
-        names_to_read = [name for name in columns if name in columns_in_file and name not in partition]
+        names_to_read = [
+            stored_names[name]
+            for name in columns
+            if stored_names[name] in columns_in_file and name not in partition
+        ]
         groups = range(parquet.num_row_groups) if row_groups is None else row_groups
         table = parquet.read_row_groups(groups, names_to_read, use_threads=False)
+        is_visible = visible_rows(uri, file, parquet.metadata, groups)
+    count = table.num_rows
+    if is_visible is not None:
+        table, count = table.filter(pa.array(is_visible)), int(np.count_nonzero(is_visible))
     arrays = []
     for name in columns:
         kind = schema.field(name).type
         if name in partition:
-            arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), table.num_rows)]))
-        elif name in table.column_names:
-            arrays.append(table.column(name).cast(kind, safe=not pa.types.is_timestamp(kind)))
+            arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), count)]))
+        elif stored_names[name] in table.column_names:
+            arrays.append(table.column(stored_names[name]).cast(kind, safe=not pa.types.is_timestamp(kind)))
         else:  # a column that was added to the table after the file was written
-            arrays.append(pa.chunked_array([pa.nulls(table.num_rows, kind)]))
+            arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
     return pa.table(arrays, names=list(columns))
+
+
+def visible_rows(
+    uri: str, file: InputFile, metadata: pq.FileMetaData, row_groups: Sequence[int]
+) -> npt.NDArray[np.bool_] | None:
+    """Of each row in some row groups of a file, whether its deletion vector leaves it; None: all are left."""
+    if file.vector is None:
+        return None
+    sizes = np.array(
+        [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)], np.int64
+    )
+    is_visible = np.ones(int(sizes.sum()), np.bool_)
+    is_visible[hidden_rows(uri, file.vector)] = False
+    ends = np.cumsum(sizes)
+    return np.concatenate(
+        [is_visible[ends[number] - sizes[number] : ends[number]] for number in row_groups]
+        or [np.zeros(0, np.bool_)]
+    )
 
 
 def name_in_files(column: pa.Field) -> str:

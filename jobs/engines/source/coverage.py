@@ -13,7 +13,6 @@ Pure functions on such ranges and on the losses of the source's history.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from slackwater.jobs.engines.source.changes import Loss
 
@@ -29,27 +28,10 @@ class ReadRange:
     version: int
 
 
-class Piece(NamedTuple):
-    """Arrivals from the end of the piece before it up to `to_ms` (exclusive), and the newest version at which
-    any live run has read them.
-    """
-
-    to_ms: int
-    version: int
-
-
 def read_to(read_ranges: Sequence[ReadRange], added_at: int) -> int | None:
     """Up to which arrival (exclusive) the rows of a file that version `added_at` brought have been read: in
     their own slice, or folded into a later one. None where no range has read them."""
     return max((item.to_ms for item in read_ranges if item.version >= added_at), default=None)
-
-
-def pieces(read_ranges: Sequence[ReadRange]) -> list[Piece]:
-    """The newest version at which rows of each arrival have been read, in order of arrival, up to the end of
-    the last range.
-    """
-    ends = sorted({item.to_ms for item in read_ranges})
-    return [Piece(end, max(item.version for item in read_ranges if item.to_ms >= end)) for end in ends]
 
 
 def was_read(

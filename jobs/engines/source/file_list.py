@@ -21,8 +21,8 @@ from deltalake import Schema
 from slackwater.jobs.errors import RetryableError, UsageError
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.delta.parquet import damaged_file
-from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.storage_errors import reads
+from slackwater.jobs.tables.stores import filesystem
 
 SUFFIX = ".parquet"
 _PIECE_BYTES = 1 << 20
@@ -195,7 +195,7 @@ def _bounds(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, list[int | 
         if name not in schema.names or not _has_bounds(schema.field(name).type):
             continue
         chunks = [group.column(place).statistics for group in groups if group.num_rows]
-        bounds[name] = _bounds_of_chunks(chunks, kinds[name])
+        bounds[name] = bounds_of_chunks(chunks, kinds[name])
     return bounds
 
 
@@ -203,7 +203,10 @@ def _has_bounds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_integer(kind))
 
 
-def _bounds_of_chunks(chunks: list[Any], kind: pa.DataType) -> list[int | None]:
+def bounds_of_chunks(chunks: list[Any], kind: pa.DataType) -> list[int | None]:
+    """[least, greatest, nulls] of a column of `kind`, from its footer's statistics in each row group that has
+    rows; times in microseconds, None where a footer does not say.
+    """
     if any(chunk is None or not chunk.has_null_count for chunk in chunks):
         return [None, None, None]
     nulls = sum(chunk.null_count for chunk in chunks)

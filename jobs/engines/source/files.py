@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
+from deltalake import DeltaTable
+
+from slackwater.jobs.engines.source.changes import LogicalFile
+from slackwater.jobs.engines.source.deletion_vectors import VECTOR, DeletionVector, vectors_at
+from slackwater.jobs.tables.delta.stored_files import actions_of
 
 
 @dataclass(frozen=True)
@@ -17,12 +22,16 @@ class InputFile:
     Attributes:
         path: relative to the source's folder.
         partition: values of the partition columns, which the file itself lacks.
-        rows, bytes: its size; rows is None where the log doesn't say.
+        rows, bytes: its size; rows, without those that are hidden, is None where the log doesn't say.
         may_hold_unread: whether it may hold rows that no run has read although they arrived before the slice,
             or without an arrival time.
         read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival
             time; None: no restatement has.
         fraction: about how much of it is in the slice, by its least and greatest arrival.
+        listed_at: a version that lists it, where the pinned one does not any more: its rows were written
+            again into another file, together with rows that earlier runs have read. Then only its rows that
+            arrived before the slice are meant, and those without an arrival.
+        vector: hides rows of it; None: none.
         share: (number, count): the part of its row groups that is meant, of `count` parts.
         source: the position of its source among those of the pipeline.
     """
@@ -36,6 +45,23 @@ class InputFile:
     fraction: float = 1.0
     share: tuple[int, int] = (0, 1)
     source: int = 0
+    listed_at: int | None = None
+    vector: DeletionVector | None = None
+
+    @property
+    def stored_rows(self) -> int | None:
+        """How many rows it has, those included that are hidden; None where the log doesn't say."""
+        return self.rows if self.rows is None or self.vector is None else self.rows + self.vector.rows
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its rows of the slice stand in another file."""
+        return self.listed_at is not None
+
+    @property
+    def logical_file(self) -> LogicalFile:
+        """What commits call it."""
+        return LogicalFile(self.path, None if self.vector is None else self.vector.name)
 
     def shares(self, count: int) -> "list[InputFile]":
         """The file as `count` shares of about equal size; at least one."""
@@ -66,6 +92,23 @@ NOWHERE: Bounds = (2**63 - 1, -(2**63))
 FIRST_MS = -(2**63)
 
 
+def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
+    """The files of a table in path order: `actions_of` and, where it may have deletion vectors, the column
+    `VECTOR`.
+
+    Raises:
+        FileNotFoundError: the log has lost what says which files have deletion vectors.
+    """
+    actions = actions_of(table).sort_by("path")
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return actions
+    vectors = vectors_at(uri, table.version())
+    texts = [
+        None if path not in vectors else vectors[path].to_json() for path in as_list(actions.column("path"))
+    ]
+    return actions.append_column(VECTOR, pa.array(texts, pa.string()))
+
+
 def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
     """Every file with its least and greatest arrival, in microseconds; None where the log doesn't have them,
     NOWHERE where no row of it has an arrival time.
@@ -93,16 +136,46 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
         rows,
         _numbers(actions, "size_bytes"),
         lacking,
+        _vectors(actions),
         strict=True,
     )
-    for (path, partition, count, size, nulls), low, high in zip(files, least, greatest, strict=True):
+    for (path, partition, count, size, nulls, vector), low, high in zip(files, least, greatest, strict=True):
         file = InputFile(
-            path, tuple(zip(names, partition, strict=True)), count, size or 0, nulls is None or nulls > 0
+            path=path,
+            partition=tuple(zip(names, partition, strict=True)),
+            rows=count if count is None or vector is None else count - vector.rows,
+            bytes=size or 0,
+            may_hold_unread=nulls is None or nulls > 0,
+            vector=vector,
         )
         if nulls is not None and nulls == count:
             yield file, NOWHERE
         else:
             yield file, None if low is None or high is None else (low, high)
+
+
+def logical_files(actions: pa.Table) -> frozenset[LogicalFile]:
+    """The files of a list, as commits call them."""
+    paths = map(unquote, as_list(actions.column("path")))
+    vectors = _vectors(actions)
+    return frozenset(
+        LogicalFile(path, None if vector is None else vector.name)
+        for path, vector in zip(paths, vectors, strict=True)
+    )
+
+
+def _vectors(actions: pa.Table) -> list[DeletionVector | None]:
+    if VECTOR not in actions.column_names:
+        return [None] * actions.num_rows
+    texts = as_list(actions.column(VECTOR))
+    return [None if text is None else DeletionVector.of_json(text) for text in texts]
+
+
+def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:
+    """Whether rows between these bounds may have arrived before `from_ms`, and not before `read_ms`."""
+    return bounds is None or (
+        bounds[0] < from_ms * 1000 and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
+    )
 
 
 def fraction_between(bounds: Bounds, low: int, high: int) -> float:

@@ -195,6 +195,7 @@ def common_batch(
         path=None if batch.path is None else f"{naming.table.rstrip('/')}/{batch.path}",
         may_hold_unread=batch.may_hold_unread,
         read_to_ms=batch.read_to_ms,
+        is_part=batch.is_part,
         read_full_rows=CommonRows(naming, batch, columns),
         statistics=None if batch.statistics is None else CommonStatistics(naming, batch),
         source=naming.position,

@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.dataset as pads
-from deltalake import DeltaTable
 
 from slackwater.jobs.engines.source.changes import Commit, LogicalFile
 from slackwater.jobs.engines.source.file_list import (
@@ -31,9 +30,10 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.wider_types import wider_type
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.storage_errors import reads
+from slackwater.jobs.tables.stores import filesystem
 
 _SCHEMA = pa.schema(
     [
@@ -114,6 +114,9 @@ class PinnedFolder(PinnedSource):
             )
             for number, sides in sorted(by_version.items())
         ]
+
+    def history_since(self, before: PinnedSource) -> list[Commit]:
+        return self.commits_since(before.version)
 
     def count_rows(self, where: Any) -> int:
         paths = list(files_at(self.changes, self.version))
@@ -197,7 +200,7 @@ def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFil
     return dict(sorted(files.items()))
 
 
-def _recorded_changes(folder: Folder, table: DeltaTable | None) -> tuple[FileChange, ...]:
+def _recorded_changes(folder: Folder, table: OpenTable | None) -> tuple[FileChange, ...]:
     """In the order of versions; of one version removals come first."""
     if table is None:
         return ()
@@ -236,14 +239,14 @@ def _rows_of(changes: Iterable[FileChange]) -> pa.Table:
 
 
 def _folder_source(
-    place: FolderPlace, table: DeltaTable | None, changes: tuple[FileChange, ...], version: int
+    place: FolderPlace, table: OpenTable | None, changes: tuple[FileChange, ...], version: int
 ) -> PinnedFolder:
     return PinnedFolder(
         uri=place.uri,
         version=version,
         schema=_columns_of_files(place.uri, files_at(changes, version)),
         why_not_direct=None,
-        table_id=NO_RECORD_YET if table is None else str(table.metadata().id),
+        table_id=NO_RECORD_YET if table is None else table.table_id,
         record_uri=place.record_uri,
         changes=changes,
     )

@@ -7,18 +7,19 @@ import hashlib
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
+from slackwater.jobs.engines.source.deletion_vectors import VECTOR, DeletionVector
+from slackwater.jobs.engines.source.files import actions_with_vectors, as_list
 from slackwater.jobs.engines.source.parquet_folder import FolderPlace, folder_at, look_at_folder
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source.pinned_source import DeltaPlace, PinnedSource
 from slackwater.jobs.errors import PermanentError, UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import ParquetSource, Source
-from slackwater.jobs.tables.delta.log_files import check_commits, damage
-from slackwater.jobs.tables.delta.stored_files import actions_of
-from slackwater.jobs.tables.delta.written_files import filesystem
-from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
-from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
+from slackwater.jobs.tables.delta.open_table import OpenTable
+from slackwater.jobs.tables.delta.table_handles import newest_table
+from slackwater.jobs.tables.errors import NotADeltaTable
+from slackwater.jobs.tables.storage_errors import not_readable, reason
 from slackwater.jobs.tables.warehouse import Warehouse
 
 
@@ -34,16 +35,15 @@ class SourceReplaced(UsageError):
     """The table at the source's place is not the one that runs have read. Facts: uri, table_id, read_id."""
 
 
-Place = str | FolderPlace
+Place = str | DeltaPlace | FolderPlace
 
 
-def place_of(warehouse: Warehouse, pipeline: Pipeline, source: Source) -> Place:
+def place_of(warehouse: Warehouse, pipeline: Pipeline, source: Source) -> DeltaPlace | FolderPlace:
     """Where a source of a pipeline stands, for `pin`."""
     uri = warehouse.source(source.table)
-    if not isinstance(source, ParquetSource):
-        return uri
     folder = hashlib.sha256(source.table.encode()).hexdigest()[:16]
-    return FolderPlace(uri, f"{warehouse.root}/{pipeline.name}/_source_files/{folder}")
+    record_uri = f"{warehouse.root}/{pipeline.name}/_source_files/{folder}"
+    return FolderPlace(uri, record_uri) if isinstance(source, ParquetSource) else DeltaPlace(uri, record_uri)
 
 
 def pin(
@@ -69,17 +69,21 @@ def pin(
             look_at_folder(place, records=records) if version is None else folder_at(place, version)
         )
         return _checked_folder(source, pinned_source, version, table_id, may_be_empty=may_be_empty)
-    uri = place
+    uri = _uri_of(place)
     table = _open_source(source, uri)
     if version is not None:
-        newest_id = str(table.metadata().id)
+        newest_id = table.table_id
         try:
             table = _load_version(source, uri, table, version)
         except VersionGone:
             _refuse_other(source, uri, newest_id, table_id)
-            raise
-    _refuse_other(source, uri, str(table.metadata().id), table_id)
-    return _pin_loaded(source, uri, table, may_be_empty=may_be_empty)
+            newest = _pin_loaded(source, place, _open_source(source, uri), may_be_empty=may_be_empty)
+            recorded_source = newest.recorded_at(version)
+            if recorded_source is None:
+                raise
+            return recorded_source
+    _refuse_other(source, uri, table.table_id, table_id)
+    return _pin_loaded(source, place, table, may_be_empty=may_be_empty)
 
 
 def pin_both(
@@ -96,14 +100,24 @@ def pin_both(
     if isinstance(place, FolderPlace):
         newest_folder = pin(source, place, None, table_id, may_be_empty=may_be_empty, records=True)
         return newest_folder, pin(source, place, version, table_id, may_be_empty=may_be_empty)
-    uri = place
+    uri = _uri_of(place)
     table = _open_source(source, uri, since=version)
-    _refuse_other(source, uri, str(table.metadata().id), table_id)
-    newest = _pin_loaded(source, uri, table, may_be_empty=may_be_empty)
+    _refuse_other(source, uri, table.table_id, table_id)
+    newest = _pin_loaded(source, place, table, may_be_empty=may_be_empty)
     if version == newest.version:
         return newest, newest
-    table_before = _load_version(source, uri, table, version)
-    return newest, _pin_loaded(source, uri, table_before, may_be_empty=may_be_empty)
+    try:
+        table_before = _load_version(source, uri, table, version)
+    except VersionGone:
+        recorded_source = newest.recorded_at(version)
+        if recorded_source is None:
+            raise
+        return newest, recorded_source
+    return newest, _pin_loaded(source, place, table_before, may_be_empty=may_be_empty)
+
+
+def _uri_of(place: str | DeltaPlace) -> str:
+    return place if isinstance(place, str) else place.uri
 
 
 def _checked_folder(
@@ -149,32 +163,28 @@ def _refuse_other(source: Source, uri: str, found_id: str, expected_id: str | No
         )
 
 
-def _open_source(source: Source, uri: str, since: int | None = None) -> DeltaTable:
+def _open_source(source: Source, uri: str, since: int | None = None) -> OpenTable:
     """The source at its newest version. Commits up to the version `since` were checked before."""
+    cause: NotADeltaTable | None = None
     try:
-        table = DeltaTable(uri)
-    except (DeltaError, OSError) as error:
-        if (failure := not_readable(uri, error) or _damage_of(uri, error)) is not None:
-            raise failure from error
+        table = newest_table(uri, since)
+    except NotADeltaTable as error:
+        table, cause = None, error
+    if table is None:
         raise NotADeltaTable(
-            f"source {source.table!r}: there is no Delta table at {uri} ({reason(error)}). Load it first "
-            "(for an example: "
-            "`slackwater examples load NAME --from A --to B`), or mend DeltaSource(...).",
+            f"source {source.table!r}: there is no Delta table at {uri}"
+            f"{'' if cause is None else f' ({cause.message})'}. Load it first (for an example: `slackwater "
+            "examples load NAME --from A --to B`), or mend DeltaSource(...).",
             uri=uri,
-        ) from error
-    with reads(uri):
-        check_commits(filesystem(uri), uri, table.version(), since)
+        ) from cause
     return table
 
 
-def _damage_of(uri: str, error: Exception) -> LogDamaged | None:
-    with reads(uri):
-        return None if isinstance(error, TableNotFoundError) else damage(filesystem(uri), uri)
-
-
-def _load_version(source: Source, uri: str, table: DeltaTable, version: int) -> DeltaTable:
+def _load_version(source: Source, uri: str, newest: OpenTable, version: int) -> OpenTable:
+    if version == newest.version():
+        return newest
     try:
-        table.load_as_version(version)
+        table = DeltaTable(uri, version=version)
     except (DeltaError, OSError) as error:
         if (failure := not_readable(uri, error)) is not None:
             raise failure from error
@@ -185,13 +195,16 @@ def _load_version(source: Source, uri: str, table: DeltaTable, version: int) -> 
             uri=uri,
             version=version,
         ) from error
-    return table
+    return OpenTable.of(uri, table)
 
 
-def _pin_loaded(source: Source, uri: str, table: DeltaTable, *, may_be_empty: bool) -> PinnedSource:
-    features, metadata = set(table.protocol().reader_features or ()), table.metadata()
-    mapping = metadata.configuration.get("delta.columnMapping.mode", "none")
-    actions = actions_of(table)
+def _pin_loaded(
+    source: Source, place: str | DeltaPlace, table: OpenTable, *, may_be_empty: bool
+) -> PinnedSource:
+    uri, schema, protocol = _uri_of(place), table.schema, table.base.protocol()
+    mapping = table.base.metadata().configuration.get("delta.columnMapping.mode", "none")
+    has_vectors = "deletionVectors" in (protocol.reader_features or ())
+    actions = actions_with_vectors(table.as_delta_rs(), uri) if has_vectors else table.actions.sort_by("path")
     if not actions.num_rows and not may_be_empty:
         raise EmptySource(
             f"source {source.table!r} at {uri} is empty (version {table.version()}): there is nothing to "
@@ -199,18 +212,32 @@ def _pin_loaded(source: Source, uri: str, table: DeltaTable, *, may_be_empty: bo
             uri=uri,
         )
     reasons = (
-        ("deletion vectors", "deletionVectors" in features),
-        ("column mapping", mapping != "none"),
+        ("column mapping by numbers", mapping == "id"),
+        ("column mapping of nested columns", mapping == "name" and any(map(_is_nested, schema.types))),
         (
             "files of another table",
-            pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py(),
+            pc.any(pc.match_substring_regex(actions.column("path"), "^([a-z0-9]+:|/)")).as_py()
+            or any(vector.storage == "p" for vector in _vectors_of(actions)),
         ),
     )
     why_not_direct = " and ".join(reason for reason, present in reasons if present) or None
     source_at_version = PinnedSource(
-        uri, table.version(), pa.schema(table.schema()), why_not_direct, str(metadata.id)
+        uri=uri,
+        version=table.version(),
+        schema=schema,
+        why_not_direct=why_not_direct,
+        table_id=table.table_id,
+        file_record_uri=place.record_uri if isinstance(place, DeltaPlace) else None,
     )
-    vars(source_at_version)["actions"] = actions.sort_by(
-        "path"
-    )  # else the table would be opened again for them
+    vars(source_at_version)["actions"] = actions  # else the table would be opened again for them
     return source_at_version
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_nested(kind))
+
+
+def _vectors_of(actions: pa.Table) -> list[DeletionVector]:
+    if VECTOR not in actions.column_names:
+        return []
+    return [DeletionVector.of_json(text) for text in as_list(actions.column(VECTOR).drop_null())]

@@ -10,7 +10,6 @@ DuckDB, on disk where memory does not hold it.
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,15 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 
-from slackwater.jobs.engines.source.changes import Commit, LogicalFile, commits
+from slackwater.jobs.engines.source.changes import Commit, LogicalFile
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile, files_with_bounds
+from slackwater.jobs.engines.source.lost_history import check_new_rows, kept_by_counts
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten, rewritten
 from slackwater.jobs.engines.source.row_groups import SourceFile
 from slackwater.jobs.tables.errors import WarehouseNotReadable
 
 Int64s = npt.NDArray[np.int64]
 MEMORY_LIMIT = "512MB"
+# A compaction of all history that the log has lost is no reason to read all history.
+COMPARED_BYTES = 4 << 30
 _ROWS_AT_ONCE = 250_000
 _COMPARISON = """
     SELECT __arrival, sum(greatest(__rows, 0))::BIGINT AS added, sum(greatest(-__rows, 0))::BIGINT AS removed
@@ -62,12 +64,15 @@ def row_changes_since(
     source: PinnedSource, before: PinnedSource, arrival: str
 ) -> tuple[RowChanges, ...] | None:
     """The changed rows of each commit since `before` that has removed data; `arrival` is the column of
-    arrival times. None where they can't be told: the log or a file is gone, or a deletion vector hides rows.
+    arrival times. None where they can't be compared: a file is gone, only Spark can read the source, or its
+    log has lost commits that have written more than `COMPARED_BYTES` again.
     """
     if not _has_commits(source) or source.why_not_direct is not None or before.why_not_direct is not None:
         return None
+    if _bytes_of_lost_commits(source, before, arrival) > COMPARED_BYTES:
+        return None
     try:
-        return _row_changes(_Key(source, before.version, arrival))
+        return _row_changes(_Key(source, before, arrival))
     except (DeltaError, WarehouseNotReadable, FileNotFoundError):
         return None
 
@@ -87,13 +92,28 @@ def kept_row_by_row(
         SourceRewritten: rows that live runs have read, and none has read again since, were changed or
         removed.
     """
+    kept_source = _kept(source, before, from_ms, arrival, newer_reads)
+    check_new_rows(kept_source, before, from_ms, arrival, newer_reads)
+    return kept_source
+
+
+def _kept(
+    source: PinnedSource,
+    before: PinnedSource,
+    from_ms: int,
+    arrival: str,
+    newer_reads: Sequence[ReadRange],
+) -> PinnedSource:
     try:
         source.check_kept(before, from_ms, arrival, newer_reads)
         return source
     except SourceRewritten:
         changes = row_changes_since(source, before, arrival)
         if changes is None:
-            raise
+            counted_source = kept_by_counts(source, before, from_ms, arrival)
+            if counted_source is None:
+                raise
+            return counted_source
     lost_rows = [_rows_lost(item, from_ms, newer_reads) for item in changes]
     count = sum(item.rows for item in lost_rows)
     if count:
@@ -106,11 +126,7 @@ def kept_row_by_row(
             else (None, None)
         )
         raise rewritten(source, before, f"{count:,} row{'s' * (count > 1)}", least, greatest)
-    kept_source = as_rewritten(source, before, changes)
-    if not kept_source.is_certain_since(before, newer_reads):
-        # A file holds rows that runs have read beside others that none has, and no log tells them apart.
-        source.check_kept(before, from_ms, arrival, newer_reads)
-    return kept_source
+    return as_rewritten(source, before, changes)
 
 
 def as_rewritten(
@@ -122,10 +138,10 @@ def as_rewritten(
     if not _has_commits(source):
         return source
     if changes is None:
-        versions = [item.version for item in _removing_commits(source, before.version) or ()]
+        versions = [item.version for item in _removing_commits(source, before)]
     else:
         versions = [item.version for item in changes]
-    return source.without(source.erasing | set(versions))
+    return source.with_rewrites(versions)
 
 
 def _has_commits(source: PinnedSource) -> bool:
@@ -158,38 +174,41 @@ class _Key(NamedTuple):
     """What a comparison depends on. The source is equal to itself at the same version of the same table."""
 
     source: PinnedSource
-    before: int
+    before: PinnedSource
     arrival: str
 
     def __hash__(self) -> int:
-        return hash((self.source.uri, self.source.table_id, self.source.version, self.before, self.arrival))
+        source = self.source
+        return hash((source.uri, source.table_id, source.version, self.before.version, self.arrival))
 
 
 @lru_cache(maxsize=8)  # a plan asks for refusals and for stragglers
 def _row_changes(key: _Key) -> tuple[RowChanges, ...] | None:
     history = _removing_commits(key.source, key.before)
-    if history is None or any(_hides_rows(commit) for commit in history):
-        return None
     return tuple(_compare(key.source, commit, key.arrival) for commit in history)
 
 
-def _removing_commits(source: PinnedSource, before: int) -> list[Commit] | None:
-    """The commits since version `before` that have removed data; None where one is gone from the log."""
-    history = commits(source.uri, before + 1, source.version)
-    if history is None:
-        return None
+def _removing_commits(source: PinnedSource, before: PinnedSource) -> list[Commit]:
+    """The commits since `before` that have removed data."""
+    history = source.history_since(before)
     return [item for item in history if item.removed_files and item.version not in source.erasing]
 
 
-def _hides_rows(commit: Commit) -> bool:
-    return any(file.vector is not None for file in commit.added_files | commit.removed_files)
+def _bytes_of_lost_commits(source: PinnedSource, before: PinnedSource, arrival: str) -> int:
+    """How large the files are which commits that the log has lost have put in the place of others."""
+    commits = [commit for commit in source.lost_commits_since(before) if commit.removed_files]
+    return sum(
+        file.bytes
+        for commit in commits
+        for file in _files_at(source, commit.version, commit.added_files, arrival)
+    )
 
 
 def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
     import duckdb  # few sources change rows that they have
 
     added_files = _files_at(source, commit.version, commit.added_files, arrival)
-    removed_files = _files_at(source, commit.version - 1, commit.removed_files, arrival)
+    removed_files = _files_at(source, commit.listed_before, commit.removed_files, arrival)
     with tempfile.TemporaryDirectory(prefix="slackwater-comparison-") as folder:
         settings: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY_LIMIT, "temp_directory": folder}
         with duckdb.connect(config=settings) as connection:
@@ -224,11 +243,10 @@ def _files_at(
     source: PinnedSource, version: int, files: frozenset[LogicalFile], arrival: str
 ) -> list[InputFile]:
     """Some files of the source as another version lists them."""
-    paths = {file.path for file in files}
-    if not paths:
+    if not files:
         return []
-    actions = replace(source, version=version).actions
-    return [file for file, _ in files_with_bounds(actions, arrival) if file.path in paths]
+    actions = source.at_version(version).actions
+    return [file for file, _ in files_with_bounds(actions, arrival) if file.logical_file in files]
 
 
 def _reader(

@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.source.batches import SourceBatch, read_columns
+from slackwater.jobs.engines.source.batches import SourceBatch, name_in_files, read_columns
+from slackwater.jobs.engines.source.deletion_vectors import hidden_rows
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
-from slackwater.jobs.tables.delta.parquet import open_verified
-from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.delta.parquet import damaged_file, open_verified
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.windowing.times import floor_to_ms
 
 ROWS_AT_ONCE = 1_000_000  # in a larger batch each row takes longer: its columns outgrow the caches
@@ -55,12 +56,23 @@ class SourceFile:
     @cached_property
     def _metadata(self) -> pq.FileMetaData:
         with open_verified(self.uri, filesystem(self.uri), self.file.path) as file:
-            return file.metadata
+            metadata = file.metadata
+        recorded_rows = self.file.stored_rows
+        if recorded_rows is not None and recorded_rows != metadata.num_rows:  # another file under its name
+            wrong = f"it has {metadata.num_rows:,} rows, and the source's log says {recorded_rows:,}"
+            raise damaged_file(self.uri, self.file.path, wrong)
+        return metadata
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """Rows of each row group."""
-        return [self._metadata.row_group(number).num_rows for number in range(self._metadata.num_row_groups)]
+        """Rows of each row group, without those that the file's deletion vector hides."""
+        metadata = self._metadata
+        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        if self.file.vector is None:
+            return sizes
+        ends = np.cumsum([0, *sizes])
+        hidden = np.searchsorted(hidden_rows(self.uri, self.file.vector), ends)
+        return [size - int(count) for size, count in zip(sizes, np.diff(hidden), strict=True)]
 
     def batches(
         self,
@@ -97,6 +109,7 @@ class SourceFile:
                 path=file.path,
                 may_hold_unread=file.may_hold_unread,
                 read_to_ms=file.read_to_ms,
+                is_part=file.is_part,
                 read_full_rows=full_rows,
                 statistics=statistics,
             )
@@ -105,7 +118,8 @@ class SourceFile:
         """The footer's statistics of a column over these row groups; none of partition columns, whose values
         are in the log.
         """
-        place = None if name in dict(self.file.partition) else self._places.get(name)
+        stored_name = name_in_files(self.schema.field(name))
+        place = None if name in dict(self.file.partition) else self._places.get(stored_name)
         chunks = (
             []
             if place is None
@@ -134,7 +148,8 @@ class SourceFile:
     def _has_same_unit(self, name: str) -> bool:
         """Whether a column holds times of the same unit in the file and in a batch, so that its bounds are
         the same integers."""
-        kind_in_file, kind_as_read = self._file_schema.field(name).type, self.schema.field(name).type
+        column = self.schema.field(name)
+        kind_in_file, kind_as_read = self._file_schema.field(name_in_files(column)).type, column.type
         return (
             pa.types.is_timestamp(kind_in_file)
             and pa.types.is_timestamp(kind_as_read)

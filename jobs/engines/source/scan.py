@@ -131,16 +131,9 @@ class SliceScan:
         """Why tasks can't read the files themselves, so that Spark scans the same pinned version; None when
         they can. Of several sources, the first reason of any.
         """
-        return next((reason for part in self.parts if (reason := part._why_not_direct()) is not None), None)
-
-    def _why_not_direct(self) -> str | None:
-        if (
-            self.before is not None
-            and self._holds_unread()
-            and not self.source.is_certain_since(self.before, self.newer_reads)
-        ):
-            return "a log that no longer says which rows are new"
-        return self.source.why_not_direct
+        return next(
+            (reason for part in self.parts if (reason := part.source.why_not_direct) is not None), None
+        )
 
     def holds_unread(self) -> bool:
         """Whether any file may hold rows of earlier arrival that no run has read."""

@@ -20,6 +20,7 @@ Result = TypeVar("Result")
 
 MapTask = Callable[[Batches], Iterable[tuple[int, pa.Table]]]
 RangeTask = Callable[[int, Iterable[pa.Table]], Iterable[pa.Table]]
+NumberedTask = Callable[[int], Iterable[pa.Table]]
 
 
 class Transport(Protocol):
@@ -46,6 +47,9 @@ class Transport(Protocol):
         """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, and run
         `reduce` once for each range, also for ranges that received nothing; it consumes all of its tables,
         one after the other. Results come to the driver: small outputs, counts and file lists."""
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        """Run `task` once for each number below `count`. Results as of `shuffle`, in any order."""
 
 
 class InProcess:
@@ -74,6 +78,9 @@ class InProcess:
         return self._each(
             lambda number: reduce(number, _take_out(tables_by_range.pop(number, []))), range(ranges)
         )
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        return self._each(task, range(count))
 
     def _run_map_tasks(self, scan: SliceScan, task: MapTask) -> list[tuple[int, pa.Table]]:
         return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))

@@ -6,20 +6,26 @@ Tables cross as blobs, see `table_blobs`. No engine is known here.
 
 import gc
 import itertools
+import operator
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from slackwater.jobs.engines.source.batches import SourceBatch
-from slackwater.jobs.engines.source.coverage import pieces
-from slackwater.jobs.engines.source.pinned_source import PinnedSource, rewritten
+from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import task_errors
-from slackwater.jobs.engines.transport.in_process import InThreads, MapTask, RangeTask, Transport
+from slackwater.jobs.engines.transport.in_process import (
+    InThreads,
+    MapTask,
+    NumberedTask,
+    RangeTask,
+    Transport,
+)
 from slackwater.jobs.engines.transport.process_memory import forget_peak
 from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.errors import RetryableError
@@ -29,6 +35,8 @@ from slackwater.windowing.times import to_datetime
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_TRIES = 3
+_BYTES_AT_ONCE = 64 << 20
 HERE_BYTES = 256 << 20  # reading the times of 150 MB takes 0.4 s in two threads, as a job on two cores 0.55 s
 
 
@@ -55,8 +63,7 @@ class OnSpark:
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         if scan.size > self._here_bytes or scan.why_not_direct() is not None:
-            with spark_errors():
-                return _tables(self._map(scan, task))
+            return _tables(lambda: self._map(scan, task))
         return InThreads(os.cpu_count() or 1).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
@@ -74,13 +81,23 @@ class OnSpark:
 
         from pyspark.sql.functions import col
 
-        with spark_errors():
+        def frame() -> "DataFrame":
             # One empty row per range, so that each range runs even if nothing was sent to it.
             present = self._spark.range(0, ranges, 1, 1).selectExpr(
                 "cast(id as int) as number", "cast(null as binary) as data"
             )
             tables = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
-            return _tables(_in_tasks(tables, run))
+            return _in_tasks(tables, run)
+
+        return _tables(frame)
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from to_blobs((number, table) for table in task(number))
+
+        return _tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
 
     def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
         from pyspark.sql import DataFrame
@@ -99,44 +116,62 @@ class OnSpark:
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
     def _map_scanned(self, scan: SliceScan, task: MapTask) -> "DataFrame":
-        """`task` over the rows of one source, which Spark scans."""
+        """`task` over the rows of one source, which Spark scans: those of the slice, and those of earlier
+        arrival in files that may hold unread ones.
+        """
+        from pyspark.sql import DataFrame
+
         own_scan, naming = scan.of_own_columns(), scan.naming
         columns = scan.source.schema if naming is None else naming.own_schema
         schema = pa.schema([columns.field(name) for name in own_scan.columns])
-        return _in_tasks(
-            self._scan(own_scan),
-            lambda batches: to_blobs(task(scan.as_common(_batches_of_scan(batches, schema)))),
-        )
 
-    def _scan(self, scan: SliceScan) -> "DataFrame":
+        def map_rows(rows: "DataFrame", unread: UnreadFiles | None) -> "DataFrame":
+            return _in_tasks(
+                rows,
+                lambda batches: to_blobs(
+                    task(
+                        scan.as_common(_batches_of_scan(_larger(batches, scan.rows_at_once), schema, unread))
+                    )
+                ),
+            )
+
+        unread_files: dict[UnreadFiles, list[InputFile]] = {}
+        for file in scan.files:
+            if file.may_hold_unread:
+                unread = UnreadFiles(file.listed_at or scan.source.version, file.read_to_ms)
+                unread_files.setdefault(unread, []).append(file)
+        frames = [map_rows(self._rows_of_slice(own_scan), None)]
+        frames += [
+            map_rows(self._unread_rows(own_scan, unread, files), unread)
+            for unread, files in unread_files.items()
+        ]
+        return reduce(DataFrame.union, frames)
+
+    def _rows_of_slice(self, scan: SliceScan) -> "DataFrame":
         arrival = _column(scan.arrival)
-        rows = self._rows_at(scan, scan.source.version)
         condition = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
         for true_ms in scan.overrides.true_arrivals(scan.from_ms, scan.to_ms):
             condition = condition | ((arrival >= to_datetime(true_ms)) & (arrival < to_datetime(true_ms + 1)))
-        in_slice = rows.where(condition)
-        # Where the log is gone, only the rows say whether a deletion vector hides some that were read.
-        if not scan.holds_unread() and (scan.before is None or scan.source.has_log_since(scan.before)):
-            return in_slice
-        earlier = arrival.isNull() | (
-            (arrival >= to_datetime(scan.start_ms)) & (arrival < to_datetime(scan.from_ms))
-        )
-        unread = rows.where(earlier)
-        if scan.before is not None:
-            read_before = self._read_before(scan, scan.before).where(earlier)
-            is_certain = scan.source.is_certain_since(scan.before, scan.newer_reads)
-            if not is_certain and not read_before.exceptAll(unread).isEmpty():
-                raise rewritten(scan.source, scan.before, "a comparison of both versions")
-            unread = unread.exceptAll(read_before)
-        return in_slice.unionByName(unread)
+        return self._rows_at(scan, scan.source.version).where(condition)
 
-    def _rows_at(self, scan: SliceScan, version: int) -> "DataFrame":
-        """The rows of the source at `version`, its columns named and typed as in the version that the slice
-        reads; a column that it lacked is null.
+    def _unread_rows(self, scan: SliceScan, unread: "UnreadFiles", files: Sequence[InputFile]) -> "DataFrame":
+        """The unread rows of some files that arrived before the slice, or without an arrival time."""
+        arrival = _column(scan.arrival)
+        first_ms = scan.start_ms if unread.read_to_ms is None else max(scan.start_ms, unread.read_to_ms)
+        is_unread = (arrival >= to_datetime(first_ms)) & (arrival < to_datetime(scan.from_ms))
+        if unread.read_to_ms is None:
+            is_unread = is_unread | arrival.isNull()
+        return self._rows_at(scan, unread.version, files).where(is_unread)
+
+    def _rows_at(self, scan: SliceScan, version: int, files: Sequence[InputFile] = ()) -> "DataFrame":
+        """The rows of the source at `version`, or those of some of its files; columns are named and typed as
+        in the version that the slice reads, and one that it lacked is null.
         """
         from pyspark.sql.functions import lit
 
         frame = self._spark.read.format("delta").option("versionAsOf", version).load(scan.source.uri)
+        if files:
+            frame = frame.where(_stands_in(files))
         if version == scan.source.version:
             return frame.select(*map(_column, scan.columns))
         types = {field.name: field.dataType for field in self._rows_at(scan, scan.source.version).schema}
@@ -146,23 +181,22 @@ class OnSpark:
             *(value.cast(types[name]).alias(name) for name, value in zip(scan.columns, values, strict=True))
         )
 
-    def _read_before(self, scan: SliceScan, before: PinnedSource) -> "DataFrame":
-        """The rows that live runs have read: of each arrival, those of the newest version at which any of
-        them has read it.
-        """
-        arrival = _column(scan.arrival)
-        pieces_read = pieces(scan.newer_reads)
-        if not pieces_read:
-            return self._rows_at(scan, before.version)
-        newest = max(piece.version for piece in pieces_read)
-        read = self._rows_at(scan, before.version).where(arrival >= to_datetime(pieces_read[-1].to_ms))
-        read = read.unionByName(self._rows_at(scan, newest).where(arrival.isNull()))
-        low = None
-        for piece in pieces_read:
-            part = self._rows_at(scan, piece.version).where(arrival < to_datetime(piece.to_ms))
-            read = read.unionByName(part if low is None else part.where(arrival >= to_datetime(low)))
-            low = piece.to_ms
-        return read
+
+class UnreadFiles(NamedTuple):
+    """Files that may hold unread rows of earlier arrival: the version that lists them, and up to which
+    arrival a restatement has read their rows; None: none has.
+    """
+
+    version: int
+    read_to_ms: int | None
+
+
+def _stands_in(files: Sequence[InputFile]) -> "Column":
+    """Whether a row of a Delta table stands in one of these files. Spark names them as parts of a URI."""
+    from pyspark.sql.functions import col, lit, replace, url_decode
+
+    path = url_decode(replace(col("_metadata.file_path"), lit("+"), lit("%2B")))
+    return reduce(operator.or_, (path.endswith(f"/{file.path}") for file in files))
 
 
 def _column(name: str) -> "Column":
@@ -172,9 +206,29 @@ def _column(name: str) -> "Column":
     return col("`" + name.replace("`", "``") + "`")
 
 
-def _batches_of_scan(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Batches:
+def _larger(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:
+    """Record batches together, up to so many rows or _BYTES_AT_ONCE: Spark gives 10,000 rows at a time."""
+    pieces, rows, size = list[pa.RecordBatch](), 0, 0
     for batch in batches:
-        yield SourceBatch(pa.Table.from_batches([batch]).cast(schema), None, True)
+        if pieces and (rows + batch.num_rows > most_rows or size + batch.nbytes > _BYTES_AT_ONCE):
+            yield pa.Table.from_batches(pieces)
+            pieces, rows, size = [], 0, 0
+        pieces.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    if pieces:
+        yield pa.Table.from_batches(pieces)
+
+
+def _batches_of_scan(tables: Iterator[pa.Table], schema: pa.Schema, unread: UnreadFiles | None) -> Batches:
+    """Batches of rows that Spark has scanned: of the slice, or of files with unread rows, of which only those
+    of earlier arrival are meant.
+    """
+    for table in tables:
+        rows = table.combine_chunks().cast(schema)
+        if unread is None:
+            yield SourceBatch(rows, None, may_hold_unread=False)
+        else:
+            yield SourceBatch(rows, None, may_hold_unread=True, read_to_ms=unread.read_to_ms, is_part=True)
 
 
 def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
@@ -241,5 +295,16 @@ def _interrupts() -> Iterator[None]:
         raise
 
 
-def _tables(frame: "DataFrame") -> list[pa.Table]:
-    return [from_blob(data) for data in frame.toArrow().column("data")]
+def _tables(make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
+    """The tables in the column `data` of a frame. Tasks make the same each time, so where executors were lost
+    the frame is made, and its tasks run, once more.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(task_errors.ExecutorsLost):
+            return _collect(make_frame)
+    return _collect(make_frame)
+
+
+def _collect(make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
+    with spark_errors():
+        return [from_blob(data) for data in make_frame().toArrow().column("data")]

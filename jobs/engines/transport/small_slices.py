@@ -10,7 +10,13 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from slackwater.jobs.engines.source.scan import SliceScan
-from slackwater.jobs.engines.transport.in_process import InThreads, MapTask, RangeTask, Transport
+from slackwater.jobs.engines.transport.in_process import (
+    InThreads,
+    MapTask,
+    NumberedTask,
+    RangeTask,
+    Transport,
+)
 from slackwater.jobs.runtime.heap import give_back
 
 # Some million rows: seconds in two threads, of which Spark's start of a warm job is a tenth.
@@ -56,6 +62,9 @@ class SparkWhereNeeded:
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         return self._transport().shuffle(scan, task, ranges, reduce)
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        return self._transport().each(task, count)
 
     def _transport(self) -> Transport:
         if self._spark_transport is None:

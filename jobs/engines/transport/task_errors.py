@@ -23,10 +23,18 @@ class TaskWithoutStorage(RetryableError):
     """
 
 
+class ExecutorsLost(RetryableError):
+    """Executors were lost together with what their tasks had made, at a moment at which Spark does not make
+    it again itself. Tasks make the same again.
+    """
+
+
 _SYSTEM = {
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
 }
 _ERROR_LINE = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{'|'.join(sorted(_SYSTEM))}): .+", re.MULTILINE)
+# Of a job that Spark gives up, because some of its results are there already.
+_LOST = "shuffle map stage with indeterminate output was failed and retried"
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
 _OF_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error): .+", re.MULTILINE)
 _TABLE_ERRORS = f"{table_errors.__name__}."
@@ -54,8 +62,10 @@ def of_error(error: Exception, trace: str) -> SlackwaterError:
 
 
 def of_java(text: str) -> SlackwaterError | None:
-    """The error for a storage failure that Java has met while Spark read or shuffled; None for other
-    failures."""
+    """The error for a storage failure that Java has met while Spark read or shuffled, or for lost executors;
+    None for other failures."""
+    if _LOST in text:
+        return ExecutorsLost(f"executors were lost while others had ended already. {_REPEAT}")
     failures = [line for line in _OF_JAVA.findall(text) if is_failure(line)]
     return TaskWithoutStorage(f"a task failed: {failures[-1]} {_REPEAT}", trace=text) if failures else None
 
@@ -71,6 +81,9 @@ def _error(error_line: str, trace: str) -> SlackwaterError:
     )
     if kind is not None and issubclass(kind, RetryableError):
         return TaskWithoutStorage(f"a task failed: {message}", trace=trace)
+    if name == FileNotFoundError.__name__:
+        step = "Put the file back from a copy, then repeat the command."
+        return TaskFailed(f"a task failed: {message}. {step}", trace=trace)
     if name in _SYSTEM and is_failure(message):
         return TaskWithoutStorage(f"a task failed: {message} {_REPEAT}", trace=trace)
     return TaskFailed(f"a task failed: {error_line}", trace=trace)

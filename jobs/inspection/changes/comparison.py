@@ -152,7 +152,7 @@ def published_days(names: Sequence[str], warehouse: str | None) -> list[date | N
 def _published_rows(tables: Tables, days: set[date | None] | None) -> pa.Table:
     if days is None:
         return tables["published"].read()
-    return files_of_days(tables["published"], days).read(tables["published"].schema.names)
+    return files_of_days(tables["published"].files(), days).read(tables["published"].schema.names)
 
 
 def _are_equal(columns: Sequence[str]) -> str:

@@ -1,8 +1,9 @@
 """What a ledger row changes in `published`, summed up: how many rows are inserted, updated and withdrawn, on
 how many days, and the first of them with their old and new values.
 
-Of a row that is rolled forward this is read from `corrections`; of a branch that is not published yet, it is
-computed as its publication would. Both go portion by portion, and keep no more rows than are asked for.
+Of a row that is rolled forward the sum stands in the log, and the first rows are read from `corrections`: of
+all others no more than what decides the order. Of a branch that is not published yet, it is computed as its
+publication would, portion by portion. Neither keeps more rows than are asked for.
 """
 
 from collections import Counter
@@ -12,20 +13,22 @@ from datetime import date
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from slackwater.jobs.inspection.inspection import Inspection
+from slackwater.jobs.inspection.sql.views import LineageViews
+from slackwater.jobs.protocol.publishing.change_summary import CORRECTIONS, change_summaries
 from slackwater.jobs.protocol.publishing.correction_sql import BEFORE, column_list
 from slackwater.jobs.protocol.publishing.corrections import dates_of
-from slackwater.jobs.protocol.publishing.portions import portions
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.file_relations import quoted
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.sql import query
-from slackwater.jobs.tables.warehouse import Tables
 
-CORRECTIONS = "corrections"
-# Of a row: how many rows are held at once, as by the roll-forward.
-_PORTION_ROWS = 1 << 20
+# SQL for the moment by which changes are in order.
+_MOMENT = "coalesce(window_start, window_end, timestamp)"
+# The changes of a row, as a view.
+_CHANGES = "changes_of_row"
 # Columns of `corrections` that say which ledger row wrote them: a branch that is not published has none.
 _OF_LEDGER_ROW = ("seq", "run_id", "at")
 
@@ -55,17 +58,33 @@ class PublishedChanges:
         return sum(self.counts.values())
 
     @classmethod
-    def of_row(cls, tables: Tables, row: LedgerRow, limit: int | None, offset: int = 0) -> "PublishedChanges":
+    def of_row(
+        cls, inspection: Inspection, row: LedgerRow, limit: int | None, offset: int = 0
+    ) -> "PublishedChanges":
         """What a ledger row that was rolled forward has changed: `limit` changes (None: all) behind the first
         `offset`.
         """
-        files = tables[CORRECTIONS].files(Within.only("seq", row.seq))
-        is_of_row, names = pc.field("seq") == row.seq, files.schema.names
-        parts = (
-            files.read(names, is_of_row & portion.where)
-            for portion in portions([files.actions], _PORTION_ROWS)
+        summary = change_summaries(inspection.tables, [row])[row.seq]
+        files = inspection.tables[CORRECTIONS].files(Within.only("seq", row.seq))
+        columns = _Columns.of(files.schema)
+        has_starts = not files.may_have_nulls("window_start")
+        order = columns.order("window_start" if has_starts else _MOMENT)
+        end = f"{'' if limit is None else f'LIMIT {limit}'} OFFSET {offset}"
+        sql = (
+            f"SELECT {column_list(columns.names)} FROM {_CHANGES} WHERE seq = {row.seq} ORDER BY {order} "
+            f"{end}"
         )
-        return cls._of(parts, files.schema, limit, offset)
+        with LineageViews.over(inspection, row) as views:
+            views.define(_CHANGES, files)
+            rows = views.query(sql).to_pylist()
+        return cls(
+            counts=summary.rows_by_op,
+            days=len(summary.days),
+            keys=columns.keys,
+            windows=columns.windows,
+            results=columns.results,
+            rows=rows,
+        )
 
     @classmethod
     def of_branch(
@@ -84,30 +103,53 @@ class PublishedChanges:
         """The sum of `parts`, tables of corrections that have the columns of `schema` but those of the
         ledger row.
         """
-        names = [name for name in schema.names if name not in _OF_LEDGER_ROW]
-        windows = names[names.index("window_start") : names.index("ordinal")]
-        keys = names[names.index("key_group") + 1 : names.index("window_start")]
+        columns = _Columns.of(schema)
         counts, days = Counter[str](), set[date | None]()
-        first_rows = pa.schema([schema.field(name) for name in names]).empty_table()
+        first_rows = pa.schema([schema.field(name) for name in columns.names]).empty_table()
         bound = None if limit is None else limit + offset
         for part in parts:
             counts.update(part.column("op").to_pylist())
             days |= dates_of(part)
-            first_rows = _first(first_rows, part.select(names), [*keys, *windows], bound)
+            first_rows = _first(first_rows, part.select(columns.names), columns.order(_MOMENT), bound)
         return cls(
             counts=counts,
             days=len(days),
-            keys=tuple(keys),
-            windows=tuple(windows),
-            results=tuple(field.name for field in schema.field("new").type.fields),
+            keys=columns.keys,
+            windows=columns.windows,
+            results=columns.results,
             rows=first_rows.slice(offset).to_pylist(),
         )
 
 
-def _first(a: pa.Table, b: pa.Table, window: Sequence[str], bound: int | None) -> pa.Table:
-    """The first `bound` rows of both tables in order of window and key; None: all."""
-    moment = "coalesce(window_start, window_end, timestamp)"
-    order = f"{moment}, {column_list([*window, 'timestamp', 'firing', 'ordinal', 'op'])}"
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of `corrections` without those of the ledger row, and among them those of keys, windows and
+    results.
+    """
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    windows: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> "_Columns":
+        names = tuple(name for name in schema.names if name not in _OF_LEDGER_ROW)
+        start, end = names.index("window_start"), names.index("ordinal")
+        return cls(
+            names=names,
+            keys=names[names.index("key_group") + 1 : start],
+            windows=names[start:end],
+            results=tuple(field.name for field in schema.field("new").type.fields),
+        )
+
+    def order(self, moment: str) -> str:
+        """SQL for the order of changes: by `moment`, by key, and by what tells changes of one key apart."""
+        names = [*self.keys, *self.windows, "timestamp", "firing", "ordinal", "op"]
+        return ", ".join(f"{column} NULLS LAST" for column in (moment, *map(quoted, names)))
+
+
+def _first(a: pa.Table, b: pa.Table, order: str, bound: int | None) -> pa.Table:
+    """The first `bound` rows of both tables in an order; None: all."""
     limit = "" if bound is None else f"LIMIT {bound}"
-    sql = f"SELECT * FROM a UNION ALL BY NAME SELECT * FROM b ORDER BY {order} {limit}"
-    return query(sql, a=a, b=b)
+    return query(f"SELECT * FROM a UNION ALL BY NAME SELECT * FROM b ORDER BY {order} {limit}", a=a, b=b)

@@ -56,7 +56,7 @@ def history_of(inspection: Inspection, question: HistoryQuestion) -> WindowHisto
         NotAKey: the question names no key.
         UsageError: no run was committed yet.
     """
-    with LineageViews.over(inspection, inspection.run(None)) as views:
+    with LineageViews.over(inspection, inspection.run(None), question.key) as views:
         rows = _corrections(views, question)
         has_more = question.limit is not None and len(rows) > question.limit
         rows = rows[: question.limit] if has_more else rows

@@ -13,10 +13,11 @@ from slackwater.jobs.inspection.health.source import SourceLogs
 from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, snapshot_bytes
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.readable import plain_text
-from slackwater.jobs.tables.delta.written_files import filesystem
-from slackwater.jobs.tables.errors import NoRuns
+from slackwater.jobs.tables.damaged_tables import explain_damage
+from slackwater.jobs.tables.errors import DamagedFile, NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 TABLES = "tables"
@@ -111,7 +112,8 @@ def pipeline_health(
         finding = Finding(runs.SCHEDULE, _colour_of_absence(declaration, now), "it has never run here")
         return PipelineHealth(pipeline=pipeline, is_registered=is_registered, findings=(finding,))
     except SlackwaterError as error:
-        finding = Finding(TABLES, Colour.RED, f"it can't be read: {plain_text(error.message)}")
+        message = explain_damage(error) if isinstance(error, DamagedFile) else error.message
+        finding = Finding(TABLES, Colour.RED, f"it can't be read: {plain_text(message)}")
         return PipelineHealth(pipeline=pipeline, is_registered=is_registered, findings=(finding,))
     return PipelineHealth(
         pipeline=pipeline, is_registered=is_registered, findings=findings, series=subject.series

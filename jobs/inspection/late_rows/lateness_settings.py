@@ -5,11 +5,11 @@ Reads the declarations that runs have recorded, so no pipeline is imported.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
@@ -39,8 +39,7 @@ class WindowsOfRow(Enum):
     MERGING = "merging"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordedRun:
+class RecordedRun(NamedTuple):
     """What the ledger says of a run, as far as late rows go; see `LedgerRow`. Of `config_hash`, which only
     tells runs of other declarations apart, it may be the beginning.
     """
@@ -167,9 +166,8 @@ class LatenessSettings:
 
 def recorded_runs(inspection: Inspection, head: LedgerRow) -> list[RecordedRun]:
     """The runs and closes of the branch that `head` ends, in slice order."""
-    names = [field.name for field in fields(RecordedRun)]
-    values = inspection.tables.ledger.live_values(head, *names, prefixes=("config_hash",))
-    return [RecordedRun(**dict(zip(names, of_run, strict=True))) for of_run in values]
+    values = inspection.tables.ledger.live_values(head, *RecordedRun._fields, prefixes=("config_hash",))
+    return list(map(RecordedRun._make, values))
 
 
 def _lateness_ms(declaration: Mapping[str, Any] | None) -> int:

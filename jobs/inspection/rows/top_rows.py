@@ -30,20 +30,18 @@ def top_rows(
     order: Sequence[str],
     *,
     limit: int | None,
-    key: str | None = None,
     run_seq: int | None = None,
 ) -> TopRows:
-    """The first `limit` rows (None: all) of `view`, ordered by the columns `order`, nulls first; with `key`
-    or `run_seq` only those of one key or run.
+    """The first `limit` rows (None: all) of `view`, ordered by the columns `order`, nulls first: those of the
+    key of `views`, where these have one; with `run_seq` only those of one run.
 
     Raises:
-        NotAKey: `key` names none.
         SnapshotGone, DamagedFile: the files of the view can't be read.
     """
     conditions: list[str] = []
     parameters: list[Any] = []
-    if key is not None:
-        condition, parameters = views.condition_on_key(key)
+    if views.key is not None:
+        condition, parameters = views.condition_on_key(views.key)
         conditions.append(condition)
     if run_seq is not None:
         conditions.append("run_seq = ?")
@@ -69,4 +67,4 @@ def top_rows(
 def _of_runs(views: LineageViews, seqs: Sequence[int]) -> LineageViews:
     """The same views as if of the live runs only those of `seqs` were live; files of others are not read."""
     live = [seq for seq in seqs_of(views.row.live) if seq in set(seqs)]
-    return LineageViews.over(views.inspection, replace(views.row, live=spans_of(live)))
+    return LineageViews.over(views.inspection, replace(views.row, live=spans_of(live)), views.key)

@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.protocol.publishing.change_summary import change_summaries
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
@@ -107,9 +104,8 @@ def run_after(tables: Tables, row: LedgerRow, head: LedgerRow | None) -> int | N
 
 def corrections_by_cause(tables: Tables, seq: int) -> Mapping[str, Mapping[str, int]]:
     """Cause → op → how many published rows the row `seq` of the ledger has changed so."""
-    changes = tables["corrections"].read(["cause", "op"], pc.field("seq") == seq, Within.only("seq", seq))
-    counts = pa.TableGroupBy(changes, ["cause", "op"]).aggregate([([], "count_all")])
+    [summary] = change_summaries(tables, [tables.ledger.row(seq)]).values()
     by_cause: dict[str, dict[str, int]] = {}
-    for row in sorted(counts.to_pylist(), key=lambda row: (row["cause"], row["op"])):
-        by_cause.setdefault(row["cause"], {})[row["op"]] = row["count_all"]
+    for op, cause in sorted(summary.rows, key=lambda kind: kind[::-1]):
+        by_cause.setdefault(cause, {})[op] = summary.rows[op, cause]
     return by_cause

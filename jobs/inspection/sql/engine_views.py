@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.sql.view_sources import PUBLISHED, RUN_SEQ, ViewSource, ViewSources
-from slackwater.jobs.tables.file_relations import is_local
 from slackwater.jobs.tables.ledger.rows import MAIN
+from slackwater.jobs.tables.stores import is_local
 
 if TYPE_CHECKING:
     from polars import LazyFrame

@@ -14,12 +14,12 @@ import pyarrow.fs as pafs
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.stored_files import StoredFiles
-from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
 from slackwater.jobs.tables.run_files.snapshots import stored_snapshot
 from slackwater.jobs.tables.schemas import SIDE
+from slackwater.jobs.tables.stores import filesystem
 
 # What a view is of, without the ending that says as of when → table.
 SNAPSHOT_VIEWS: Mapping[str, str] = {
@@ -47,6 +47,7 @@ MEANINGS: Mapping[str, str] = {
     "overrides": "arrivals that were changed on purpose",
 }
 RUN_SEQ = "run_seq"
+KEY_GROUP = "key_group"
 _RUN_ID = "run_id"
 
 
@@ -85,9 +86,15 @@ class ViewSource:
 
 @dataclass(frozen=True)
 class ViewSources:
-    """The sources of all views of a pipeline."""
+    """The sources of all views of a pipeline.
+
+    Attributes:
+        inspection: the pipeline's tables.
+        key_group: only files are sources that may hold rows of this key group; None: all.
+    """
 
     inspection: Inspection
+    key_group: int | None = None
     _seqs: dict[int, Mapping[str, int]] = field(default_factory=dict, repr=False)
 
     @property
@@ -143,11 +150,16 @@ class ViewSources:
             return self._live(LIVE_VIEWS.get(subject, subject), row)
         if view not in self.folders:
             raise NotAView(f"there is no view {view}; there are {', '.join(self.names)}.", view=view)
-        files = self.folders[view].files()
+        files = self._of_key_group(self.folders[view].files())
         return ViewSource(files, files.schema)
 
+    def _of_key_group(self, files: StoredFiles) -> StoredFiles:
+        if self.key_group is None or KEY_GROUP not in files.schema.names:
+            return files
+        return files.within(Within.only(KEY_GROUP, self.key_group))
+
     def _live(self, table: str, row: LedgerRow) -> ViewSource:
-        files, seqs = self.folders[table].files(), self._live_seqs(row)
+        files, seqs = self._of_key_group(self.folders[table].files()), self._live_seqs(row)
         return ViewSource(_files_of_runs(files, seqs), _without_run_id(files.schema), seqs)
 
     def _live_seqs(self, row: LedgerRow) -> Mapping[str, int]:
@@ -159,7 +171,7 @@ class ViewSources:
 
     def _snapshot(self, table: str, row: LedgerRow) -> ViewSource:
         folder, owner = self.folders[table], self.inspection.tables.ledger.snapshot_owner(row)
-        return ViewSource(stored_snapshot(folder, owner), _without_run_id(folder.schema))
+        return ViewSource(self._of_key_group(stored_snapshot(folder, owner)), _without_run_id(folder.schema))
 
 
 def _without_run_id(schema: pa.Schema) -> pa.Schema:

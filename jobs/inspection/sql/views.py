@@ -39,15 +39,17 @@ from slackwater.jobs.inspection.sql.select_statements import SelectStatement, Ta
 from slackwater.jobs.inspection.sql.statement_errors import NotAStatement
 from slackwater.jobs.inspection.sql.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
 from slackwater.jobs.tables.delta.parquet import damage, damaged_file
-from slackwater.jobs.tables.file_relations import is_local, quoted, relation, text
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
+from slackwater.jobs.tables.file_relations import quoted, relation, text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.named_keys import values_of_key
+from slackwater.jobs.tables.stores import is_local
 from slackwater.jobs.tables.warehouse import APPLICATION
 
 # The view of `published` as it is, where `published` itself is as of an earlier row.
+# DuckDB verifies no checksum. To check so many bytes takes 20 ms; of more the footers are checked.
+_CHECKED_BYTES = 64 << 20
 _STORED = "published as stored"
-# The type of run ids.
-_RUN_IDS = "run ids"
 # The partition column of `published`: in every row it follows from the others.
 _DERIVED_COLUMNS = {"window_date": DAY_OF_ROW}
 
@@ -59,12 +61,14 @@ class LineageViews:
     Attributes:
         inspection: the pipeline's tables.
         row: the ledger row as of which the views are.
+        key: the key of which rows are wanted; None: of all.
     """
 
     inspection: Inspection
     row: LedgerRow
     _database: LockedDatabase = field(repr=False)
     _sources: ViewSources = field(repr=False)
+    key: str | None = None
     # View → the files that it reads.
     _sources_of_views: dict[str, ViewSource] = field(default_factory=dict, repr=False)
     # Table function → its argument → the view that it gives.
@@ -82,11 +86,19 @@ class LineageViews:
         return cls.over(inspection, inspection.at(str(at)))
 
     @classmethod
-    def over(cls, inspection: Inspection, row: LedgerRow) -> "LineageViews":
-        """The views over tables that are open, as of `row`."""
+    def over(cls, inspection: Inspection, row: LedgerRow, key: str | None = None) -> "LineageViews":
+        """The views over tables that are open, as of `row`. With `key`, as --key takes it, they have no more
+        than the files that may hold its rows; `condition_on_key` chooses the rows.
+
+        Raises:
+            NotAKey: `key` names none.
+        """
         root = inspection.tables["runs"].uri.removesuffix("runs")
         folder = root.removeprefix("file://") if is_local(root) else None
-        return cls(inspection, row, LockedDatabase.reading(folder), ViewSources(inspection))
+        values = None if key is None else _values_of_key(inspection, key)
+        key_group = None if values is None else inspection.key_group(row, values)
+        sources = ViewSources(inspection, key_group)
+        return cls(inspection, row, LockedDatabase.reading(folder), sources, key)
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +158,10 @@ class LineageViews:
         with self._naming_damaged_file(), self._database.stream(sql, parameters, seconds) as batches:
             yield batches
 
+    def define(self, name: str, files: StoredFiles) -> None:
+        """Let statements name the rows of `files`, some of a table's, as a view that is none of `names`."""
+        self._define_source(name, ViewSource(files, files.schema))
+
     def parse(self, sql: str) -> SelectStatement:
         """What a statement names; it is not run.
 
@@ -161,17 +177,10 @@ class LineageViews:
         Raises:
             NotAKey: `key` names none.
         """
-        timers = self.inspection.tables["timers"].schema
-        columns = self.inspection.key_columns()
-        texts = values_of_key(columns, key)
-        try:
-            values = [
-                pa.array([value]).cast(timers.field(name).type)
-                for name, value in zip(columns, texts, strict=True)
-            ]
-        except pa.ArrowInvalid:
+        values = _values_of_key(self.inspection, key)
+        if values is None:
             return "false", []
-        conditions = [f"{quoted(name)} = ?" for name in columns]
+        conditions = [f"{quoted(name)} = ?" for name in self.inspection.key_columns()]
         parameters = [value[0].as_py() for value in values]
         key_group = self.inspection.key_group(self.row, values)
         if key_group is not None:
@@ -229,9 +238,14 @@ class LineageViews:
         if name in self._sources_of_views:
             return
         source = self._sources.source(view, row)
-        is_earlier = view == PUBLISHED and name != _STORED and self._is_before_published(row)
-        sql = self._published_at(row) if is_earlier else self._select(name, source)
-        self._database.define(f"CREATE VIEW {quoted(name)} AS {sql}")
+        if view == PUBLISHED and name != _STORED and self._is_before_published(row):
+            self._database.define(f"CREATE VIEW {quoted(name)} AS {self._published_at(row)}")
+            self._sources_of_views[name] = source
+        else:
+            self._define_source(name, source)
+
+    def _define_source(self, name: str, source: ViewSource) -> None:
+        self._database.define(f"CREATE VIEW {quoted(name)} AS {self._select(name, source)}")
         self._sources_of_views[name] = source
 
     def _is_before_published(self, row: LedgerRow) -> bool:
@@ -272,48 +286,37 @@ class LineageViews:
     def _select(self, name: str, source: ViewSource) -> str:
         """SQL for the rows of a view."""
         if is_local(source.files.uri):
+            source.files.check_contents(_CHECKED_BYTES)
             rows = relation(source.files, self._database.types_of(source.files.schema), _DERIVED_COLUMNS)
         else:
             self._database.register(f"files of {name}", source.files.dataset())
             rows = quoted(f"files of {name}")
         selection = [
-            f"{quoted(column)} AS {quoted(source.name_in_view(column))}" for column in source.columns.names
+            f"files.{quoted(column)} AS {quoted(source.name_in_view(column))}"
+            for column in source.columns.names
         ]
         if source.seqs is None:
-            return f"SELECT {', '.join(selection)} FROM {rows}"
-        if not source.seqs:
-            return f"SELECT NULL::BIGINT AS {RUN_SEQ}, {', '.join(selection)} FROM {rows} WHERE false"
-        place = f"enum_code(TRY_CAST(run_id AS {quoted(_RUN_IDS)}))::BIGINT + 1"
-        seqs = [source.seqs.get(run_id) for run_id in self._run_ids]
-        values = ", ".join("NULL" if seq is None else str(seq) for seq in seqs)
-        seq = f"([{values}]::BIGINT[])[{place}]"
-        where = self._where_live(source, place, seq)
-        return f"SELECT {seq} AS {RUN_SEQ}, {', '.join(selection)} FROM {rows}{where}"
+            return f"SELECT {', '.join(selection)} FROM {rows} AS files"
+        runs = pa.table(
+            {"run_id": pa.array(source.seqs, pa.string()), "seq": pa.array(source.seqs.values(), pa.int64())}
+        )
+        self._database.register(f"runs of {name}", runs)
+        return (
+            f"SELECT runs.seq AS {RUN_SEQ}, {', '.join(selection)} FROM {rows} AS files "
+            f"JOIN {quoted(f'runs of {name}')} AS runs ON files.run_id = runs.run_id"
+        )
 
-    def _where_live(self, source: ViewSource, place: str, seq: str) -> str:
-        """SQL that keeps the rows of runs that count, by as little as tells them from others.
 
-        Args:
-            place: SQL for the place of a run among all runs of the ledger, null for others.
-            seq: SQL for its seq, null where it does not count.
-        """
-        assert source.seqs
-        if source.files.have_only("run_id", pa.array(source.seqs, pa.string())):
-            return ""
-        least, greatest = min(source.seqs), max(source.seqs)
-        runs_within = [run_id for run_id in self._run_ids if least <= run_id <= greatest]
-        condition = f"{place if runs_within == list(source.seqs) else seq} IS NOT NULL"
-        if len(runs_within) == len(self._run_ids):
-            return f" WHERE {condition}"
-        return f" WHERE run_id BETWEEN {text(least)} AND {text(greatest)} AND {condition}"
+def _values_of_key(inspection: Inspection, key: str) -> list[pa.Array] | None:
+    """The values of the key columns, each an array of one, of the key that a person has written; None where
+    no key of these types is written so.
 
-    @cached_property
-    def _run_ids(self) -> list[str]:
-        """The run ids of the ledger, as the enumeration in the database has them.
-
-        To find a run_id among its values takes a tenth of the time of a join with runs; to look for one that
-        it does not have takes twenty times longer. So it also has those that do not count in a view.
-        """
-        run_ids = sorted(self.inspection.tables.ledger.seqs_by_run_id())
-        self._database.define(f"CREATE TYPE {quoted(_RUN_IDS)} AS ENUM ({', '.join(map(text, run_ids))})")
-        return run_ids
+    Raises:
+        NotAKey: `key` names none.
+    """
+    timers, columns = inspection.tables["timers"].schema, inspection.key_columns()
+    pairs = zip(columns, values_of_key(columns, key), strict=True)
+    try:
+        return [pa.array([value]).cast(timers.field(name).type) for name, value in pairs]
+    except pa.ArrowInvalid:
+        return None

@@ -5,18 +5,16 @@ catch-up, and the slices before it stay.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from slackwater.jobs import args
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.moves import find_branch
+from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
 from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
@@ -85,10 +83,12 @@ class CatchUp:
         publisher = Publisher(
             runner.pipeline.name,
             prepared_runner.tables,
-            RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape),
+            RollForward.of(
+                runner.pipeline, prepared_runner.tables, prepared_runner.shape, PortionTasks(runner.transport)
+            ),
             runner.clock,
         )
-        publisher.roll_forward.finish()
+        publisher.roll_forward.finish_known()
         # One look at the head: slices chosen by one head and run on a newer one would be run twice.
         parent = self._parent(prepared_runner)
         if parent.row is not None and self.request.start_ms is not None:
@@ -98,8 +98,6 @@ class CatchUp:
             )
         lineage = prepared_runner.lineage(parent, self.request.start_ms)
         slices = self._slices(runner.pipeline, lineage)
-        if slices and runner.pipeline.pane_expectations:
-            threading.Thread(target=_load_judge, name="great expectations", daemon=True).start()
         if not slices:
             self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
             self.stale = find_stale_slices(
@@ -178,8 +176,3 @@ class CatchUp:
             cuts=Cuts.of(pipeline, lineage.start_ms),
             max_slices=None if self.request.everything else pipeline.max_catch_up,
         )
-
-
-def _load_judge() -> None:
-    with suppress(ImportError):  # the validation that needs it reports that it is missing
-        validation.load_judge()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.engines.rows.tick_pass import Maxima, tick_maxima
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import UsageError

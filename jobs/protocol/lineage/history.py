@@ -42,8 +42,8 @@ class HistoryDropped(UsageError):
 
 def horizon_of(tables: Tables) -> int | None:
     """The seq of the newest run whose history was dropped; None where none was."""
-    with tables["panes"].handle() as panes:
-        seq = None if panes is None else panes.transaction_version(HORIZON)
+    panes = tables["panes"].find()
+    seq = None if panes is None else panes.transaction_version(HORIZON)
     return None if seq is None else int(seq)
 
 

@@ -8,19 +8,21 @@ again where the ledger has moved meanwhile.
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.history import History
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.publishing.uniqueness import UNIQUE_TABLES
+from slackwater.jobs.protocol.publishing.uniqueness import LEDGER, UNIQUE_TABLES
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.delta.upkeep import PartitionSize, TableUpkeep
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
+from slackwater.jobs.tables.ledger.rows import MAIN
+from slackwater.jobs.tables.ledger.writer import LARGE_BYTES
 from slackwater.jobs.tables.run_files.retention import (
     RetentionFacts,
     Rule,
@@ -78,6 +80,8 @@ class Maintenance:
     delivered_seq: Callable[[], int] | None = None
     lease: bool = True
     clock: Callable[[], datetime] = wall_clock
+    # (version of the ledger, what it held then); at most one.
+    _facts: list[tuple[int, RetentionFacts]] = field(default_factory=list, init=False, repr=False)
 
     def plan(self) -> list[Upkeep]:
         """What `run` would do now, one entry a table. Changes nothing."""
@@ -106,10 +110,12 @@ class Maintenance:
             self.roll_forward.uniqueness.require()
             history = self._history()
             counts = {old_rows.table: history.drop(old_rows) for old_rows in history.old_rows()}
-            upkeeps = [self._keep_small(name, table, counts.get(name, 0)) for name, table in self._tables()]
-            if any(upkeep.compacted for upkeep in upkeeps if upkeep.table in UNIQUE_TABLES):
+            # The ledger's files come last: which snapshots are needed is read from those that stand.
+            tables = sorted(self._tables(), key=lambda item: item[0] == LEDGER)
+            upkeeps = {name: self._keep_small(name, table, counts.get(name, 0)) for name, table in tables}
+            if any(upkeeps[name].compacted for name in UNIQUE_TABLES):
                 self.roll_forward.uniqueness.require()
-            return upkeeps
+            return [upkeeps[name] for name, _ in self._tables()]
 
     def _history(self) -> History:
         delivered_seq = None if self.delivered_seq is None else self.delivered_seq()
@@ -142,9 +148,11 @@ class Maintenance:
             for attempt in lineage.attempts
             if attempt.ledger_row is not None
         }
-        rows = staged_rows | {row.run_id: row for row in lineage.rows}
-        for run_id in run_ids_to_keep(lineage, self._rule, self.clock()) & set(dropped_run_ids) & rows.keys():
-            put_back(self.tables, rows[run_id])
+        for run_id in run_ids_to_keep(lineage, self._rule, self.clock()) & set(dropped_run_ids):
+            row = self.tables.ledger.by_run_id(run_id) or staged_rows.get(run_id)
+            if row is None:
+                continue
+            put_back(self.tables, row)
             log.info(
                 "put back what is needed meanwhile", extra={"pipeline": self.pipeline.name, "run_id": run_id}
             )
@@ -154,8 +162,11 @@ class Maintenance:
         return Rule(self.pipeline.keep_snapshots, self.pipeline.keep_snapshot_every)
 
     def _lineage(self) -> RetentionFacts:
-        ledger = self.tables.ledger
-        return RetentionFacts(self.tables.attempts.newest_rows(), ledger.rows(), ledger.branches())
+        attempts, ledger = self.tables.attempts.newest_rows(), self.tables.ledger
+        rows = ledger.columns("seq", "run_id", "kind", "slice_end")
+        newest_seq = rows.column("seq")[-1].as_py() if rows.num_rows else 0
+        newest_rows = ledger.newest_rows(MAIN, self._rule.newest, newest_seq)
+        return RetentionFacts(attempts, rows, newest_rows, ledger.branches())
 
     def _tables(self) -> list[tuple[str, TableUpkeep]]:
         """Every table that stands. Snapshots have files of their own for each run, and are dropped instead of
@@ -165,7 +176,12 @@ class Maintenance:
             *SNAPSHOT_TABLES
         }
         return [
-            (name, TableUpkeep(folder, "run_id" if name in by_run else None))
+            (
+                name,
+                TableUpkeep(folder, "seq", LARGE_BYTES)
+                if name == LEDGER
+                else TableUpkeep(folder, "run_id" if name in by_run else None),
+            )
             for name, folder in self.tables.folders.items()
         ]
 
@@ -174,10 +190,15 @@ class Maintenance:
         if name not in SNAPSHOT_TABLES:
             return _SplitSnapshots({}, {})
         while True:
-            version = self.tables["runs"].open().version()
+            version = self.tables["runs"].version() or 0
             partitions = TableUpkeep(self.tables[name]).partitions("run_id")
-            droppable_runs = set(droppable_run_ids(partitions, self._lineage(), self._rule, self.clock()))
-            if self.tables["runs"].open().version() == version:
+            # Runs that are younger than the facts are not known there, and are kept.
+            facts = next((facts for read_at, facts in self._facts if read_at == version), None)
+            if facts is None:
+                facts = self._lineage()
+                self._facts[:] = [(version, facts)]
+            droppable_runs = set(droppable_run_ids(partitions, facts, self._rule, self.clock()))
+            if (self.tables["runs"].version() or 0) == version:
                 return _SplitSnapshots(
                     {run_id: item for run_id, item in partitions.items() if run_id in droppable_runs},
                     {run_id: item for run_id, item in partitions.items() if run_id not in droppable_runs},

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.protocol.lineage.erasure import describe_erasure
 from slackwater.jobs.protocol.lineage.history import horizon_of
-from slackwater.jobs.protocol.publishing.portions import portions
+from slackwater.jobs.protocol.publishing.portion_tasks import seqs_of_runs
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled_forward_to
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.slices import end_of
@@ -217,7 +217,7 @@ class TableChecks:
         """
         files, broken_links = self.tables[CORRECTIONS].files(), 0
         unique = self.roll_forward.uniqueness
-        for portion in portions([files.actions], self.roll_forward.portion_rows):
+        for portion in unique.portions(files.actions):
             rows = files.read(files.schema.names, portion.where)
             identity = unique.publication.identity_of(rows, "run_id")
             names = ", ".join(f'"__{name}"' for name in identity.column_names)
@@ -253,11 +253,12 @@ class TableChecks:
         rebuilt_hash, published_hash = ContentHash(), ContentHash()
         # Where history was dropped the rebuilding starts from what is published, else from no rows.
         has_all_corrections = horizon_of(self.tables) is None
-        for portion in portions([files.actions, corrections.actions], forward.portion_rows):
+        for portion in forward.uniqueness.portions(files.actions, corrections.actions):
             changes = corrections.read(corrections.schema.names, until & portion.where)
             published_rows = files.read(folder.schema.names, portion.where)
             base_rows = published_rows.slice(0, 0) if has_all_corrections else published_rows
-            rebuilt_rows = forward.publication.rebuild(changes, base_rows, forward.seqs_of_runs(changes))
+            seqs = seqs_of_runs(self.tables, forward.publication, changes)
+            rebuilt_rows = forward.publication.rebuild(changes, base_rows, seqs)
             rebuilt_hash.add(PUBLISHED, rebuilt_rows.select(names), without=())
             published_hash.add(PUBLISHED, published_rows.select(names), without=())
         step = (

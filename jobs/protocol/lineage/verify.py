@@ -1,16 +1,20 @@
 """The verification: replays a recorded run from its pinned inputs, and compares what comes out with the
 hashes and counts of the ledger, and, where these differ, with the run's rows.
 
-Writes into no table: files that tasks must write stand in a scratch folder, which is removed.
+The engine is the one that the planner takes, and a large run is replayed on Spark, as it was run. Writes into
+no table: files that tasks must write stand in a scratch folder, which is removed. Rows are compared by ranges
+of key groups, so that memory does not grow with a run.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.fs import FileType
 
+from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
 from slackwater.jobs.engines.rows.progress import moment
 from slackwater.jobs.engines.transport.in_process import Transport
@@ -21,20 +25,23 @@ from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.lineage.erasure import describe_erasure
 from slackwater.jobs.protocol.lineage.history import horizon_of
 from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded_slice, refuse_vacuumed
+from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, Portion, portions
 from slackwater.jobs.protocol.staging.evolution import as_declared, differences
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.runtime.settings import tasks_here
-from slackwater.jobs.tables.delta.parquet import open_verified
-from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.run_files.snapshots import snapshot_files
-from slackwater.jobs.tables.run_files.staging import declaration_of, read_staged, rows_of_run, stack
+from slackwater.jobs.tables.run_files.snapshots import stored_snapshot, written_files
+from slackwater.jobs.tables.run_files.staging import declaration_of, stack
 from slackwater.jobs.tables.schemas import COUNTS, SNAPSHOT_TABLES
 from slackwater.jobs.tables.sql import query
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 _COMPARED_TABLES = ("panes", *SNAPSHOT_TABLES)
+# About so many rows of each side are compared at once.
+ROWS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -88,14 +95,14 @@ class Verifier:
     Attributes:
         warehouse, pipeline: where and what.
         code: the pipeline's as it is now.
-        engine: how windows are run.
+        engine: how windows are run; None: as the planner chooses.
         spark: makes the transport for what is not done by threads of this process, as in a run.
     """
 
     warehouse: Warehouse
     pipeline: Pipeline
     code: PipelineCode
-    engine: Engine
+    engine: Engine | None
     spark: Callable[[], Transport]
 
     def verify(self, seq: int) -> Verification:
@@ -119,13 +126,14 @@ class Verifier:
             )
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
-        transport = work.transport(scan, self.engine, SparkWhereNeeded(self.spark, tasks_here()))
+        engine = self.engine or planner.choose(pipeline, scan.schema).make()
+        transport = work.transport(scan, engine, SparkWhereNeeded(self.spark, tasks_here()))
         before = work.progress()
         timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"
         try:
             outcome = work.replay(
-                scan, timeline, after, self.engine, transport, run_id=row.run_id, scratch=scratch
+                scan, timeline, after, engine, transport, run_id=row.run_id, scratch=scratch
             )
             facts = (
                 Fact("state_hash", row.state_hash, str(outcome.state_hash)),
@@ -142,8 +150,8 @@ class Verifier:
                 ()
                 if is_equal
                 else tuple(
-                    _compare(
-                        work.tables, row, outcome, scratch, SNAPSHOT_TABLES if is_old else _COMPARED_TABLES
+                    _ComparedRows(work.tables, row, outcome, scratch, pipeline.max_parallelism).differences(
+                        SNAPSHOT_TABLES if is_old else _COMPARED_TABLES
                     )
                 )
             )
@@ -208,53 +216,75 @@ class Verifier:
         return ("the code has changed since the run",)
 
 
-def _compare(
-    tables: Tables, row: LedgerRow, outcome: Outcome, scratch: str, names: Sequence[str]
-) -> Sequence[TableDifference]:
-    """Those of the tables `names` of the run whose rows differ, as multisets."""
-    facts = []
-    for name in names:
-        if name in SNAPSHOT_TABLES:
-            recorded_rows = read_staged(tables, name, snapshot_files(tables, name, row))
-        else:
-            recorded_rows = rows_of_run(tables, name, row.run_id)
-        schema = tables[name].schema
-        written_paths = [file.path for file in outcome.files.get(name, [])]
-        parts = [
-            *outcome.rows.get(name, []),
-            *(_rows_of(f"{scratch}/{name}", path) for path in written_paths),
-        ]
-        replayed_rows = stack(parts, schema, row.run_id).drop_columns(["run_id"])
-        difference = _difference(name, recorded_rows, replayed_rows)
-        if difference is not None:
-            facts.append(difference)
-    return facts
+@dataclass(frozen=True)
+class _ComparedRows:
+    """Compares the rows of a run with those of its repetition, as multisets.
 
+    Attributes:
+        tables: the pipeline's tables.
+        row: the run.
+        outcome, scratch: what the repetition has left, and the folder of files that its tasks have written.
+        key_groups: how many the pipeline has.
+    """
 
-def _rows_of(folder: str, path: str) -> pa.Table:
-    with open_verified(folder, filesystem(folder), path) as file:
-        return file.read(use_threads=False)
+    tables: Tables
+    row: LedgerRow
+    outcome: Outcome
+    scratch: str
+    key_groups: int
 
+    def differences(self, names: Sequence[str]) -> Iterator[TableDifference]:
+        """Those of the tables `names` whose rows differ."""
+        for name in names:
+            recorded_files, replayed_files = self._recorded_files(name), self._replayed_files(name)
+            only_recorded, only_replayed, examples = 0, 0, list[pa.Table]()
+            for portion in self._portions(recorded_files, replayed_files):
+                rows = {
+                    "recorded": self._recorded_rows(name, recorded_files, portion.where),
+                    "replayed": self._replayed_rows(name, replayed_files, portion.where),
+                }
+                recorded_part = query("FROM recorded EXCEPT ALL FROM replayed", **rows)
+                replayed_part = query("FROM replayed EXCEPT ALL FROM recorded", **rows)
+                only_recorded += recorded_part.num_rows
+                only_replayed += replayed_part.num_rows
+                examples += [part.slice(0, 1) for part in (recorded_part, replayed_part) if part.num_rows]
+            if examples:
+                [example] = examples[0].to_pylist()
+                example = {key: value for key, value in example.items() if value is not None}
+                yield TableDifference(name, only_recorded, only_replayed, example)
 
-def _difference(name: str, recorded_rows: pa.Table, replayed_rows: pa.Table) -> TableDifference | None:
-    """The rows of the table `name` that only one side has, as multisets; None where there are none."""
-    only_recorded, only_replayed = (
-        query(
-            f"SELECT * FROM {one} EXCEPT ALL SELECT * FROM {other}",
-            recorded=recorded_rows,
-            replayed=replayed_rows,
+    def _portions(self, *sides: StoredFiles) -> list[Portion]:
+        """Ranges of key groups that fit memory, where the rows are spread evenly; one for a table without."""
+        if KEY_GROUP not in sides[0].schema.names:
+            return [Portion()]
+        spread = {
+            "num_records": [max(files.rows for files in sides)],
+            f"min.{KEY_GROUP}": [0],
+            f"max.{KEY_GROUP}": [self.key_groups - 1],
+        }
+        return portions([pa.table(spread)], ROWS_AT_ONCE)
+
+    def _recorded_files(self, name: str) -> StoredFiles:
+        folder = self.tables[name]
+        return (
+            stored_snapshot(folder, self.row)
+            if name in SNAPSHOT_TABLES
+            else folder.files(Within.only("run_id", self.row.run_id))
         )
-        for one, other in (("recorded", "replayed"), ("replayed", "recorded"))
-    )
-    if not only_recorded.num_rows and not only_replayed.num_rows:
-        return None
-    [example] = (only_recorded if only_recorded.num_rows else only_replayed).slice(0, 1).to_pylist()
-    return TableDifference(
-        name,
-        only_recorded.num_rows,
-        only_replayed.num_rows,
-        {key: value for key, value in example.items() if value is not None},
-    )
+
+    def _recorded_rows(self, name: str, files: StoredFiles, where: pc.Expression) -> pa.Table:
+        names = [name for name in files.schema.names if name != "run_id"]
+        is_of_run = pc.scalar(True) if name in SNAPSHOT_TABLES else pc.field("run_id") == self.row.run_id
+        return files.read(names, where & is_of_run)
+
+    def _replayed_files(self, name: str) -> StoredFiles:
+        files = self.outcome.files.get(name, [])
+        return written_files(f"{self.scratch}/{name}", files, self.tables[name].schema.remove(0))
+
+    def _replayed_rows(self, name: str, files: StoredFiles, where: pc.Expression) -> pa.Table:
+        rows = stack(self.outcome.rows.get(name, []), self.tables[name].schema, self.row.run_id)
+        rows = rows.drop_columns(["run_id"]).filter(where)
+        return pa.concat_tables([rows, files.read(files.schema.names, where).cast(rows.schema)])
 
 
 def _remove(folder: str) -> None:

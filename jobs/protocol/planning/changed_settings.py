@@ -12,6 +12,7 @@ Reads the snapshot and the ledger, and writes nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 import pyarrow.compute as pc
@@ -21,8 +22,7 @@ from slackwater.jobs.protocol.restating import restatement
 from slackwater.jobs.protocol.staging.evolution import Difference
 from slackwater.jobs.protocol.staging.slices import iso
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.run_files.snapshots import is_kept, snapshot_files
-from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.jobs.tables.run_files.snapshots import is_kept, stored_snapshot
 from slackwater.windowing.times import to_ms
 
 
@@ -99,7 +99,9 @@ def _restatements(inputs: PlanInputs, open_windows: _OpenWindows) -> str:
 def _open_windows(inputs: PlanInputs, owner: LedgerRow) -> _OpenWindows:
     if inputs.tables is None or inputs.pipeline.window is None:
         return _OpenWindows(0, None)
-    paths = snapshot_files(inputs.tables, "window_state", owner)
-    rows = read_staged(inputs.tables, "window_state", paths)
-    first = pc.min(rows.column("first_arrival")).as_py()
-    return _OpenWindows(rows.num_rows, None if first is None else to_ms(first))
+    count, firsts = 0, list[datetime]()
+    for rows in stored_snapshot(inputs.tables["window_state"], owner).scan(["first_arrival"], None, 1 << 20):
+        count += rows.num_rows
+        if (first := pc.min(rows.column("first_arrival")).as_py()) is not None:
+            firsts.append(first)
+    return _OpenWindows(count, to_ms(min(firsts)) if firsts else None)

@@ -6,13 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slackwater.jobs.engines import planner as engines
-from slackwater.jobs.engines.replaying.spilling import state_memory_mb
-from slackwater.jobs.engines.replaying.task_memory import estimate_mb, ranges_for, rows_in, rows_sent
+from slackwater.jobs.engines.replaying.task_memory import (
+    estimate_mb,
+    most_rows_of_range,
+    ranges_for,
+    rows_in,
+    rows_sent,
+)
 from slackwater.jobs.engines.transport.small_slices import is_small
+from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.planning.prediction import Prediction, from_calibration, predict
 from slackwater.jobs.protocol.planning.source_reads import SourceReads
+from slackwater.jobs.runtime.memory import IDLE_MB, VARIABLE, state_memory_mb
 from slackwater.jobs.runtime.settings import tasks_here
 
 # Measures rates of the pipeline on the rows that arrived in [from, to), given in milliseconds.
@@ -56,6 +63,19 @@ def cost_of(
     return Cost(prediction, *_memory(inputs, reads, choice, parked_rows, calibration))
 
 
+def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
+    """The sentence on windows of all rows that one task can't hold: they have one key, which nothing
+    divides."""
+    limit_mb = IDLE_MB + state_memory_mb()
+    if pipeline.keys or memory_mb <= limit_mb:
+        return []
+    return [
+        "the windows are of all rows, which one task takes, whatever the number of ranges: about "
+        f"{memory_mb} MB, where {VARIABLE} leaves it {limit_mb}. Key the rows, shorten the slice, or give "
+        "tasks more"
+    ]
+
+
 def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int) -> bool:
     """Whether any slice is not small."""
     engine, threads = choice.make(), tasks_here()
@@ -63,9 +83,8 @@ def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice,
         return True
     sources = inputs.sources.each
     rows = [rows_sent(inputs.pipeline, sources, files, engine) + parked_rows for files in reads.files]
-    ranges = (
-        ranges_for(count, state_memory_mb(), threads, inputs.pipeline.max_parallelism) for count in rows
-    )
+    most_rows = most_rows_of_range(inputs.pipeline, sources, engine, state_memory_mb())
+    ranges = (ranges_for(inputs.pipeline, count, most_rows, threads) for count in rows)
     sizes = (sum(file.bytes * file.fraction for file in files) for files in reads.files)
     return not all(is_small(size, count, threads) for size, count in zip(sizes, ranges, strict=True))
 

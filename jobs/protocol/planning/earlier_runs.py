@@ -2,42 +2,42 @@
 and elements that no result holds.
 """
 
-from collections.abc import Sequence
+import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.planning.plan import EmittedRows
 from slackwater.jobs.protocol.staging.rejection import sentence_on_never_fired
-from slackwater.jobs.protocol.staging.slices import end_of, start_of
-from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.ledger.live_runs import LiveRuns
 
 
-def runs_between(live: Sequence[LedgerRow], from_ms: int, to_ms: int) -> list[LedgerRow]:
+def runs_between(live: LiveRuns, from_ms: int, to_ms: int) -> LiveRuns:
     """The runs of `live` that have arrivals in [from, to)."""
-    return [row for row in live if start_of(row) < to_ms and end_of(row) > from_ms]
+    return live.where((live.times_ms("slice_start") < to_ms) & (live.times_ms("slice_end") > from_ms))
 
 
-def rows_emitted_in(pipeline: Pipeline, runs: Sequence[LedgerRow]) -> EmittedRows | None:
+def rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:
     """What functions have emitted in `runs`; None where the pipeline has no function that emits rows of its
     own, or nothing has run.
     """
     if not runs or (pipeline.keyed_process is None and not pipeline.side_columns):
         return None
-    counted_runs = [row for row in runs if row.rows_emitted is not None]
+    rows, side_rows = runs.column("rows_emitted"), runs.column("side_rows")
     return EmittedRows(
-        rows=sum(row.rows_emitted or 0 for row in counted_runs),
-        side_rows=sum(row.side_rows or 0 for row in counted_runs),
-        runs=len(counted_runs),
-        runs_without_counts=len(runs) - len(counted_runs),
+        rows=pc.sum(rows, min_count=0).as_py(),
+        side_rows=pc.sum(side_rows.filter(pc.is_valid(rows)), min_count=0).as_py(),
+        runs=len(rows) - rows.null_count,
+        runs_without_counts=rows.null_count,
     )
 
 
-def warn_of_elements_never_fired(runs: Sequence[LedgerRow]) -> list[str]:
+def warn_of_elements_never_fired(runs: LiveRuns) -> list[str]:
     """The warning that elements of `runs` are in no result; empty where all are."""
-    runs_with_losses = [row for row in runs if row.elements_never_fired]
+    if not runs:
+        return []
+    losses = pc.fill_null(runs.column("elements_never_fired"), 0).to_numpy()
+    runs_with_losses = runs.where(losses > 0)
     if not runs_with_losses:
         return []
-    newest = runs_with_losses[-1]
-    total = sum(row.elements_never_fired for row in runs_with_losses)
-    count = len(runs_with_losses)
+    newest, total, count = runs_with_losses[-1], int(losses.sum()), len(runs_with_losses)
     which = f"run {newest.seq}" if count == 1 else f"{count} runs, the newest of them run {newest.seq}"
     return [f"{sentence_on_never_fired(total)}: those of {which}"]

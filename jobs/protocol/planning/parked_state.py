@@ -13,6 +13,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.window_columns import all_columns
 from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
+from slackwater.jobs.protocol.planning.touched_windows import KeyGroupSample
 from slackwater.jobs.protocol.staging.collected_mark import (
     LiveMarks,
     advice_on_rows_late_by_mark,
@@ -27,32 +28,55 @@ from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 
 @dataclass(frozen=True)
 class TouchedWindows:
-    """How many windows a snapshot holds, and how many of them and of `published` a plan's rows touch."""
+    """How many windows a snapshot holds, and how many of them and of `published` a plan's rows touch.
+    `sample`: the key groups from which the touched ones are estimated; None: they are counted.
+    """
 
     parked_windows: int
     touched_parked_windows: int
     touched_published_windows: int
+    sample: KeyGroupSample | None = None
 
 
 def count_touched_windows(
-    inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table]
+    inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], sample: KeyGroupSample
 ) -> TouchedWindows:
-    """The windows that `points` touch, in the snapshot of the run `owner` and in `published`."""
+    """The windows that `points`, which are in `sample`, touch in the snapshot of the run `owner` and in
+    `published`.
+    """
     tables, pipeline = inputs.tables, inputs.pipeline
     if tables is None or pipeline.window is None:
         return TouchedWindows(0, 0, 0)
     keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
     columns = [*keys, *all_columns(pipeline)]
     times = touched_windows.times_of(points)
-    parked_windows, published_windows = (
-        touched_windows.windows_at(files, columns, times, reach_ms)
+    candidates = [
+        touched_windows.files_at(files, times, reach_ms)
         for files in (stored_snapshot(tables["window_state"], owner), tables["published"].files())
+    ]
+    sample = sample.for_rows(max(files.rows for files in candidates))
+    points = [pa.concat_tables(sample.take(part) for part in points)] if points else []
+    parked_windows, published_windows = (
+        touched_windows.windows_at(sample.files(files), columns, times, reach_ms, sample.where)
+        for files in candidates
     )
     return TouchedWindows(
         count_staged(tables, "window_state", snapshot_files(tables, "window_state", owner)),
-        touched_windows.count(keys, parked_windows, points, reach_ms),
-        touched_windows.count(keys, published_windows, points, reach_ms),
+        sample.count_of_all(touched_windows.count(keys, parked_windows, points, reach_ms)),
+        sample.count_of_all(touched_windows.count(keys, published_windows, points, reach_ms)),
+        None if sample.is_whole else sample,
     )
+
+
+def warn_of_sample(windows: TouchedWindows) -> list[str]:
+    """The warning that windows are estimated; empty where they are counted."""
+    sample = windows.sample
+    if sample is None:
+        return []
+    return [
+        f"there are many rows or windows: how many windows are touched is estimated from {sample.groups} of "
+        f"the {sample.max_parallelism} key groups"
+    ]
 
 
 def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:

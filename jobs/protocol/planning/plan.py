@@ -10,6 +10,7 @@ from typing import Any
 from slackwater.jobs.protocol.planning.prediction import Prediction
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import Stragglers
+from slackwater.jobs.runtime.memory import overhead_mb
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,12 @@ class Plan:
     emitted_rows: EmittedRows | None = None
     changes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def overhead_mb(self) -> int:
+        """The `spark.executor.memoryOverhead` that an executor of one core needs; each further core needs
+        `memory_mb` more."""
+        return overhead_mb(self.memory_mb, 1)
 
     @property
     def seconds(self) -> float | None:

@@ -5,12 +5,15 @@ Opened once for a plan; reads the ledger and the sources' logs, and writes nothi
 
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.slices import end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.errors import NoRuns
+from slackwater.jobs.tables.ledger.live_runs import NO_RUNS, LiveRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
@@ -33,7 +36,7 @@ class PlanInputs:
     sources: PinnedSources
     tables: Tables | None = None
     head: LedgerRow | None = None
-    live: tuple[LedgerRow, ...] = ()
+    live: LiveRuns = NO_RUNS
 
     @classmethod
     def of(cls, warehouse: Warehouse, pipeline: Pipeline) -> "PlanInputs":
@@ -60,7 +63,7 @@ class PlanInputs:
             replace(sources, each=each),
             tables,
             head,
-            () if head is None else tuple(ledger.live_runs(head)),
+            NO_RUNS if head is None else ledger.live_runs(head),
         )
 
     @property
@@ -72,6 +75,14 @@ class PlanInputs:
     def end_ms(self) -> int:
         """Where main ends; it has runs."""
         return end_of(self.live[-1])
+
+    def live_reads(self, table: str) -> pa.Table | None:
+        """How main's live runs have read the source `table`, as of `LedgerReader.live_reads`; None without
+        runs.
+        """
+        if self.tables is None or self.head is None:
+            return None
+        return self.tables.ledger.live_reads(self.head, table)
 
     def newest_rows(self) -> list[LedgerRow]:
         """The newest rows of the ledger, of all branches."""

@@ -14,7 +14,7 @@ from functools import partial
 from slackwater.jobs.engines import planner as engines
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.protocol.planning.changed_settings import sentences_on_changes
-from slackwater.jobs.protocol.planning.cost import Measure, cost_of
+from slackwater.jobs.protocol.planning.cost import Measure, cost_of, warn_of_one_key
 from slackwater.jobs.protocol.planning.earlier_runs import (
     rows_emitted_in,
     runs_between,
@@ -24,6 +24,7 @@ from slackwater.jobs.protocol.planning.parked_state import (
     count_remembered_rows,
     count_touched_windows,
     warn_of_collected_windows,
+    warn_of_sample,
 )
 from slackwater.jobs.protocol.planning.plan import Plan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
@@ -116,7 +117,7 @@ class RangePlanner:
         """
         changes = _changed_settings(inputs, slices, owner)
         reads = read_source(inputs, slices, owner)
-        windows = count_touched_windows(inputs, owner, reads.points)
+        windows = count_touched_windows(inputs, owner, reads.points, reads.sample)
         choice = engines.choose(self.pipeline, inputs.sources.schema)
         earlier_runs = (
             inputs.live
@@ -146,6 +147,8 @@ class RangePlanner:
                 *warnings,
                 *warn_of_elements_never_fired(earlier_runs),
                 *reads.warnings,
+                *warn_of_sample(windows),
+                *warn_of_one_key(self.pipeline, cost.memory_mb),
                 *warn_of_collected_windows(inputs, owner, reads.points, restated_to_ms),
             ),
         )
@@ -159,7 +162,8 @@ def _changed_settings(
         return []
     declarations = Declarations(inputs.pipeline, registry.config_hash(inputs.pipeline), inputs.tables)
     changes = declarations.changes(owner, slices[0].from_ms, inputs.start_ms if inputs.live else None)
-    if owner is not None:
-        earlier_runs = [row for row in inputs.live if end_of(row) <= end_of(owner)]
+    if changes and owner is not None:
+        owner_end_ms = end_of(owner)
+        earlier_runs = inputs.live.where(inputs.live.times_ms("slice_end") <= owner_end_ms)
         declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.sources.each)
     return changes

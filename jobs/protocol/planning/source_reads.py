@@ -1,20 +1,24 @@
 """What the slices of a plan read of the source: the files that each opens, and the rows of the range in them.
 
-Rows are counted by reading the arrival, time and key columns of those files in this process. Where a run
-would refuse the source, the plan says so instead of failing.
+Rows are counted by reading the arrival, time and key columns of those files in this process, some row groups
+at a time; before the first run, when no window can be touched, the arrivals alone. Where a run would refuse
+the source, the plan says so instead of failing.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from slackwater.jobs.engines.replaying.task_memory import rows_in
 from slackwater.jobs.engines.rows.columns_read import columns_of_points
 from slackwater.jobs.engines.rows.derived_columns import add_derived_columns
 from slackwater.jobs.engines.rows.judge import in_milliseconds
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.lost_history import notes_on_parts
 from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.row_changes import kept_row_by_row
@@ -22,6 +26,8 @@ from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.planning import touched_windows
 from slackwater.jobs.protocol.planning.plan import SlicePlan
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
+from slackwater.jobs.protocol.planning.touched_windows import KeyGroupSample
+from slackwater.jobs.protocol.staging.odd_input import other_unit
 from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_or_adopt
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import (
@@ -31,7 +37,6 @@ from slackwater.jobs.protocol.staging.stragglers import (
     newer_reads_since,
     of_all_sources,
     other_table_of,
-    read_ranges_of,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 
@@ -48,34 +53,53 @@ class SourceReads:
         files: of each slice.
         points: for each file read, the keys of the range's rows and the times by which windows take them
             (see `touched_windows.points`); none where only Spark can read the source.
+        sample: the key groups that `points` are of.
         warnings: sentences on what would be refused, can't be counted, or is read in vain.
     """
 
     slices: tuple[SlicePlan, ...]
     files: tuple[list[InputFile], ...]
     points: tuple[pa.Table, ...]
+    sample: KeyGroupSample
     warnings: tuple[str, ...]
 
 
 def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None) -> SourceReads:
     """What `slices` read, the first of which continues the snapshot of the run `owner` (None: of no run)."""
     files, refusals = _files_of_each(inputs, slices, owner)
-    arrivals, points, obstacles = _rows_of_range(inputs, slices, files)
+    sample = KeyGroupSample.all_of(inputs.pipeline).for_rows(sum(map(rows_in, files)))
+    counts, points, obstacles = _rows_of_range(inputs, slices, files, sample)
     slice_plans = tuple(
-        _slice_plan(item, files_of_slice, arrivals)
-        for item, files_of_slice in zip(slices, files, strict=True)
+        _slice_plan(item, files_of_slice, None if counts is None else int(counts[number]))
+        for number, (item, files_of_slice) in enumerate(zip(slices, files, strict=True))
     )
-    warnings = (*refusals, *obstacles, *_waste(inputs, slice_plans))
-    return SourceReads(slice_plans, tuple(files), tuple(points), warnings)
+    warnings = (*refusals, *obstacles, *_waste(inputs, slice_plans), *_other_units(inputs, slices))
+    return SourceReads(slice_plans, tuple(files), tuple(points), sample, warnings)
+
+
+def _other_units(inputs: PlanInputs, slices: Sequence[Slice]) -> list[str]:
+    """What a run will warn of: event times that look as if their column had another unit. The sources' own
+    statistics tell, so that no row is read.
+    """
+    sentences = []
+    for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
+        column = f"max.{declaration.event_time}"
+        if slices and column in source.actions.column_names:
+            times, is_missing = in_milliseconds(source.actions.column(column))
+            sentence = other_unit(int(times[~is_missing].max(initial=0)), slices[-1].to_ms)
+            sentences += [] if sentence is None else [sentence]
+    return sentences
 
 
 def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
     """Rows that appeared in slices of main after these were run; None where the source does not say."""
     folds, stragglers_of_each = inputs.pipeline.stragglers == "fold", []
     for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
-        if other_table_of(inputs.live, declaration.table, source.table_id) is not None:
+        reads = inputs.live_reads(declaration.table)
+        if reads is None:
+            continue
+        if set(reads.column("table_id").unique().to_pylist()) - {None, source.table_id}:
             return None
-        reads = read_ranges_of(inputs.live, declaration.table)
         stragglers_of_each.append(find_stragglers(source, reads, declaration.arrival_time, folds=folds))
     stragglers = of_all_sources(stragglers_of_each)
     return None if stragglers is None else tuple(stragglers)
@@ -84,7 +108,7 @@ def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
 def _files_of_each(
     inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
 ) -> tuple[list[list[InputFile]], list[str]]:
-    """The files that each slice reads, and why the first would be refused."""
+    """The files that each slice reads, and what is to be said of them."""
     files: list[list[InputFile]] = [[] for _ in slices]
     refusals: list[str] = []
     for number, declaration in enumerate(inputs.pipeline.sources):
@@ -102,8 +126,9 @@ def _files_of_source(
     number: int,
     declaration: Source,
 ) -> tuple[list[list[InputFile]], list[str]]:
-    """The files of source `number` that each slice reads, and why the first would be refused. The first is
-    read on from the version that `owner` has pinned; those after it follow at the newest version.
+    """The files of source `number` that each slice reads, and what is to be said of them: why the first slice
+    would be refused, what could not be checked, and what is read as it was before. The first is read on from
+    the version that `owner` has pinned; those after it follow at the newest version.
     """
     source, arrival = inputs.sources.each[number], declaration.arrival_time
     refusals = _other_table(inputs, owner, declaration, source.table_id)
@@ -121,17 +146,18 @@ def _files_of_source(
     try:
         if before is not None and slices:
             source = kept_row_by_row(source, before, slices[0].from_ms, arrival, newer_reads)
+            refusals += source.notes
     except SourceRewritten as error:
         least_ms = error.facts["least_ms"]
         from_ms = max(least_ms, inputs.start_ms) if isinstance(least_ms, int) else inputs.start_ms
         greatest_ms = error.facts["greatest_ms"]
         end = f"to {iso(greatest_ms + 1)}" if isinstance(greatest_ms, int) else "on"
         refusals.append(f"it would be refused: {error.message} Restate them, from {iso(from_ms)} {end}")
-    files = []
+    files: list[list[InputFile]] = []
     for item in slices:
         files.append(source.files(item.from_ms, item.to_ms, arrival, before, newer_reads=newer_reads))
         before, newer_reads = source, ()
-    return files, refusals
+    return files, [*refusals, *notes_on_parts(source, itertools.chain(*files))]
 
 
 def _other_table(
@@ -151,37 +177,40 @@ def _other_table(
 
 
 def _rows_of_range(
-    inputs: PlanInputs, slices: Sequence[Slice], files: Sequence[Sequence[InputFile]]
+    inputs: PlanInputs,
+    slices: Sequence[Slice],
+    files: Sequence[Sequence[InputFile]],
+    sample: KeyGroupSample,
 ) -> tuple[np.ndarray | None, list[pa.Table], list[str]]:
-    """Arrivals of the range, sorted, in milliseconds (None: they can't be counted, with the reason as the
-    last value), and the points of its rows, one table a file.
+    """How many rows of the range arrived in each slice (None: they can't be counted, with the reason as the
+    last value), and the points of those in `sample`, one table for some rows.
     """
-    sources, roles = inputs.sources, inputs.pipeline.roles
+    sources, arrival = inputs.sources, inputs.pipeline.roles.arrival_time
     if sources.why_not_direct is not None:
         reason = (
             "rows and windows can't be counted without Spark, which has to read this source "
             f"({sources.why_not_direct})"
         )
         return None, [], [reason]
-    columns = columns_of_points(inputs.pipeline)
-    arrivals, points = [np.zeros(0, np.int64)], []
+    has_windows = inputs.tables is not None
+    columns = columns_of_points(inputs.pipeline) if has_windows else (arrival,)
+    starts, ends = np.array([[one.from_ms, one.to_ms] for one in slices], np.int64).reshape(-1, 2).T
+    counts, points = np.zeros(len(slices), np.int64), list[pa.Table]()
     for file in {(file.source, file.path): file for of_slice in files for file in of_slice}.values():
-        rows = sources.read(file, columns)
-        times, is_undated = in_milliseconds(rows.column(roles.arrival_time))
-        is_inside = ~is_undated & (times >= slices[0].from_ms) & (times < slices[-1].to_ms)
-        arrivals.append(times[is_inside])
-        rows, _ = add_derived_columns(inputs.pipeline, rows.filter(pa.array(is_inside)))
-        points.append(touched_windows.points(inputs.pipeline, rows))
-    return np.sort(np.concatenate(arrivals)), points, []
+        for rows in sources.batches(file, columns, arrival, slices[0].from_ms, slices[-1].to_ms):
+            times, is_undated = in_milliseconds(rows.column(arrival))
+            places = np.searchsorted(starts, times, side="right") - 1
+            is_inside = ~is_undated & (places >= 0) & (times < ends[places])
+            counts += np.bincount(places[is_inside], minlength=len(slices))
+            if has_windows:
+                rows, _ = add_derived_columns(inputs.pipeline, rows.filter(pa.array(is_inside)))
+                points.append(touched_windows.points(inputs.pipeline, rows, sample))
+    return counts, points, []
 
 
-def _slice_plan(item: Slice, files: Sequence[InputFile], arrivals: np.ndarray | None) -> SlicePlan:
+def _slice_plan(item: Slice, files: Sequence[InputFile], rows: int | None) -> SlicePlan:
     counts = [file.rows for file in files]
     rows_in_files = None if None in counts else sum(count for count in counts if count is not None)
-    rows = None
-    if arrivals is not None:
-        low, high = np.searchsorted(arrivals, [item.from_ms, item.to_ms])
-        rows = int(high - low)
     return SlicePlan(item, len(files), sum(file.bytes for file in files), rows_in_files, rows)
 
 

@@ -70,19 +70,16 @@ class CommittedCorrections:
 
     def newest_seq(self) -> int:
         """The ledger row up to which corrections stand; 0 for none."""
-        with self.tables[CORRECTIONS].handle() as table:
-            return rolled_forward_to(table)
+        return rolled_forward_to(self.tables[CORRECTIONS].find())
 
     def rows_after(self, position: SinkPosition) -> int:
         """How many corrections come after `position`."""
-        after = self._files(position.seq + 1, None)
-        count = sum(part.num_rows for part in after.scan(["seq"], pc.field("seq") > position.seq, 1 << 20))
+        count = self._files(position.seq + 1, None).count_within(Within("seq", position.seq + 1, None))
         return count + max(0, self.rows_of(position.seq) - self._offset(position))
 
     def rows_of(self, seq: int) -> int:
         """How many corrections a ledger row has."""
-        of_row = self._files(seq, seq).scan(["seq"], pc.field("seq") == seq, 1 << 20)
-        return sum(part.num_rows for part in of_row)
+        return self._files(seq, seq).count_within(Within.only("seq", seq))
 
     def first_seq_of(self, rows: int, position: SinkPosition) -> int | None:
         """The first ledger row after that of `position` with at least `rows` corrections; None for none."""

@@ -310,8 +310,13 @@ def days_of(rows: pa.Table) -> pa.ChunkedArray:
     """The UTC day of each row, its partition in `published`: of its window's start, else of the window's last
     instant, else of its timestamp; null in the global window.
     """
-    moments = first_moments(rows)
-    return moments.cast(pa.timestamp("us")).cast(pa.date32())
+    starts = rows.column("window_start")
+    if rows.num_rows and not starts.null_count:
+        bounds = pc.min_max(starts)
+        first_day, last_day = (bounds[side].cast(pa.timestamp("us")).cast(pa.date32()) for side in bounds)
+        if first_day == last_day:  # most often: and it is found much faster than row by row
+            return pa.chunked_array([pa.repeat(first_day, rows.num_rows)])
+    return first_moments(rows).cast(pa.timestamp("us")).cast(pa.date32())
 
 
 def first_moments(rows: pa.Table) -> pa.ChunkedArray:

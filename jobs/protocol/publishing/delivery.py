@@ -99,8 +99,8 @@ class Delivery:
         """What a sink is told of the pipeline."""
         schema = self.tables["published"].schema
         pipeline = self.pipeline
-        with self.tables["runs"].handle() as ledger:
-            lineage = "" if ledger is None else str(ledger.metadata().id)
+        ledger = self.tables["runs"].find()
+        lineage = "" if ledger is None else ledger.table_id
         return SinkContext(
             pipeline=pipeline.name,
             lineage=lineage,

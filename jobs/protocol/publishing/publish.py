@@ -13,6 +13,7 @@ from datetime import datetime
 
 from slackwater.jobs.errors import LostRaceError, RejectedError, RetryableError, UsageError
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.publishing.staged_rows import missing_rows
 from slackwater.jobs.protocol.staging import tick_cache, validation
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
@@ -33,8 +34,8 @@ class NotStaged(UsageError):
 
 
 class StagedStateGone(RetryableError):
-    """The snapshot that a run has staged was dropped, and its files are deleted: another try at its slice
-    stages it again.
+    """The snapshot that a run has staged was dropped, and its files are deleted, or rows that it has staged
+    are gone: another try at its slice stages it again.
     """
 
 
@@ -103,10 +104,11 @@ class Publisher:
         live.
 
         Raises:
-            StagedStateGone: the snapshot of a run is gone; nothing was changed.
+            StagedStateGone: the snapshot of a run is gone, or rows that it has staged; nothing was changed.
             LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
         """
         self._require_state(rows)
+        self._require_rows(rows)
         log_of = AttemptsWriter(self.tables["attempts"])
         try:
             bound = self.tables.ledger_writer.commit(branch, parent_seq, rows, self.clock)
@@ -131,7 +133,7 @@ class Publisher:
         log.info(
             "publish", extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id}
         )
-        self.roll_forward.finish()
+        self.roll_forward.finish_known()
         log.info(
             "roll forward",
             extra={"pipeline": self.pipeline, "seq": bound[-1].seq, "run_id": bound[-1].run_id},
@@ -153,12 +155,24 @@ class Publisher:
             try:
                 put_back(self.tables, row)
             except SnapshotGone as error:
-                raise StagedStateGone(
-                    f"{self.pipeline}: run {row.run_id} can't be published: {error.message} Nothing was "
-                    "changed; run its slice "
-                    f"[{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) again.",
-                    run_id=row.run_id,
-                ) from error
+                raise self._cannot_publish(row, error.message) from error
+
+    def _require_rows(self, rows: list[LedgerRow]) -> None:
+        """Refuse to make runs live of whose staged rows some are gone."""
+        for row in rows:
+            for table, recorded, stored in missing_rows(self.tables, row):
+                raise self._cannot_publish(
+                    row,
+                    f"the table {table} has {stored:,} of its rows, and it has staged {recorded:,}. Somebody "
+                    "has removed files or commits of that table.",
+                )
+
+    def _cannot_publish(self, row: LedgerRow, reason: str) -> StagedStateGone:
+        return StagedStateGone(
+            f"{self.pipeline}: run {row.run_id} can't be published: {reason} Nothing was changed; run its "
+            f"slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) again.",
+            run_id=row.run_id,
+        )
 
     def chain(self, run_id: str | None) -> Chain:
         """The staged slices up to `run_id` that are not committed yet, oldest first; None: up to the newest

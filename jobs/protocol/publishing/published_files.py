@@ -1,50 +1,92 @@
-"""Chooses the files of `published` that may hold rows of given days and window starts, by the log's
+"""Chooses the files of `published` that may hold rows of given days, or of given windows, by the log's
 statistics.
 
-Reads the log alone; the day of a row is its partition.
+Reads the log alone; the day of a row is its partition. Of each file the log has the bounds of key groups and
+of window starts; a window can be in a file only if it lies between both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, files_within
+from slackwater.jobs.protocol.publishing.corrections import days_of
+from slackwater.jobs.protocol.publishing.portions import KEY_GROUP
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
+from slackwater.jobs.tables.sql import query
 
 _DAY = "partition.window_date"
+# The columns that say where a window may be published.
+WINDOW_PLACE = (KEY_GROUP, "window_start", "window_end", "timestamp")
+# A log may cut a time to milliseconds.
+_FILES_OF_WINDOWS = """
+    SELECT DISTINCT number FROM files JOIN windows
+    ON files.day IS NOT DISTINCT FROM windows.day
+    AND coalesce(windows.key_group BETWEEN files.least_group AND files.greatest_group, true)
+    AND (windows.without_start > 0 OR coalesce(windows.last_start >= files.least_start
+        AND windows.first_start <= files.greatest_start + INTERVAL 999 MICROSECOND, true))
+    ORDER BY number
+"""
 
 
-def files_of_days(folder: Folder, days: set[date | None], table: DeltaTable | None = None) -> StoredFiles:
-    """The files of `published` with rows of `days`; None stands for rows without a window and a timestamp.
-
-    `table`: the version to choose from; None: the newest.
+def files_of_days(files: StoredFiles, days: Collection[date | None]) -> StoredFiles:
+    """Those of `files`, of `published`, with rows of `days`; None stands for rows without a window and a
+    timestamp.
     """
     dates = sorted(day for day in days if day is not None)
-    bounds = [] if None in days or not dates else [Within("window_date", dates[0], dates[-1])]
-    files = folder.files(*bounds, table=table)
+    if None not in days and dates:
+        files = files.within(Within("window_date", dates[0], dates[-1]))
     if not files.actions.num_rows:
         return files
     is_of_days = pc.is_in(files.actions.column(_DAY), value_set=pa.array(days, pa.date32()))
     return replace(files, actions=files.actions.filter(is_of_days))
 
 
-def files_of_starts(
-    folder: Folder, starts_by_day: Mapping[date | None, list[datetime]], table: DeltaTable
-) -> StoredFiles:
-    """The files of `published` with rows of these days whose windows may start between the least and the
-    greatest start of the day. Without starts all files of a day are chosen.
+def files_of_windows(files: StoredFiles, windows: pa.Table) -> StoredFiles:
+    """Those of `files`, of `published`, that may hold rows of `windows`.
+
+    Args:
+        files: of the days of the windows, see `files_of_days`; windows of other days have none.
+        windows: panes or corrections, with the columns `WINDOW_PLACE`.
     """
-    files = files_of_days(folder, set(starts_by_day), table)
-    actions_by_day = [
-        files_within(_of_day(files.actions, day), *bounds_of_starts(starts))
-        for day, starts in starts_by_day.items()
-    ]
-    return replace(files, actions=pa.concat_tables(actions_by_day) if actions_by_day else files.actions)
+    starts = windows.column("window_start")
+    if windows.num_rows and not starts.null_count:
+        files = files.within(*bounds_of_starts(least_and_greatest(starts)))
+    if files.actions.num_rows < 1:
+        return files
+    places = pa.table(
+        {"day": days_of(windows), "key_group": windows.column(KEY_GROUP), "start": starts}
+    ).group_by(["day", "key_group"])
+    nulls = pc.CountOptions(mode="only_null")
+    places = places.aggregate([("start", "min"), ("start", "max"), ("start", "count", nulls)]).rename_columns(
+        ["day", "key_group", "first_start", "last_start", "without_start"]
+    )
+    numbers = query(_FILES_OF_WINDOWS, files=_places_of_files(files.actions), windows=places)
+    return replace(files, actions=files.actions.take(numbers.column("number")))
+
+
+def _places_of_files(actions: pa.Table) -> pa.Table:
+    """The bounds of each file; null where the log has none."""
+    columns = {
+        "day": (_DAY, pa.date32()),
+        "least_group": (f"min.{KEY_GROUP}", pa.int32()),
+        "greatest_group": (f"max.{KEY_GROUP}", pa.int32()),
+        "least_start": ("min.window_start", pa.timestamp("us", "UTC")),
+        "greatest_start": ("max.window_start", pa.timestamp("us", "UTC")),
+    }
+    count = actions.num_rows
+    return pa.table(
+        {"number": pa.array(range(count), pa.int64())}
+        | {
+            name: actions.column(column).cast(kind)
+            if column in actions.column_names
+            else pa.nulls(count, kind)
+            for name, (column, kind) in columns.items()
+        }
+    )
 
 
 def bounds_of_starts(starts: list[datetime]) -> list[Within]:
@@ -55,12 +97,3 @@ def bounds_of_starts(starts: list[datetime]) -> list[Within]:
 def least_and_greatest(column: pa.ChunkedArray) -> list[Any]:
     """The bounds of a column; none where it has no values."""
     return [bound for bound in pc.min_max(column).as_py().values() if bound is not None]
-
-
-def _of_day(actions: pa.Table, day: date | None) -> pa.Table:
-    if not actions.num_rows:
-        return actions
-    column = actions.column(_DAY)
-    return actions.filter(
-        pc.is_null(column) if day is None else pc.equal(column, pa.scalar(day, column.type))
-    )

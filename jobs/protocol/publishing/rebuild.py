@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.errors import PermanentError
-from slackwater.jobs.protocol.publishing.portions import portions
+from slackwater.jobs.protocol.publishing.portion_tasks import seqs_of_runs
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled_forward_to
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.lease import only_upkeep
@@ -94,7 +94,7 @@ class Rebuild:
         """Keep the first row of each seq. Returns how many were removed."""
         table = self.tables[LEDGER].open()
         # With the schema of this version: a newer release may have added columns.
-        folder = replace(self.tables[LEDGER], schema=pa.schema(table.schema()))
+        folder = replace(self.tables[LEDGER], schema=table.schema)
         files = folder.files(table=table)
         rows = files.read(folder.schema.names)
         rows = rows.take(pc.sort_indices(rows, sort_keys=[("seq", "ascending")]))
@@ -119,8 +119,8 @@ class Rebuild:
             return 0
         surplus = 0
         with Parts(folder) as parts:
-            for portion in portions([files.actions], self.roll_forward.portion_rows):
-                rows = files.read(folder.schema.names, portion.where)
+            for portion in unique.portions(files.actions):
+                rows = files.within(portion.within).read(folder.schema.names, portion.where)
                 firsts = _first_of_each(unique.identity_of(CORRECTIONS, rows))
                 if len(firsts) != len(_first_of_each(_flat(rows))):
                     raise self._not_a_copy(CORRECTIONS)
@@ -136,11 +136,12 @@ class Rebuild:
         files, corrections = folder.files(table=table), self.tables[CORRECTIONS].files()
         until, is_same = pc.field("seq") <= rolled_forward_to(table), True
         with Parts(folder) as parts:
-            for portion in portions([files.actions, corrections.actions], self.roll_forward.portion_rows):
-                changes = corrections.read(corrections.schema.names, until & portion.where)
-                stored_rows = files.read(folder.schema.names, portion.where)
-                seqs_of_runs = self.roll_forward.seqs_of_runs(changes)
-                right_rows = publication.rebuild(changes, stored_rows, seqs_of_runs)
+            for portion in self.roll_forward.uniqueness.portions(files.actions, corrections.actions):
+                corrections_of_portion = corrections.within(portion.within)
+                changes = corrections_of_portion.read(corrections.schema.names, until & portion.where)
+                stored_rows = files.within(portion.within).read(folder.schema.names, portion.where)
+                seqs = seqs_of_runs(self.tables, publication, changes)
+                right_rows = publication.rebuild(changes, stored_rows, seqs)
                 all_rows = _flat(pa.concat_tables([right_rows, stored_rows.cast(right_rows.schema)]))
                 # As many distinct rows together as on either side: both sides have the same rows, each once.
                 is_same = is_same and right_rows.num_rows == stored_rows.num_rows == len(

@@ -11,43 +11,54 @@ from the `corrections` of that row alone, so a death between the two is harmless
 leaves files that no commit names.
 
 `pane_changes` computes the corrections of a row. Rows are read and written portion by portion of the key
-groups, so that memory does not grow with a run.
+groups, so that memory does not grow with a run; of a large run by tasks (`portion_tasks`). Here are the
+steps and their commits, which handle lists of files alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, Transaction
+from deltalake import Transaction
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.window_columns import declared_columns, own_window_class_of
-from slackwater.jobs.protocol.publishing.correction_sql import BEFORE
-from slackwater.jobs.protocol.publishing.corrections import Identity, Publication, days_of, repeat_text
-from slackwater.jobs.protocol.publishing.pane_changes import PaneChanges
-from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, portions
-from slackwater.jobs.protocol.publishing.published_files import files_of_starts, least_and_greatest
-from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, PUBLISHED, Uniqueness
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
+from slackwater.jobs.protocol.publishing.pane_changes import PaneChanges, parts_of
+from slackwater.jobs.protocol.publishing.portion_tasks import (
+    DICTIONARY_COLUMNS,
+    CorrectPortion,
+    InsertPortion,
+    PortionTask,
+    PortionTasks,
+    RewritePortion,
+    Written,
+    files_that_change,
+    write_portions,
+)
+from slackwater.jobs.protocol.publishing.portions import Portion
+from slackwater.jobs.protocol.publishing.uniqueness import (
+    CORRECTIONS,
+    LEDGER,
+    PUBLISHED,
+    UNIQUE_TABLES,
+    Uniqueness,
+)
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.parts import Parts
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
-from slackwater.jobs.tables.delta.written_files import WrittenFile, of_type
+from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.grown_columns import results_of
 from slackwater.jobs.tables.ledger.erasures import ErasedRows
+from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.run_files.rewriting import put_all_in_place, put_in_place
 from slackwater.jobs.tables.schemas import Shape
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables
-
-# Columns of corrections with few different texts: as dictionaries they are read and written faster, and take
-# less memory.
-_DICTIONARY_COLUMNS = ("run_id", "kind", "op", "cause")
 
 
 class Draft(NamedTuple):
@@ -62,7 +73,7 @@ class Draft(NamedTuple):
     is_all: bool
 
 
-Step = Callable[[Folder, DeltaTable, LedgerRow, Transaction], Draft | None]
+Step = Callable[[Folder, OpenTable, LedgerRow, Transaction], Draft | None]
 
 
 @dataclass(frozen=True)
@@ -74,11 +85,13 @@ class RollForward:
         publication: which rows replace each other in `published`.
         portion_rows: about so many rows are held at once, however many a run has; at least those of one key
             group.
+        tasks: write large runs; None: this process writes all.
     """
 
     tables: Tables
     publication: Publication
     portion_rows: int = 1 << 20
+    tasks: PortionTasks | None = None
 
     @property
     def uniqueness(self) -> Uniqueness:
@@ -91,7 +104,13 @@ class RollForward:
         return PaneChanges(self.tables, self.publication, self.portion_rows)
 
     @classmethod
-    def of(cls, pipeline: Pipeline, tables: Tables, shape: Shape) -> "RollForward":
+    def of(
+        cls,
+        pipeline: Pipeline,
+        tables: Tables,
+        shape: Shape,
+        tasks: PortionTasks | None = None,
+    ) -> "RollForward":
         """The roll-forward of a pipeline whose tables exist, and have the keys of `shape`."""
         identity = (
             Identity.RUN
@@ -101,10 +120,13 @@ class RollForward:
             else Identity.WINDOW
         )
         results = results_of(tables[CORRECTIONS].schema)
-        return cls(tables, Publication(tables.shape(replace(shape, results=results)), identity))
+        publication = Publication(tables.shape(replace(shape, results=results)), identity)
+        return cls(tables, publication, tasks=tasks)
 
     @classmethod
-    def of_stored(cls, pipeline: Pipeline, tables: Tables) -> "RollForward":
+    def of_stored(
+        cls, pipeline: Pipeline, tables: Tables, tasks: PortionTasks | None = None
+    ) -> "RollForward":
         """The roll-forward of a pipeline whose tables exist. Their schemas give the types, so the source is
         not needed.
         """
@@ -113,13 +135,14 @@ class RollForward:
         windows = tuple((column, schema.field(column).type) for column in declared_columns(pipeline))
         has_own = own_window_class_of(pipeline) is not None
         shape = Shape(keys=keys, results=(), parts=(), source=(), windows=windows if has_own else None)
-        return cls.of(pipeline, tables, shape)
+        return cls.of(pipeline, tables, shape, tasks)
 
     def pending(self) -> list[LedgerRow]:
         """The rows of main that were not rolled forward into `published` yet, oldest first."""
-        with self.tables[PUBLISHED].handle() as table:
-            last_seq = rolled_forward_to(table)
-        return [row for row in self.tables.ledger.rows(since=last_seq) if row.branch == MAIN]
+        return self._pending(self.tables[PUBLISHED].find(), self.tables.ledger)
+
+    def _pending(self, published: OpenTable | None, ledger: LedgerReader) -> list[LedgerRow]:
+        return [row for row in ledger.rows(since=rolled_forward_to(published)) if row.branch == MAIN]
 
     def finish(self) -> list[LedgerRow]:
         """Roll the pending rows forward, and return them. Several processes may do this at once: each step
@@ -128,8 +151,18 @@ class RollForward:
         Raises:
             DoubledRows: a table holds rows several times; nothing that follows from them is written.
         """
-        self.uniqueness.require_at_a_glance()
-        rows = self.pending()
+        return self._finish({name: self.tables[name].find() for name in UNIQUE_TABLES})
+
+    def finish_known(self) -> list[LedgerRow]:
+        """As `finish`, for whoever has just opened the tables, or has committed a row: without a look at what
+        others have committed since. They roll that forward themselves, and so does the next `finish`.
+        """
+        return self._finish({name: self.tables[name].newest_known() for name in UNIQUE_TABLES})
+
+    def _finish(self, tables: Mapping[str, OpenTable | None]) -> list[LedgerRow]:
+        """Roll those rows forward that the ledger of `tables` has and their `published` lacks."""
+        self.uniqueness.require_at_a_glance(tables)
+        rows = self._pending(tables[PUBLISHED], LedgerReader(self.tables[LEDGER], tables[LEDGER]))
         for row in rows:
             if row.kind == RowKind.ERASE:
                 self._erase(row)
@@ -153,88 +186,61 @@ class RollForward:
         """Whether the roll-forward of a row that changes the live set would change `published`, which is as
         of the row before it.
         """
-        return any(changes.num_rows for changes in self.pane_changes.of_lineage(row))
+        self.tables[PUBLISHED].find()  # what is known of it is as of now
+        return any(part.num_rows for part in parts_of(self.pane_changes.of_lineage(row)))
 
     def take_step(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
         """Roll one table forward to one row, unless it has come so far already. Another process that commits
         meanwhile makes the step be tried again.
         """
+        table = folder.newest_known_or_made()
         while True:
-            table = folder.ensure()
             if rolled_forward_to(table) >= row.seq:
                 return None
             try:
                 draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
+                table = folder.ensure()
                 continue
-            with folder.handle() as newest_table:
-                last_seq = rolled_forward_to(newest_table)
-            if last_seq < row.seq:
+            if rolled_forward_to(folder.newest_known()) < row.seq:
                 raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
             return draft
 
-    def _correct(self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction) -> Draft:
+    def _correct(self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction) -> Draft:
         """The step of `corrections`. The rows that it inserts into `published` are written from the same
         pass, because they are at hand.
         """
-        is_all = True
-        with Parts(folder) as corrections, Parts(self.tables[PUBLISHED]) as published_parts:
-            for changes in self.pane_changes.of_row(row):
-                rows = self._corrections(row, changes)
-                corrections.add(rows)
-                is_insert = pc.equal(rows.column("op"), "insert")
-                if not pc.all(is_insert, min_count=0).as_py():
-                    rows, is_all = rows.filter(is_insert), False
-                published_parts.add(self.publication.new_rows(rows))
-            files, draft_files = corrections.close(), published_parts.close()
-        folder.commit_files(files, expected_table=table, transaction=transaction)
-        return Draft(draft_files, is_all)
+        changes = self.pane_changes.of_row(row)
+        task = CorrectPortion(row, changes, self.tables, self.publication)
+        written = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)
+        corrections, facts = written.files[CORRECTIONS], written.changes.to_facts()
+        folder.commit_files(corrections, expected_table=table, transaction=transaction, facts=facts)
+        is_all = written.changes.total == written.changes.rows_by_op.get("insert", 0)
+        return Draft(written.files[PUBLISHED], is_all)
 
-    def _corrections(self, row: LedgerRow, changes: pa.Table) -> pa.Table:
-        """`changes` with all columns of `corrections`."""
-        schema = self.tables[CORRECTIONS].schema
-        constants = {"seq": row.seq, "at": row.committed_at}
-        columns = {
-            name: pa.repeat(pa.scalar(value, schema.field(name).type), changes.num_rows)
-            for name, value in constants.items()
-        }
-        columns |= {
-            "run_id": self._run_id_of_each(row, changes),
-            **{name: changes.column(name) for name in changes.schema.names},
-        }
-        columns = {
-            name: _as_dictionary(columns[name]) if name in _DICTIONARY_COLUMNS else columns[name]
-            for name in schema.names
-        }
-        return pa.table({field.name: of_type(columns[field.name], field.type) for field in schema})
-
-    def _run_id_of_each(self, row: LedgerRow, changes: pa.Table) -> pa.Array:
-        """The run id of each correction: that of the ledger row, but of a withdrawal from a process function
-        that of the run whose row is withdrawn.
-        """
-        if self.publication.identity is not Identity.RUN:
-            return repeat_text(row.run_id, changes.num_rows)
-        seqs_before = changes.column(BEFORE)
-        seqs = seqs_before.drop_null().unique()
-        run_ids = pa.array([self.tables.ledger.row(seq).run_id for seq in seqs.to_pylist()], pa.string())
-        return pc.coalesce(run_ids.take(pc.index_in(seqs_before, value_set=seqs)), pa.scalar(row.run_id))
+    def _write(self, portions: Sequence[Portion], task: PortionTask, *names: str) -> Written:
+        """The files of the tables `names` that `task` writes."""
+        folders = {name: self.tables[name] for name in names}
+        return write_portions(folders, portions, task, self.tasks)
 
     def _publish(
-        self, folder: Folder, table: DeltaTable, row: LedgerRow, transaction: Transaction, draft: Draft | None
+        self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction, draft: Draft | None
     ) -> None:
         """The step of `published`, from the corrections of the row alone.
 
-        Inserted rows get files of their own. Only files in which rows change are written anew: a run whose
-        late elements change windows of the run before writes no older rows again. Several such files of a day
-        become one, as long as it is not large.
+        Inserted rows get files of their own. Only files in which rows change are written anew: a late element
+        of a large day writes the rows of its band again, and a run whose late elements change windows of the
+        run before writes no older rows again. Several small files of a day become one.
 
         Args:
             folder, table, row, transaction: as of a `Step`.
             draft: the inserted rows, where the step of `corrections` has just written them.
         """
         corrections = replace(
-            self.tables[CORRECTIONS].files(Within.only("seq", row.seq)),
-            dictionary_columns=_DICTIONARY_COLUMNS,
+            self.tables[CORRECTIONS].files(
+                Within.only("seq", row.seq), table=self.tables[CORRECTIONS].newest_known()
+            ),
+            dictionary_columns=DICTIONARY_COLUMNS,
         )
         is_of_row, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"
         if draft is None:
@@ -246,80 +252,28 @@ class RollForward:
         folder.commit_files([*draft.files, *new_files], old_files, table, transaction)
 
     def _write_inserts(self, corrections: StoredFiles, inserting: pc.Expression) -> list[WrittenFile]:
-        with Parts(self.tables[PUBLISHED]) as parts:
-            for portion in portions([corrections.actions], self.portion_rows):
-                inserts = corrections.read(corrections.schema.names, inserting & portion.where)
-                self.uniqueness.require_once(CORRECTIONS, inserts)
-                parts.add(self.publication.new_rows(inserts))
-            return parts.close()
+        task = InsertPortion(corrections, inserting, self.uniqueness)
+        return self._write(self.uniqueness.portions(corrections.actions), task, PUBLISHED).files[PUBLISHED]
 
     def _rewrite_files(
-        self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression
+        self, table: OpenTable, corrections: StoredFiles, changing: pc.Expression
     ) -> tuple[StoredFiles, list[WrittenFile]]:
         """The files of `published` in which rows change or are withdrawn, and the files that take their
         place.
         """
-        old_files, spread = self._files_to_rewrite(table, corrections, changing)
-        with Parts(self.tables[PUBLISHED]) as parts:
-            for portion in portions([spread, old_files.actions], self.portion_rows):
-                changes = corrections.read(corrections.schema.names, changing & portion.where)
-                published_rows = old_files.read(old_files.schema.names, portion.where)
-                self.uniqueness.require_once(CORRECTIONS, changes)
-                parts.add(self.publication.apply(changes, published_rows, self.seqs_of_runs(changes)))
-            return old_files, parts.close()
-
-    def _files_to_rewrite(
-        self, table: DeltaTable, corrections: StoredFiles, changing: pc.Expression
-    ) -> tuple[StoredFiles, pa.Table]:
-        """The files of `published` that may hold a row that changes or is withdrawn; and the spread of such
-        corrections over the key groups, as one row of the form in which `portions` takes files.
-        """
-        starts_by_day: dict[date | None, list[datetime]] = {}
-        count, groups = 0, set[int]()
-        for part in corrections.scan(
-            [KEY_GROUP, "window_start", "window_end", "timestamp"], changing, self.portion_rows
-        ):
-            count += part.num_rows
-            groups.update(least_and_greatest(part.column(KEY_GROUP)))
-            starts = part.column("window_start").combine_chunks()
-            by_day = (
-                pa.table({"day": days_of(part), "start": starts})
-                .group_by("day")
-                .aggregate([("start", "min"), ("start", "max")])
-            )
-            for bounds_of_day in by_day.to_pylist():
-                starts_by_day.setdefault(bounds_of_day["day"], []).extend(
-                    start
-                    for start in (bounds_of_day["start_min"], bounds_of_day["start_max"])
-                    if start is not None
-                )
-        files = files_of_starts(self.tables[PUBLISHED], starts_by_day, table)
-        spread = pa.table(
-            {
-                "num_records": [count],
-                f"min.{KEY_GROUP}": [min(groups, default=0)],
-                f"max.{KEY_GROUP}": [max(groups, default=0)],
-            }
+        published = replace(self.tables[PUBLISHED].files(table=table), dictionary_columns=("kind",))
+        old_files, spread = files_that_change(
+            published, corrections, changing, self.uniqueness.portions(corrections.actions), self.tasks
         )
-        return replace(files, dictionary_columns=("kind",)), spread
-
-    def seqs_of_runs(self, corrections: pa.Table) -> pa.Table:
-        """(run_id, seq) of the ledger rows that corrections name; empty where the run does not identify a
-        row.
-        """
-        if self.publication.identity is not Identity.RUN:
-            return _table_of_seqs({})
-        rows = (
-            self.tables.ledger.by_run_id(run_id)
-            for run_id in corrections.column("run_id").unique().to_pylist()
-        )
-        return _table_of_seqs({row.run_id: row.seq for row in rows if row is not None})
+        task = RewritePortion(old_files, corrections, changing, self.tables, self.uniqueness)
+        written = self._write(self.uniqueness.portions(spread, old_files.actions), task, PUBLISHED)
+        return old_files, written.files[PUBLISHED]
 
 
 def _put_in_place(
     erasures: Sequence[ErasedRows],
     folder: Folder,
-    table: DeltaTable,
+    table: OpenTable,
     row: LedgerRow,
     transaction: Transaction,
 ) -> None:
@@ -327,16 +281,6 @@ def _put_in_place(
     put_in_place(folder, erasures, table, transaction)
 
 
-def _as_dictionary(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-
-
-def _table_of_seqs(seqs: dict[str, int]) -> pa.Table:
-    return pa.table(
-        {"run_id": pa.array(list(seqs), pa.string()), "seq": pa.array(list(seqs.values()), pa.int64())}
-    )
-
-
-def rolled_forward_to(table: DeltaTable | None) -> int:
+def rolled_forward_to(table: OpenTable | None) -> int:
     """The seq up to which a table has been rolled forward; 0 before the first row."""
     return 0 if table is None else table.transaction_version(APPLICATION) or 0

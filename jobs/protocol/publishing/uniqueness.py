@@ -6,7 +6,7 @@ of the rows that they rewrite. The statistics of the log show most of it at a gl
 all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
-from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, portions
+from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, Portion, portions
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.warehouse import Tables
 
@@ -42,6 +43,11 @@ class Uniqueness:
     publication: Publication
     portion_rows: int = 1 << 20
 
+    def portions(self, *files: pa.Table) -> list[Portion]:
+        """The portions of the rows of files of `panes`, `published` and `corrections`, as `actions_of` gives
+        them."""
+        return portions(files, self.portion_rows, self.publication.shape.keys)
+
     def surplus(self) -> dict[str, int]:
         """Table → how many of its rows are copies, by reading all; tables without any are left out."""
         counts = {name: self.surplus_of(name) for name in UNIQUE_TABLES}
@@ -51,7 +57,7 @@ class Uniqueness:
         """How many rows of one of the tables are copies, by reading all of them."""
         if name != LEDGER:
             return self.surplus_in(name, self.tables[name].files())
-        rows = self.tables[name].read(["seq", "run_id"])
+        rows = self.tables.ledger.columns("seq", "run_id")
         distinct = (pc.count_distinct(rows.column(column)).as_py() for column in rows.column_names)
         return rows.num_rows - min(distinct)
 
@@ -59,7 +65,8 @@ class Uniqueness:
         """How many rows in some files of `corrections` or `published` are copies."""
         columns = self._columns(name)
         parts = (
-            files.read(columns, portion.where) for portion in portions([files.actions], self.portion_rows)
+            files.within(portion.within).read(columns, portion.where)
+            for portion in self.portions(files.actions)
         )
         return sum(self._surplus_among(name, rows) for rows in parts)
 
@@ -71,8 +78,9 @@ class Uniqueness:
         """
         self._refuse(self.surplus())
 
-    def require_at_a_glance(self) -> None:
-        """Refuse tables with doubled rows, as far as the log shows them.
+    def require_at_a_glance(self, tables: Mapping[str, OpenTable | None]) -> None:
+        """Refuse tables with doubled rows, as far as the log shows them. `tables`: the version to look at of
+        each of UNIQUE_TABLES.
 
         Seqs are counted from 1 without gaps, so the greatest is the number of rows of the ledger. Of the
         other tables only files are read that agree in all that the log says of them.
@@ -80,17 +88,21 @@ class Uniqueness:
         Raises:
             DoubledRows.
         """
-        ledger = self.tables[LEDGER].files()
+        ledger = self._files(LEDGER, tables)
         newest = pc.max(ledger.actions.column("max.seq")).as_py() if ledger.actions.num_rows else 0
         surplus = {LEDGER: max(0, ledger.rows - (newest or 0))}
         for name in (CORRECTIONS, PUBLISHED):
-            files = self.tables[name].files()
+            files = self._files(name, tables)
             groups = [
                 replace(files, actions=files.actions.take(pa.array(numbers)))
                 for numbers in _files_that_agree(files.actions)
             ]
             surplus[name] = sum(self.surplus_in(name, group) for group in groups)
         self._refuse({name: count for name, count in surplus.items() if count})
+
+    def _files(self, name: str, tables: Mapping[str, OpenTable | None]) -> StoredFiles:
+        table = tables[name]
+        return self.tables[name].files() if table is None else self.tables[name].files(table=table)
 
     def require_once(self, name: str, rows: pa.Table) -> None:
         """Refuse doubled rows among `rows`, which the caller has read from `corrections` or `published`.

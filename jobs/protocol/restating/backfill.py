@@ -17,6 +17,7 @@ from functools import partial
 from slackwater.jobs import args
 from slackwater.jobs.errors import LostRaceError, PermanentError, RetryableError, UsageError
 from slackwater.jobs.protocol.lineage.history import require_history
+from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import branches, convergence, restatement
@@ -31,7 +32,7 @@ from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, fork_row
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
-from slackwater.jobs.tables.ledger.spans import in_common, seqs_of, up_to
+from slackwater.jobs.tables.ledger.spans import count_of, in_common, rest_behind, seqs_of, up_to
 from slackwater.jobs.tables.run_files.snapshots import is_kept, put_back_around
 from slackwater.windowing.times import to_ms
 
@@ -153,7 +154,12 @@ class _Restating:
         self.publisher = Publisher(
             self.name,
             self.tables,
-            RollForward.of(self.pipeline, self.tables, prepared_runner.shape),
+            RollForward.of(
+                self.pipeline,
+                self.tables,
+                prepared_runner.shape,
+                PortionTasks(prepared_runner.runner.transport),
+            ),
             self.runner.clock,
         )
         self._branches = BranchPublisher(
@@ -284,11 +290,12 @@ class _Restating:
             row = self._replay(name, parent, slice_)
             parent = replace(parent, row=row, owner=row)
 
-    def _branch_runs(self, range_: Restatement, parent: Parent) -> list[LedgerRow]:
+    def _branch_runs(self, range_: Restatement, parent: Parent) -> Sequence[LedgerRow]:
         """The branch's own runs."""
         assert parent.row is not None
-        runs_before_fork = 0 if range_.owner is None else seqs_of(parent.row.live).index(range_.owner.seq) + 1
-        return self.ledger.live_runs(parent.row)[runs_before_fork:]
+        live = parent.row.live
+        own_spans = live if range_.owner is None else rest_behind(live, range_.owner.seq)
+        return self.ledger.live_runs(replace(parent.row, live=own_spans))
 
     def _has_converged(
         self,
@@ -392,7 +399,7 @@ def _refuse_other_past(pipeline: str, branch: Branch, main: LedgerRow) -> None:
     Raises:
         MainMoved: another restatement or a restore came between.
     """
-    if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
+    if in_common(branch.fork.live, main.live) < count_of(branch.fork.live):
         raise MainMoved(
             f"{pipeline}: main was restated or restored before the point where the branch {branch.name} "
             "forks. The branch is kept; run the same command again to restate from what is live now.",

@@ -5,18 +5,14 @@ changed.
 Reads only.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-
-import pyarrow.compute as pc
 
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin, place_of
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import Source
-from slackwater.jobs.protocol.publishing.corrections import dates_of
+from slackwater.jobs.protocol.publishing.change_summary import change_summaries
 from slackwater.jobs.protocol.restating.restatement import Restatement
 from slackwater.jobs.protocol.staging.run import PreparedRunner
 from slackwater.jobs.protocol.staging.slices import end_of, start_of
@@ -26,10 +22,10 @@ from slackwater.jobs.protocol.staging.stragglers import (
     input_of,
     other_table_of,
     read_ranges_of,
+    table_of_reads,
     version_of,
     without_erased,
 )
-from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, count_honoured_by
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
@@ -101,7 +97,7 @@ class Origin:
             None if self.range.owner is None else self.range.owner.seq
         ):
             return False
-        branch_runs = ledger.live_runs(branch.head)[len(seqs_before_fork) :]
+        branch_runs = ledger.runs_on(branch)
         if not all(
             row.config_hash == runner.config_hash and runner.code.recognises(row.code_hash)
             for row in branch_runs
@@ -145,7 +141,7 @@ class Origin:
         return (
             find_stragglers(
                 newest,
-                read_ranges_of(branch_runs, source.table),
+                table_of_reads(read_ranges_of(branch_runs, source.table)),
                 source.arrival_time,
                 folds=folds,
                 since=version,
@@ -244,12 +240,8 @@ class ReadAgain:
 
 def changed_by(tables: Tables, seq: int) -> str:
     """One sentence on what a ledger row has changed in `published`."""
-    names, is_of_row = ["op", "window_start", "window_end", "timestamp"], pc.field("seq") == seq
-    counts, days = Counter[str](), set[date | None]()
-    for part in tables["corrections"].files(Within.only("seq", seq)).scan(names, is_of_row, 1 << 20):
-        counts.update(part.column("op").to_pylist())
-        days |= dates_of(part)
-    return f"{counts_text(counts, len(days))}."
+    summary = change_summaries(tables, [tables.ledger.row(seq)])[seq]
+    return f"{counts_text(summary.rows_by_op, len(summary.days))}."
 
 
 def counts_text(counts: Mapping[str, int], days: int) -> str:

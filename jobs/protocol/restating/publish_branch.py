@@ -17,6 +17,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import config_hash
 from slackwater.jobs.protocol.lineage.history import while_history_stays
 from slackwater.jobs.protocol.lineage.moves import find_branch
+from slackwater.jobs.protocol.publishing.pane_changes import parts_of
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import convergence
 from slackwater.jobs.protocol.restating.branches import ReadAgain
@@ -30,7 +31,7 @@ from slackwater.jobs.protocol.staging.slices import end_of, iso
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, publish_row
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
-from slackwater.jobs.tables.ledger.spans import in_common, seqs_of
+from slackwater.jobs.tables.ledger.spans import count_of, in_common, seqs_of
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.run_files.snapshots import put_back_around
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
@@ -121,7 +122,7 @@ class BranchPublisher:
         """The corrections that publishing a branch would write, as of `Publication.changes`, portion by
         portion. Nothing is written.
         """
-        return self.roll_forward.pane_changes.of_lineage(self._row_of(publication))
+        return parts_of(self.roll_forward.pane_changes.of_lineage(self._row_of(publication)))
 
     def _row_of(self, publication: BranchPublication, notes: Sequence[str] = ()) -> LedgerRow:
         """The ledger row that makes a branch live."""
@@ -193,10 +194,10 @@ class BranchPublisher:
                 f"--branch {name} --to TIME` does.",
                 branch=name,
             )
-        branch_runs = [row for row in self.ledger.live_runs(branch.head) if row.seq in branch.own_seqs]
-        if all(row.is_live_in(main) for row in branch_runs):
+        branch_runs = self.ledger.runs_on(branch)
+        if set(seqs_of(main.live)).issuperset(branch.own_seqs):
             return None
-        if in_common(branch.fork.live, main.live) < len(seqs_of(branch.fork.live)):
+        if in_common(branch.fork.live, main.live) < count_of(branch.fork.live):
             raise ForkedFromAnotherPast(
                 f"{self.pipeline}: main was restated or restored before the point where the branch {name} "
                 "forks: its past is another one. Fork again; "

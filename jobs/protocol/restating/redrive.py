@@ -107,7 +107,7 @@ class Redrive:
             notes=tuple(notes),
         )
 
-    def _live(self, tables: Tables) -> list[LedgerRow]:
+    def _live(self, tables: Tables) -> Sequence[LedgerRow]:
         head = tables.ledger.head()
         assert head is not None, "there are late rows, so there are runs"
         return tables.ledger.live_runs(head)

@@ -13,6 +13,7 @@ compared with main's (see `convergence`).
 Knows the ledger's rows, never the ledger.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -82,7 +83,7 @@ def restate(
             f"{pipeline}: the lineage begins at {iso(lineage.from_ms)}; nothing before that was ever run."
         )
     owner, fork_ms, run_without_snapshot = _fork_point(live, from_ms, has_snapshot)
-    last_ms = next(end_of(row) for row in live if end_of(row) >= min(to_ms, lineage.to_ms))
+    last_ms = end_of(live[bisect_left(live, min(to_ms, lineage.to_ms), key=end_of)])
     adjustments = _adjustments(Slice(from_ms, to_ms), Slice(fork_ms, last_ms), lineage, run_without_snapshot)
     return Restatement(fork_ms, last_ms, owner, tuple(adjustments))
 
@@ -94,11 +95,11 @@ def _fork_point(
     where it ends, and the newest run between it and `from_ms`, whose snapshot is gone (None: there is none).
     """
     run_without_snapshot = None
-    for row in reversed(live):
-        if end_of(row) <= from_ms:
-            if has_snapshot(row):
-                return row, end_of(row), run_without_snapshot
-            run_without_snapshot = run_without_snapshot or row
+    for place in reversed(range(bisect_right(live, from_ms, key=end_of))):
+        row = live[place]
+        if has_snapshot(row):
+            return row, end_of(row), run_without_snapshot
+        run_without_snapshot = run_without_snapshot or row
     return None, start_of(live[0]), run_without_snapshot
 
 
@@ -133,7 +134,7 @@ def next_slice(
     if at_ms >= end_ms:
         return None
     if length_ms is None:
-        return Slice(at_ms, next(end_of(row) for row in main if end_of(row) > at_ms))
+        return Slice(at_ms, end_of(main[bisect_right(main, at_ms, key=end_of)]))
     cut = start_ms + ((at_ms - start_ms) // length_ms + 1) * length_ms
     stops = [cut, end_ms, *([restatement.to_ms] if at_ms < restatement.to_ms else [])]
     return Slice(at_ms, min(stops))
@@ -155,9 +156,10 @@ def slices_of(
 
 def runs_behind(main: Sequence[LedgerRow], at_ms: int) -> list[LedgerRow]:
     """Main's live runs behind a boundary, in slice order."""
-    return [row for row in main if start_of(row) >= at_ms]
+    return list(main[bisect_left(main, at_ms, key=start_of) :])
 
 
 def run_ending_at(main: Sequence[LedgerRow], boundary_ms: int) -> LedgerRow | None:
     """Main's live run that ends at a boundary; None where none does."""
-    return next((row for row in main if end_of(row) == boundary_ms), None)
+    place = bisect_left(main, boundary_ms, key=end_of)
+    return main[place] if place < len(main) and end_of(main[place]) == boundary_ms else None

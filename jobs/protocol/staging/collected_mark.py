@@ -19,12 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
 from slackwater.jobs.engines.rows.progress import Progress, collected_by
 from slackwater.jobs.pipelines import Pipeline
@@ -33,7 +32,6 @@ from slackwater.jobs.protocol.staging.slices import RunOfSlice, end_of, iso, sta
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import declaration_of
-from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.grid_windows import windows_on
@@ -122,35 +120,6 @@ class LiveMarks:
         forks = [start_of(self.live[0]), *(end_of(row) for row in self.live if end_of(row) <= arrival)]
         reopening_ms = self.reopened_from(last_instant)
         return min(arrival, reopening_ms) if reopening_ms < forks[-1] else arrival
-
-
-class RowsLateByMark(NamedTuple):
-    """Rows that only the collected mark makes late.
-
-    Attributes:
-        rows: how many.
-        last_instant: the least last instant of a window that would have taken one, in milliseconds.
-        arrival: the greatest arrival of a row, in milliseconds.
-    """
-
-    rows: int
-    last_instant: int
-    arrival: int
-
-
-def late_by_mark(late: pa.Table | pads.Dataset, lateness_ms: int) -> RowsLateByMark | None:
-    """The rows of `late_events` that the watermark and the allowed lateness alone would not make late; None
-    where there are none.
-    """
-    last = """epoch_ms(list_max(list_transform(windows, lambda missed: missed."end"))) - 1"""
-    sql = f"""
-        SELECT count(*) AS rows, min(last) AS last, max(arrival) AS arrival
-        FROM (SELECT {last} AS last, epoch_ms(arrival_time) AS arrival, epoch_ms(watermark) AS watermark
-            FROM late)
-        WHERE last + {lateness_ms} > watermark
-    """
-    [bounds] = query(sql, late=late).to_pylist()
-    return RowsLateByMark(bounds["rows"], bounds["last"], bounds["arrival"]) if bounds["rows"] else None
 
 
 def earliest_fired(outcome: "Outcome") -> int | None:

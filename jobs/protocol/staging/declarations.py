@@ -26,6 +26,7 @@ from slackwater.jobs.protocol.staging.stragglers import (
     find_stragglers,
     of_all_sources,
     read_ranges_of,
+    table_of_reads,
     without_erased,
 )
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
@@ -146,7 +147,7 @@ class Declarations:
         newest_version = max(read.version for read in live_reads)
         newest = pin(source, place, newest_version, may_be_empty=len(self.pipeline.sources) > 1)
         newest = without_erased(newest, source.table, self.tables.ledger)
-        return find_stragglers(newest, live_reads, source.arrival_time, folds=folds)
+        return find_stragglers(newest, table_of_reads(live_reads), source.arrival_time, folds=folds)
 
     def _of(self, row: LedgerRow) -> dict[str, object] | None:
         return declaration_of(AttemptsReader(self.tables["attempts"]), row.run_id)

@@ -1,14 +1,13 @@
 """Warnings of input that looks as if a column were read wrongly from the first row to the last: each row
 is well-formed, so no check of single rows notices it.
 
-Looks at the counts of a run, its greatest event time, and its rows in `quarantine`.
+Looks at the counts of a run, its greatest event time, and the reasons of its rows in `quarantine`.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
 
-import pyarrow.dataset as pads
-
+from slackwater.jobs.engines.replaying.replay import Outcome
 from slackwater.jobs.engines.rows.progress import Progress
 from slackwater.jobs.protocol.staging.validation import Check, warning
 from slackwater.windowing.times import EPOCH
@@ -18,20 +17,18 @@ _UNITS = (1_000, 1_000_000, 1_000_000_000)
 _NEAR = (0.8, 1.02)  # an event time counts as near an arrival within this share of the time since 1970
 
 
-def odd_input(
-    counts: Mapping[str, int], after: Progress, clock_ms: int, quarantine_rows: pads.Dataset
-) -> list[Check]:
+def odd_input(outcome: Outcome, after: Progress, clock_ms: int) -> list[Check]:
     """The warnings of one run.
 
     Args:
-        counts: the run's counts of rows.
+        outcome: its counts of rows, and of rows in `quarantine` by reason.
         after: the source progress after the run.
         clock_ms: the end of its slice.
-        quarantine_rows: its rows in `quarantine`; read only where every row was quarantined.
     """
+    counts = outcome.counts
     rows = counts["rows_read"] - counts["rows_filtered"]
     if rows and counts["rows_quarantined"] >= rows:
-        return [_nothing_usable(rows, quarantine_rows)]
+        return [_nothing_usable(rows, outcome.reason_counts)]
     return (
         _other_unit(int(after.per_partition.max_event_ms.max(initial=0)), clock_ms)
         if counts["rows_accepted"]
@@ -39,9 +36,8 @@ def odd_input(
     )
 
 
-def _nothing_usable(rows: int, quarantine_rows: pads.Dataset) -> Check:
-    codes = quarantine_rows.to_table(columns=["reason_code"]).column("reason_code").value_counts().to_pylist()
-    rows_by_code = ", ".join(f"{code['values']} {code['counts']:,}" for code in codes)
+def _nothing_usable(rows: int, reason_counts: Mapping[str, int]) -> Check:
+    rows_by_code = ", ".join(f"{code} {count:,}" for code, count in sorted(reason_counts.items()))
     return warning(
         "some rows are usable",
         f"all {rows:,} rows were quarantined: {rows_by_code}; the table `quarantine` has them",
@@ -49,18 +45,22 @@ def _nothing_usable(rows: int, quarantine_rows: pads.Dataset) -> Check:
 
 
 def _other_unit(newest_ms: int, clock_ms: int) -> list[Check]:
-    """The warning that seconds or milliseconds were read as a smaller unit: the newest event time lies near
-    1970, and its product with the ratio of two units lies near the arrivals.
+    sentence = other_unit(newest_ms, clock_ms)
+    return [] if sentence is None else [warning("event times are in their column's unit", sentence)]
+
+
+def other_unit(newest_ms: int, clock_ms: int) -> str | None:
+    """The sentence that seconds or milliseconds were read as a smaller unit: the newest event time lies near
+    1970, and its product with the ratio of two units lies near the arrivals. None where it is not so.
     """
     if newest_ms <= 0 or clock_ms < _YEAR_2000_MS:
-        return []
+        return None
     for factor in _UNITS:
         if _NEAR[0] <= newest_ms * factor / clock_ms <= _NEAR[1]:
             newest, product = (EPOCH + timedelta(milliseconds=ms) for ms in (newest_ms, newest_ms * factor))
-            sentence = (
+            return (
                 f"the newest event time is {newest:%Y-%m-%dT%H:%M:%SZ}, and {factor:,} times that is "
                 f"{product:%Y-%m-%dT%H:%M:%SZ}, near the "
                 "arrivals: the source seems to have read seconds or milliseconds as a smaller unit"
             )
-            return [warning("event times are in their column's unit", sentence)]
-    return []
+    return None

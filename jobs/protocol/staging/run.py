@@ -25,8 +25,8 @@ import pyarrow as pa
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
 from slackwater.jobs.engines.rows.progress import moment
 from slackwater.jobs.engines.rows.union_columns import PinnedSources
-from slackwater.jobs.engines.source.pinned_source import SourceRewritten
-from slackwater.jobs.engines.source.pinning import SourceReplaced
+from slackwater.jobs.engines.source.pinned_source import NewRowsNotKnown, SourceRewritten
+from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.jobs.pipelines import Pipeline
@@ -39,7 +39,11 @@ from slackwater.jobs.protocol.staging.phases import Phases
 from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.run_checks import checks_of_run
 from slackwater.jobs.protocol.staging.shapes import checked_sources
-from slackwater.jobs.protocol.staging.slice_replay import SliceReplay, how_to_restate_or_adopt
+from slackwater.jobs.protocol.staging.slice_replay import (
+    SliceReplay,
+    how_to_restate_all,
+    how_to_restate_or_adopt,
+)
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.protocol.staging.stragglers import newer_reads_by_source
@@ -49,7 +53,7 @@ from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_before
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.jobs.tables.run_files.snapshots import put_back
+from slackwater.jobs.tables.run_files.snapshots import put_back_for_reading
 from slackwater.jobs.tables.run_files.staging import pack, stack, write_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
@@ -121,7 +125,7 @@ class PreparedRunner:
 
     def parent(self, branch: str = MAIN) -> Parent:
         """The head of `branch` as the parent of the next slice."""
-        ledger = self.tables.ledger
+        ledger = self.tables.ledger.as_of_now()
         head = ledger.head(branch)
         if head is None:
             return Parent(None, None, None)
@@ -217,6 +221,9 @@ class StageOfSlice:
             slice_replay = self.pin_inputs()
             self._refuse_stragglers_left_behind(changes, slice_replay)
             scan, before = slice_replay.scan(), slice_replay.progress()
+            slice_replay.record_files()
+            for note in slice_replay.notes(scan):
+                log.warning(note, extra={"pipeline": self.pipeline.name, "run_id": self.run_id})
         with phases.phase("session"):
             transport = slice_replay.transport(scan, runner.engine, runner.transport, runner.ranges)
             transport.start()
@@ -224,7 +231,14 @@ class StageOfSlice:
             timeline, after = slice_replay.timeline(scan, before, transport, ticks)
         with phases.phase("replay"):
             outcome = slice_replay.replay(
-                scan, timeline, after, runner.engine, transport, run_id=self.run_id, ranges=runner.ranges
+                scan,
+                timeline,
+                after,
+                runner.engine,
+                transport,
+                run_id=self.run_id,
+                expectations=self.pipeline.pane_expectations,
+                ranges=runner.ranges,
             )
             for part in scan.parts:
                 part.source.refuse_files_written_meanwhile(file.path for file in part.files)
@@ -241,7 +255,6 @@ class StageOfSlice:
                 before=before,
                 after=after,
                 outcome=outcome,
-                files=files,
             )
             self._append_validations(checks)
         row = LedgerRow(
@@ -333,7 +346,7 @@ class StageOfSlice:
             slice=self.slice,
             start_ms=self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms,
             owner=owner,
-            state=put_back(self.tables, owner),
+            state=put_back_for_reading(self.tables, owner),
             pins=pins,
             added_results=self.declarations.added_results(owner),
         )
@@ -352,18 +365,32 @@ class StageOfSlice:
             raise SourceReplaced(
                 f"{self.pipeline.name}: {error.message} {next_step}", **error.facts
             ) from error
+        except VersionGone as error:
+            next_step = how_to_restate_all(self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms)
+            raise VersionGone(f"{self.pipeline.name}: {error.message} {next_step}", **error.facts) from error
+        except NewRowsNotKnown as error:
+            raise NewRowsNotKnown(
+                f"{self.pipeline.name}: {error.message} A restatement reads all of them: "
+                f"{self._restatement(error)}.",
+                **error.facts,
+            ) from error
         except SourceRewritten as error:
-            name, least, start = self.pipeline.name, error.facts["least_ms"], self.parent.start_ms or 0
-            first = iso(start if least is None else max(cast(int, least), start))
-            greatest = cast("int | None", error.facts["greatest_ms"])
-            end = self.slice.from_ms if greatest is None else min(greatest + 1, self.slice.from_ms)
+            name = self.pipeline.name
             raise SourceRewritten(
-                f"{name}: {error.message} What rests on them has to be restated: `slackwater backfill {name} "
-                f"--from {first} --to {iso(end)}`; or put the rows back (RESTORE version "
+                f"{name}: {error.message} What rests on them has to be restated: "
+                f"{self._restatement(error)}; or put the rows back (RESTORE version "
                 f"{error.facts['before']}, append only); or, if a law has demanded it, `slackwater erase "
                 f"{name}` records it and takes them out of the tables, too.",
                 **error.facts,
             ) from error
+
+    def _restatement(self, error: SourceRewritten) -> str:
+        """The command that restates the arrivals of which an error of the source speaks."""
+        least, start = cast("int | None", error.facts["least_ms"]), self.parent.start_ms or 0
+        greatest = cast("int | None", error.facts["greatest_ms"])
+        first = start if least is None else max(least, start)
+        end = self.slice.from_ms if greatest is None else min(greatest + 1, self.slice.from_ms)
+        return f"`slackwater backfill {self.pipeline.name} --from {iso(first)} --to {iso(end)}`"
 
     def _commit_staged_files(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
         """Write the rows that came back to the driver, one file a table, and commit them with the files that

@@ -1,11 +1,11 @@
 """The checks of one staged run: those that may reject it, those that may warn, and notes for whoever reads
 them.
 
-Reads staged rows, the ledger and the overrides. Writes nothing: the caller appends the checks to
-`validations`.
+Reads the ledger and the overrides, and no staged row: range tasks have taken what is asked of these. Writes
+nothing: the caller appends the checks to `validations`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from slackwater.jobs.engines.replaying.replay import Outcome
 from slackwater.jobs.engines.rows.progress import Progress
@@ -16,7 +16,6 @@ from slackwater.jobs.protocol.staging.collected_mark import (
     LiveMarks,
     advice_on_rows_late_by_mark,
     earliest_fired,
-    late_by_mark,
 )
 from slackwater.jobs.protocol.staging.evolution import Difference
 from slackwater.jobs.protocol.staging.input_checks import check_input
@@ -24,7 +23,6 @@ from slackwater.jobs.protocol.staging.odd_input import odd_input
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.stragglers import check_stragglers
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
-from slackwater.jobs.tables.run_files.staging import staged_dataset
 from slackwater.jobs.tables.warehouse import Tables
 
 
@@ -39,7 +37,6 @@ def checks_of_run(
     before: Progress,
     after: Progress,
     outcome: Outcome,
-    files: Mapping[str, tuple[str, ...]],
 ) -> list[validation.Check]:
     """All checks of a run, in the order in which `validations` has them.
 
@@ -51,7 +48,6 @@ def checks_of_run(
         scan: the rows that were read.
         before, after: the source progress.
         outcome: what the replay gave.
-        files: table → the staged files of the run.
     """
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
@@ -63,7 +59,7 @@ def checks_of_run(
             after=after,
             counts=outcome.counts,
         ),
-        *validation.check_panes(pipeline.pane_expectations, staged_dataset(tables, "panes", files["panes"])),
+        *validation.check_panes(pipeline.pane_expectations, tables["panes"].schema, outcome.pane_metrics),
         validation.check_conservation(outcome.counts),
         validation.check_life_cycles(outcome.counts, open_before),
     ]
@@ -71,14 +67,13 @@ def checks_of_run(
         checks.append(validation.check_assignments(outcome.counts, outcome.assignments))
     if before.collected_mark is not None:
         checks.append(validation.check_collected(before.collected_mark, earliest_fired(outcome)))
-    quarantine_rows = staged_dataset(tables, "quarantine", files["quarantine"])
     return [
         *checks,
         *(validation.note(f"setting changed: {change.path}", change.change) for change in changes),
         *_notes_on_added_results(parent, changes),
         *_note_on_waiting_overrides(tables, overrides_honoured),
-        *_note_on_rows_late_by_mark(pipeline, tables, parent, before, outcome=outcome, files=files),
-        *odd_input(outcome.counts, after, scan.to_ms, quarantine_rows),
+        *_note_on_rows_late_by_mark(pipeline, tables, parent, outcome),
+        *odd_input(outcome, after, scan.to_ms),
         *check_stragglers(pipeline, tables.ledger, parent.row, parent.owner, scan),
     ]
 
@@ -99,7 +94,7 @@ def _notes_on_added_results(parent: Parent, changes: Sequence[Difference]) -> li
 
 def _note_on_waiting_overrides(tables: Tables, overrides_honoured: int) -> list[validation.Check]:
     """The note that redriven rows wait for a restatement, because they arrive before the slice of the run."""
-    waiting_overrides = OverridesReader(tables["overrides"]).rows()[overrides_honoured:]
+    waiting_overrides = OverridesReader(tables["overrides"]).known_rows()[overrides_honoured:]
     if not waiting_overrides:
         return []
     earliest = min(row.arrival_time for row in waiting_overrides)
@@ -112,23 +107,16 @@ def _note_on_waiting_overrides(tables: Tables, overrides_honoured: int) -> list[
 
 
 def _note_on_rows_late_by_mark(
-    pipeline: Pipeline,
-    tables: Tables,
-    parent: Parent,
-    before: Progress,
-    *,
-    outcome: Outcome,
-    files: Mapping[str, tuple[str, ...]],
+    pipeline: Pipeline, tables: Tables, parent: Parent, outcome: Outcome
 ) -> list[validation.Check]:
     """The note on late rows that a restatement would take in: their windows were collected when less lateness
     was allowed.
     """
-    lateness_ms, mark = pipeline.allowed_lateness_ms, before.collected_mark
-    if not outcome.counts["rows_late"] or mark is None or mark <= before.watermark - lateness_ms:
+    late_rows = outcome.late_by_mark
+    if late_rows is None:
         return []
-    late_rows = late_by_mark(staged_dataset(tables, "late_events", files["late_events"]), lateness_ms)
     head = tables.ledger.head() if parent.row is None or not parent.row.live else parent.row
-    if late_rows is None or head is None:
+    if head is None:
         return []
     marks = LiveMarks.of(tables, tables.ledger.live_runs(head), pipeline)
     advice = advice_on_rows_late_by_mark(

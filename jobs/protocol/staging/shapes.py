@@ -10,7 +10,7 @@ from slackwater.jobs.engines.aggregates import bind_select
 from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.operator.emitted_rows import output_of, side_outputs_of
 from slackwater.jobs.engines.replaying.snapshot_codecs import state_columns
-from slackwater.jobs.engines.rows.columns_read import check_key_types, columns_read
+from slackwater.jobs.engines.rows.columns_read import ADDED_COLUMNS, check_key_types, columns_read
 from slackwater.jobs.engines.rows.conditions import bind_condition
 from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.engines.rows.keys import Keys
@@ -51,6 +51,12 @@ def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSou
     pinned_sources = pin_newest(pipeline, warehouse)
     for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
         check_roles(declaration, source.schema, ())
+        if taken_names := sorted(ADDED_COLUMNS.intersection(source.schema.names)):
+            raise SourceColumnError(
+                f"source {declaration.table!r} has a column {taken_names[0]!r}, a name that a replay gives "
+                "to a column of its own. Rename it there, or read a table without it.",
+                column=taken_names[0],
+            )
     sources = PinnedSources.of(pipeline, pinned_sources)
     schema = sources.schema
     derived_names = {name for name, _ in pipeline.derivations}

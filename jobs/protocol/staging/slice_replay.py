@@ -9,24 +9,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
-from slackwater.jobs.engines.replaying.spilling import state_memory_mb
-from slackwater.jobs.engines.replaying.task_memory import ranges_for, rows_at_once, rows_sent
+from slackwater.jobs.engines.replaying.task_memory import (
+    most_rows_of_range,
+    ranges_for,
+    rows_at_once,
+    rows_sent,
+)
 from slackwater.jobs.engines.rows.carried_timeline import timeline_of_slice
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import Maxima, Progress, tick_maxima
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.engines.rows.tick_pass import Maxima, tick_maxima
 from slackwater.jobs.engines.rows.union_columns import PinnedSources
 from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.lost_history import notes_on_parts
 from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.pipelines import Expectation, Pipeline
 from slackwater.jobs.protocol.staging.collected_mark import mark_of
 from slackwater.jobs.protocol.staging.pins import Pins
 from slackwater.jobs.protocol.staging.slices import Slice, iso
+from slackwater.jobs.runtime.memory import state_memory_mb
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
-from slackwater.jobs.tables.run_files.snapshots import require_as_recorded
+from slackwater.jobs.tables.run_files.snapshots import bounds_of_key_groups, require_as_recorded
 from slackwater.jobs.tables.run_files.staging import count_staged, read_staged
 from slackwater.jobs.tables.schemas import Shape, staged_tables
 from slackwater.jobs.tables.warehouse import Tables
@@ -171,6 +178,7 @@ class SliceReplay:
         transport: Transport,
         *,
         run_id: str,
+        expectations: tuple[Expectation, ...] = (),
         ranges: int | None = None,
         scratch: str | None = None,
     ) -> Outcome:
@@ -180,7 +188,8 @@ class SliceReplay:
             scan, timeline, after: as `scan` and `timeline` gave them.
             engine, transport: the engine that runs the windows, and where its tasks run.
             run_id: of the rows.
-            ranges: number of key-group ranges; None leaves it to the size of the input.
+            expectations: of the panes, of which the outcome then has the metrics.
+            ranges: number of key ranges; None leaves it to the size of the input.
             scratch: a folder below which tasks write the files of large tables; None: they write into the
                 folders of the tables.
         """
@@ -192,6 +201,7 @@ class SliceReplay:
                 scan=scan,
                 timeline=timeline,
                 state=self.state,
+                state_bounds=bounds_of_key_groups(self.tables, self.owner, self.state),
                 folders=folders,
                 run_id=run_id,
                 ranges=self._ranges(scan, engine, transport.slots) if ranges is None else ranges,
@@ -200,6 +210,7 @@ class SliceReplay:
                 parked_windows=self._parked_windows,
                 added_results=self.added_results,
                 keeps_lists_whole=self.keeps_lists_whole,
+                expectations=expectations,
             ),
             transport,
         )
@@ -208,6 +219,23 @@ class SliceReplay:
         hashed_rows = as_hashed("source_progress", progress)
         outcome.state_hash.add("source_progress", hashed_rows, without=("run_id",))
         return outcome
+
+    def notes(self, scan: SliceScan) -> list[str]:
+        """Sentences on what of the sources could not be checked, and on files of the scan that are read as
+        they were before.
+        """
+        return [
+            note
+            for part in scan.parts
+            for note in (*part.source.notes, *notes_on_parts(part.source, part.files))
+        ]
+
+    def record_files(self) -> None:
+        """Record the files of each source, so that the next run can go on when the source's log has lost the
+        version that this one has read.
+        """
+        for item in self.pins.of_sources:
+            item.source.record_files(item.declaration.arrival_time)
 
     def inputs(self, scan: SliceScan, outcome: Outcome) -> tuple[Input, ...]:
         """The inputs of the slice as the ledger records them, with how many rows of each source were read."""
@@ -236,7 +264,8 @@ class SliceReplay:
         parked_rows = self._parked_windows
         if self.pipeline.distinct_by is not None:
             parked_rows += count_staged(self.tables, "keyed_state", self.state.get("keyed_state", ()))
-        return ranges_for(rows + parked_rows, state_memory_mb(), slots, self.pipeline.max_parallelism)
+        most_rows = most_rows_of_range(self.pipeline, self.pins.sources, engine, state_memory_mb())
+        return ranges_for(self.pipeline, rows + parked_rows, most_rows, slots)
 
     @property
     def _parked_windows(self) -> int:

@@ -11,15 +11,15 @@ from slackwater.jobs.engines.source.pinned_source import SourceRewritten
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.staging.pins import Pins
-from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso, start_of
+from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.stragglers import (
     advice_on_stragglers,
     find_stragglers,
     of_all_sources,
-    read_ranges_of,
 )
 from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
 
 
@@ -44,8 +44,6 @@ def find_stale_slices(
     """
     if parent.row is None or parent.end_ms is None:
         return StaleSlices()
-    live_runs = ledger.live_runs(parent.row)
-    live = [Slice(start_of(row), end_of(row)) for row in live_runs]
     try:
         pins = Pins.newest(
             pipeline,
@@ -61,7 +59,7 @@ def find_stale_slices(
         least_ms, greatest_ms = error.facts["least_ms"], error.facts["greatest_ms"]
         losing_slices = [
             item
-            for item in live
+            for item in _slices_of(ledger, parent.row)
             if (least_ms is None or item.to_ms > least_ms)  # type: ignore[operator] # facts are objects
             and (greatest_ms is None or item.from_ms <= greatest_ms)  # type: ignore[operator]
         ]
@@ -75,7 +73,7 @@ def find_stale_slices(
         [
             find_stragglers(
                 item.source,
-                read_ranges_of(live_runs, item.declaration.table),
+                ledger.live_reads(parent.row, item.declaration.table),
                 item.declaration.arrival_time,
                 folds=pipeline.stragglers == "fold",
             )
@@ -86,6 +84,13 @@ def find_stale_slices(
         return StaleSlices()
     slices = _join(item.slice for item in stragglers or ())
     return StaleSlices(tuple(slices), advice_on_stragglers(pipeline.name, stragglers))
+
+
+def _slices_of(ledger: LedgerReader, head: LedgerRow) -> list[Slice]:
+    """The slices of a branch's live runs."""
+    live = ledger.live_runs(head)
+    bounds = (live.times_ms(name).tolist() for name in ("slice_start", "slice_end"))
+    return list(map(Slice, *bounds))
 
 
 def _restatement(pipeline: Pipeline, slices: Sequence[Slice]) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.jobs.engines.rows.judge import in_milliseconds
 from slackwater.jobs.engines.source.batches import read_columns
@@ -27,6 +29,9 @@ from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.windowing.times import to_ms
+
+# Before all versions.
+_NO_VERSION = -1
 
 Int64s = npt.NDArray[np.int64]
 
@@ -69,9 +74,8 @@ def newer_reads_since(
     # The runs of one branch pin ascending versions: without a second live run none is newer than the owner's.
     if owner_version is None or len(head.live) < 2:
         return ()
-    return tuple(
-        item for item in read_ranges_of(ledger.live_runs(head), table) if item.version > owner_version
-    )
+    reads = ledger.live_reads(head, table)
+    return tuple(read_ranges(reads.filter(pc.greater(reads.column("version"), owner_version))))
 
 
 def newer_reads_by_source(
@@ -79,6 +83,19 @@ def newer_reads_by_source(
 ) -> dict[str, tuple[ReadRange, ...]]:
     """`newer_reads_since` of each source of the pipeline, by its table."""
     return {source.table: newer_reads_since(ledger, head, owner, source.table) for source in pipeline.sources}
+
+
+def read_ranges(reads: pa.Table) -> list[ReadRange]:
+    """The rows of `LedgerReader.live_reads` as ranges."""
+    columns = (reads.column(name).to_pylist() for name in ("from_ms", "to_ms", "version"))
+    return list(map(ReadRange, *columns))
+
+
+def table_of_reads(ranges: Sequence[ReadRange]) -> pa.Table:
+    """The inverse of `read_ranges`."""
+    names = ("from_ms", "to_ms", "version")
+    columns = [pa.array([getattr(item, name) for item in ranges], pa.int64()) for name in names]
+    return pa.table(columns, names=list(names))
 
 
 def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
@@ -106,7 +123,7 @@ class Stragglers:
 
 def find_stragglers(
     source: PinnedSource,
-    live: Sequence[ReadRange],
+    reads: pa.Table,
     arrival: str,
     *,
     folds: bool | Sequence[bool],
@@ -117,47 +134,45 @@ def find_stragglers(
 
     Args:
         source: the version in which they are looked for.
-        live: the slices of the live runs, one after the other, with the versions that were read.
+        reads: the slices of the live runs, one after the other, with the versions that were read, as of
+            `LedgerReader.live_reads`.
         arrival: the arrival column.
-        folds: whether later runs have folded stragglers in, of all or of each of `live`. A straggler that
+        folds: whether later runs have folded stragglers in, of all or of each of `reads`. A straggler that
             such a run has read is not counted.
         since: do not count stragglers that this version had already.
     """
-    if not live:
+    if not reads.num_rows:
         return []
-    folding = [folds] * len(live) if isinstance(folds, bool) else folds
     # The version up to which live runs have read each slice: that of its own run, or a newer one of a later
     # run that folds.
-    read_at = [
-        max(
-            item.version
-            for item, has_read in zip(live[place:], [True, *folding[place + 1 :]], strict=True)
-            if has_read
-        )
-        for place in range(len(live))
-    ]
-    oldest = min(read_at) if since is None else since
-    start_ms, end_ms = live[0].from_ms, live[-1].to_ms
-    starts, versions = np.array([item.from_ms for item in live], np.int64), np.array(read_at, np.int64)
-    counts = np.zeros(len(live), np.int64)
+    starts, ends, versions = (reads.column(name).to_numpy() for name in ("from_ms", "to_ms", "version"))
+    of_folding_runs = np.where(folds, versions, _NO_VERSION)
+    newest_behind = np.maximum.accumulate(of_folding_runs[::-1])[::-1]
+    read_at = np.maximum(versions, np.append(newest_behind[1:], _NO_VERSION))
+    oldest = int(read_at.min()) if since is None else since
+    start_ms, end_ms = int(starts[0]), int(ends[-1])
+    counts = np.zeros(len(starts), np.int64)
 
     def count(times: Int64s, version: int, rows: Int64s | None = None) -> None:
         """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run has
         read them.
         """
         places = np.searchsorted(starts, times, side="right") - 1
-        is_straggler = (times >= start_ms) & (times < end_ms) & (versions[places] < version)
+        is_straggler = (times >= start_ms) & (times < end_ms) & (read_at[places] < version)
         weights = None if rows is None else rows[is_straggler]
-        counts[:] += np.bincount(places[is_straggler], weights, minlength=len(live)).astype(np.int64)
+        counts[:] += np.bincount(places[is_straggler], weights, minlength=len(starts)).astype(np.int64)
 
     # Of commits that have rewritten files only the rows that differ are new.
     before = replace(source, version=oldest)
     changes = row_changes_since(source, before, arrival) if source.has_lost_files_since(before) else ()
+    # Of commits that the log has lost only a comparison of rows tells what they have brought.
+    if changes is None and any(commit.removed_files for commit in source.lost_commits_since(before)):
+        return None
     if changes:
-        source = source.without(source.erasing | {item.version for item in changes})
+        source = source.with_rewrites(item.version for item in changes)
         for item in changes:
             count(item.arrivals, item.version, item.added_counts)
-    added_files = source.added_since(replace(source, version=oldest), read_at)
+    added_files = source.added_since(replace(source, version=oldest), np.unique(read_at).tolist())
     if added_files is None or source.why_not_direct is not None:
         return [] if source.version == oldest else None
     for file in source.files(end_ms, end_ms, arrival, replace(source, version=oldest)):
@@ -165,7 +180,7 @@ def find_stragglers(
             continue
         count(arrivals(source, file, arrival)[0], added_files[file.path])
     return [
-        Stragglers(Slice(live[place].from_ms, live[place].to_ms), int(counts[place]))
+        Stragglers(Slice(int(starts[place]), int(ends[place])), int(counts[place]))
         for place in np.flatnonzero(counts).tolist()
     ]
 
@@ -212,12 +227,11 @@ def check_stragglers(
     """
     if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
         return []
-    live_runs = ledger.live_runs(head)
     stragglers = of_all_sources(
         [
             find_stragglers(
                 part.source,
-                read_ranges_of(live_runs, source.table),
+                ledger.live_reads(head, source.table),
                 source.arrival_time,
                 folds=False,
                 since=version_of(owner, source.table),

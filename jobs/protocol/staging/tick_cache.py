@@ -18,13 +18,15 @@ import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import one_a_tick, tick_maxima
+from slackwater.jobs.engines.rows.progress import Progress
+from slackwater.jobs.engines.rows.tick_pass import is_large, merged_parts, tick_maxima
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.pipelines.registry import product_version
-from slackwater.jobs.tables.delta.written_files import encoding, filesystem
+from slackwater.jobs.tables.delta.written_files import encoding
 from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.storage_errors import reason
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.jobs.tables.warehouse import Tables
 
 log = logging.getLogger("slackwater")
@@ -34,8 +36,8 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 class TickCache:
-    """The watermark pass of one try (`slackwater.jobs.engines.rows.progress.Maxima`): reads the ticks that an
-    earlier try has stored, or else makes the pass.
+    """The watermark pass of one try, see `slackwater.jobs.engines.rows.tick_pass.Maxima`: reads the ticks
+    that an earlier try has stored, or else makes the pass.
 
     Args:
         tables: the pipeline's tables.
@@ -44,10 +46,12 @@ class TickCache:
 
     def __init__(self, tables: Tables, attempt: Attempt) -> None:
         self._folder, self._attempt = _folder(tables), attempt
-        self._pass: tuple[SliceScan, Judge, Sequence[pa.Table]] | None = None
+        self._pass: tuple[SliceScan, Judge, Progress, Sequence[pa.Table]] | None = None
 
-    def __call__(self, transport: Transport, scan: SliceScan, judge: Judge) -> Sequence[pa.Table]:
-        ticks = _read(self._folder, scan, judge) if self._attempt.attempt > 1 else None
+    def __call__(
+        self, transport: Transport, scan: SliceScan, judge: Judge, before: Progress
+    ) -> Sequence[pa.Table]:
+        ticks = _read(self._folder, scan, judge, before) if self._attempt.attempt > 1 else None
         if ticks is not None:
             facts = {
                 "pipeline": judge.pipeline.name,
@@ -56,8 +60,8 @@ class TickCache:
             }
             log.info("ticks are known from an earlier try", extra=facts)
             return [ticks]
-        parts = tick_maxima(transport, scan, judge)
-        self._pass = scan, judge, parts
+        parts = tick_maxima(transport, scan, judge, before)
+        self._pass = scan, judge, before, parts
         return parts
 
     def keep_ticks(self) -> None:
@@ -66,11 +70,12 @@ class TickCache:
         """
         if self._pass is None:
             return
-        scan, judge, parts = self._pass
-        table, sink = one_a_tick(parts, judge.pipeline.watermarks), pa.BufferOutputStream()
-        pq.write_table(table, sink, **encoding(("max_event_ms", "last_arrival_ms"), table.schema))
+        scan, judge, before, parts = self._pass
+        table, sink = merged_parts(parts, judge.pipeline.watermarks), pa.BufferOutputStream()
+        times = [field.name for field in table.schema if pa.types.is_int64(field.type)]
+        pq.write_table(table, sink, **encoding(times, table.schema))
         body = sink.getvalue().to_pybytes()
-        content = _digest(scan, judge, body) + body
+        content = _digest(scan, judge, before, body) + body
         try:
             # In one piece, and through a buffer: delta-rs's file systems take bytes, and an unbuffered stream
             # would hand them a pyarrow.Buffer.
@@ -101,7 +106,7 @@ def _is_there(folder: pafs.FileSystem) -> bool:
     return bool(folder.get_file_info(FILE).type is pafs.FileType.File)
 
 
-def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | None:
+def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge, before: Progress) -> pa.Table | None:
     """The stored ticks of exactly this pass; None where there are none."""
     try:
         if not _is_there(folder):
@@ -113,17 +118,18 @@ def _read(folder: pafs.FileSystem, scan: SliceScan, judge: Judge) -> pa.Table | 
     digest, body = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     return (
         pq.read_table(pa.BufferReader(body), page_checksum_verification=True)
-        if digest == _digest(scan, judge, body)
+        if digest == _digest(scan, judge, before, body)
         else None
     )
 
 
-def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
+def _digest(scan: SliceScan, judge: Judge, before: Progress, body: bytes) -> bytes:
     """SHA-256 over all that the result of the pass depends on, and over the result.
 
-    Left out are the expectations, because they judge what a replay has left, and the parent's progress,
-    because it is added to the maxima afterwards.
+    Left out are the expectations, because they judge what a replay has left, and of a small slice the
+    parent's progress `before`, because it is added to the maxima afterwards.
     """
+    progress = before.to_table("").to_pylist() if is_large(scan) else None
     of_sources = [
         (
             [
@@ -137,5 +143,5 @@ def _digest(scan: SliceScan, judge: Judge, body: bytes) -> bytes:
     ]
     rows = (of_sources, scan.overrides, scan.from_ms, scan.to_ms, scan.start_ms)
     rules = {name: value for name, value in judge.pipeline.describe().items() if name != "expect"}
-    key = repr((product_version(), rows, json.dumps(rules, sort_keys=True)))
+    key = repr((product_version(), rows, progress, json.dumps(rules, sort_keys=True)))
     return hashlib.sha256(b"\0".join((key.encode(), body))).digest()

@@ -1,13 +1,12 @@
 """Decides whether a staged run may be published: by the pipeline's expectations, and by equations between the
 counts of a run, which hold if no row and no window was lost on the way.
 
-One aggregate pass over the staged panes gives one row of metrics, and Great Expectations judges that row. It
-never sees the panes themselves.
+Reads no row. Range tasks have taken metrics of the panes (`pane_metrics`); an expectation is met if these
+count no value that breaks it.
 """
 
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,16 +14,14 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
+from slackwater.jobs.engines.replaying.pane_metrics import merge_metrics, pane_metrics
 from slackwater.jobs.pipelines import Expectation
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.slices import iso
-from slackwater.jobs.runtime.session import IMPORTING_PYSPARK
 from slackwater.jobs.tables.sql import query
 
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
-_SAMPLES = 5
 
 
 @dataclass(frozen=True)
@@ -133,19 +130,26 @@ _COMPARABLE_TYPES: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[Any
 )
 
 
-def check_panes(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> list[Check]:
+def check_panes(
+    expectations: Sequence[Expectation], schema: pa.Schema, metrics: Sequence[pa.Table]
+) -> list[Check]:
     """One check for each expectation, over the panes that are not withdrawn. Over no panes every expectation
     passes; only `not_null` looks at nulls.
+
+    Args:
+        expectations: of the panes.
+        schema: of the table `panes`.
+        metrics: of the panes that each task has handed over, see `pane_metrics`.
 
     Raises:
         PipelineError: see `check_types`.
     """
     if not expectations:
         return []
-    check_types(expectations, {field.name: field.type for field in panes.schema})
-    metrics = _metrics(expectations, panes)
-    is_met = _judge(metrics, len(expectations))
-    return [_check_of(item, number, metrics, is_met[number]) for number, item in enumerate(expectations)]
+    check_types(expectations, {field.name: field.type for field in schema})
+    of_no_panes = pane_metrics(expectations, schema.empty_table())
+    row = _texts(expectations, merge_metrics(expectations, [of_no_panes, *metrics]))
+    return [_check_of(item, number, row) for number, item in enumerate(expectations)]
 
 
 def check_conservation(counts: dict[str, int]) -> Check:
@@ -221,121 +225,39 @@ def _conservation(title: str, count_in: int, count_out: int, observed: str) -> C
     )
 
 
-def load_judge() -> None:
-    """Import Great Expectations, which takes seconds: a run does it on a thread of its own while it
-    replays.
-    """
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    with IMPORTING_PYSPARK:
-        import great_expectations  # noqa: F401 - the import is the work
-
-
-def _metrics(expectations: Sequence[Expectation], panes: pa.Table | pads.Dataset) -> dict[str, Any]:
-    """`checked_i`, `unexpected_i`, `low_i`, `high_i`, `sample_i` of each expectation i, from one aggregate
-    over the panes.
-    """
-    terms: list[str] = []
-    parameters: list[Any] = []
-    for number, item in enumerate(expectations):
-        kind = panes.schema.field(item.column).type
-        column = f'"{item.column}"'
-        broken, values = _broken(item, column, kind)
-        count = "count(*)" if item.kind == "not_null" else f"count({column})"
-        value = column if any(is_plain(kind) for is_plain in _PLAIN) else f"{column}::VARCHAR"
-        sample = (
-            f"min_by({value}, {column}, {_SAMPLES}) FILTER (WHERE {broken})"
-            if item.kind != "not_null"
-            else "NULL"
-        )
-        terms.append(
-            f"{count} AS checked_{number}, count(*) FILTER (WHERE {broken}) AS unexpected_{number}, {sample} "
-            f"AS sample_{number}, min({column})::VARCHAR AS low_{number}, max({column})::VARCHAR AS "
-            f"high_{number}"
-        )
-        parameters += values if item.kind == "not_null" else values * 2
-    [row] = query(
-        f"SELECT {', '.join(terms)} FROM panes WHERE kind <> 'withdrawn'", parameters, panes=panes
-    ).to_pylist()
-    return dict(row)
-
-
 _PLAIN = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean)
 
 
-def _broken(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, list[Any]]:
-    """The SQL condition under which a value breaks the expectation, and its parameters."""
-    if item.kind == "not_null":
-        return f"{column} IS NULL", []
-    if item.kind == "in_set":
-        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", [
-            _comparable(value, kind) for value in item.values
-        ]
-    sides = [(f"{column} < ?", item.minimum), (f"{column} > ?", item.maximum)]
-    present = [(condition, _comparable(bound, kind)) for condition, bound in sides if bound is not None]
-    return f"({' OR '.join(condition for condition, _ in present)})", [bound for _, bound in present]
-
-
-def _comparable(value: Any, kind: pa.DataType) -> Any:
-    """`value` as DuckDB can compare it with a column of type `kind`: one that a decimal column could not hold
-    is compared as a double.
+def _texts(expectations: Sequence[Expectation], metrics: pa.Table) -> dict[str, Any]:
+    """The row of metrics with its values as they stand in `validations`: bounds as text, and samples, too,
+    unless JSON has their type.
     """
-    return (
-        float(value)
-        if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale)
-        else value
-    )
+    terms = []
+    for number, item in enumerate(expectations):
+        terms += [f"low_{number}::VARCHAR AS low_{number}", f"high_{number}::VARCHAR AS high_{number}"]
+        if item.kind != "not_null":
+            kind = metrics.schema.field(f"low_{number}").type
+            is_plain = any(is_of_family(kind) for is_of_family in _PLAIN)
+            terms.append(f"sample_{number}{'' if is_plain else '::VARCHAR[]'} AS sample_{number}")
+    [row] = query(f"SELECT * REPLACE ({', '.join(terms)}) FROM metrics", metrics=metrics).to_pylist()
+    return dict(row)
 
 
-def _judge(metrics: dict[str, Any], expectations: int) -> list[bool]:
-    """Whether each expectation is met, which Great Expectations judges on the row of metrics: its count of
-    unexpected values must be 0.
-    """
-    load_judge()
-    import great_expectations as gx
-    import pandas as pd
-    from great_expectations.data_context.types.base import ProgressBarsConfig
-
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-    frame = pd.DataFrame(
-        [{f"unexpected_{number}": metrics[f"unexpected_{number}"] for number in range(expectations)}]
-    )
-    batch = (
-        context.data_sources.add_pandas("metrics")
-        .add_dataframe_asset("metrics")
-        .add_batch_definition_whole_dataframe("metrics")
-    )
-    suite = gx.ExpectationSuite(
-        name="panes",
-        expectations=[
-            gx.expectations.ExpectColumnMaxToBeBetween(
-                column=f"unexpected_{number}", min_value=0, max_value=0
-            )
-            for number in range(expectations)
-        ],
-    )
-    outcome = batch.get_batch({"dataframe": frame}).validate(suite)
-    is_met_by_column = {
-        str(configuration.kwargs["column"]): bool(result.success)
-        for result in outcome.results
-        if (configuration := result.expectation_config)
-    }
-    return [is_met_by_column[f"unexpected_{number}"] for number in range(expectations)]
-
-
-def _check_of(item: Expectation, number: int, metrics: dict[str, Any], is_met: bool) -> Check:
+def _check_of(item: Expectation, number: int, metrics: Mapping[str, Any]) -> Check:
+    """The check of expectation `number`, which is met if no value breaks it."""
     low, high = metrics[f"low_{number}"], metrics[f"high_{number}"]
     sample = [
         value if not isinstance(value, float) or math.isfinite(value) else str(value)
-        for value in metrics[f"sample_{number}"] or ()
+        for value in metrics.get(f"sample_{number}") or ()
     ]
+    unexpected = metrics[f"unexpected_{number}"]
     return Check(
         expectation=item.title,
         column_name=item.column,
         severity=item.severity,
-        passed=is_met,
+        passed=unexpected == 0,
         observed="no values" if low is None else low if low == high else f"{low} … {high}",
-        unexpected=metrics[f"unexpected_{number}"],
+        unexpected=unexpected,
         checked=metrics[f"checked_{number}"],
         sample_json=json.dumps(sample) if sample else None,
     )

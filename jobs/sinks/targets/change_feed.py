@@ -66,8 +66,7 @@ class ChangeFeedTarget(SinkTarget):
 
     def position(self) -> SinkPosition:
         """See `SinkTarget.position`."""
-        with self._folder.handle() as table:
-            return position_in(table, self._application)
+        return position_in(self._folder.find(), self._application)
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
         """See `SinkTarget.deliver`."""

@@ -34,8 +34,7 @@ class FunctionTarget(SinkTarget):
 
     def position(self) -> SinkPosition:
         """See `SinkTarget.position`."""
-        with self._folder.handle() as table:
-            return position_in(table, self._application)
+        return position_in(self._folder.find(), self._application)
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
         """See `SinkTarget.deliver`. Where it returns False, the function may have been called with what

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from slackwater.jobs.pipelines.sinks import START, SinkPosition
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable, Transaction
+    from deltalake import Transaction
+
+    from slackwater.jobs.tables.delta.open_table import OpenTable
 
 _OFFSET_BITS = 32
 
 
-def position_in(table: DeltaTable | None, application: str) -> SinkPosition:
+def position_in(table: OpenTable | None, application: str) -> SinkPosition:
     """The position of `application` in a table's log; `START` where there is none."""
     version = None if table is None else table.transaction_version(application)
     if version is None:

@@ -4,31 +4,37 @@ The only file that calls deltalake's writers. It knows no table by name. How oft
 the business of `table_handles`.
 """
 
+import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
 
-from slackwater.jobs.tables.delta.commits import Owner, PendingCommit
-from slackwater.jobs.tables.delta.log_files import commit_path
+from slackwater.jobs.tables.delta.clustering import Clustering
+from slackwater.jobs.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
+from slackwater.jobs.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.partitions import by_partition, folder_of
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, files_within
 from slackwater.jobs.tables.delta.table_handles import TableHandles
-from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, hardly_repeats, write_file
+from slackwater.jobs.tables.delta.written_files import WrittenFile, hardly_repeats, write_file
 from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
-from slackwater.jobs.tables.storage_errors import not_writable, reason
+from slackwater.jobs.tables.storage_errors import Cause, cause_of, not_writable, reason
+from slackwater.jobs.tables.stores import filesystem
 
 # Whenever a table is opened, all commits since its last checkpoint are read.
-_CONFIGURATION = {"delta.checkpointInterval": "10"}
+_CHECKPOINT_INTERVAL = 10
+_CONFIGURATION = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
+# How long to wait before a commit is tried again that storage did not take.
+_PAUSES_S = (0.1, 0.5)
 _OVERWRITTEN_BYTES = 32 << 20
 
 
@@ -39,52 +45,52 @@ class StoredLayout(NamedTuple):
     partition_by: tuple[str, ...]
 
 
-class Addition(NamedTuple):
-    """A commit of this process that added files.
-
-    Attributes:
-        version: the table version that it made.
-        paths: the files, relative to the table's folder.
-    """
-
-    version: int
-    paths: frozenset[str]
-
-
 @dataclass(frozen=True)
 class Folder:
-    """One Delta table: where it stands, its schema and its partition columns.
-
-    The handle of one caller is no other's: what a caller read as of one version stays at that version.
+    """One Delta table: where it stands, its schema, its partition columns, and how rows are divided into
+    files (None: as they come).
 
     Raises (every method):
         NotADeltaTable: something else is there.
 
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
-        CommitConflict: only where `expected_table` is given: the table has moved since that handle was
-            opened. On success that handle is consumed: do not use it afterwards.
+        CommitConflict: only where `expected_table` is given: the table has moved since that version.
         CommitUnknown: storage failed during a commit, and again when it was asked whether the commit stands.
     """
 
     uri: str
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
+    clustering: Clustering | None = None
     _handles: TableHandles = field(init=False, repr=False, compare=False)
-    # The newest commit of `commit_files`; empty before the first.
-    _newest_addition: list[Addition] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_handles", TableHandles(self.uri))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What goes to another process: that opens the table itself."""
+        return Folder, (self.uri, self.schema, self.partition_by, self.clustering)
+
     @classmethod
-    def existing_at(cls, uri: str, partition_by: tuple[str, ...] = ()) -> "Folder | None":
-        """The table that stands at `uri`, with the columns that it has; None where there is none."""
-        table = cls(uri, pa.schema([])).find()
+    def existing_at(
+        cls,
+        uri: str,
+        partition_by: tuple[str, ...] = (),
+        clustering: Clustering | None = None,
+        recorded_version: int | None = None,
+    ) -> "Folder | None":
+        """The table that stands at `uri`, with the columns that it has; None where there is none. For
+        `recorded_version` see `find_behind`.
+        """
+        place = cls(uri, pa.schema([]))
+        if recorded_version is not None:
+            place.find_behind(recorded_version)
+        table = place.find()
         if table is None:
             return None
-        folder = cls(uri, pa.schema(table.schema()), partition_by)
-        folder._handles.give_back(folder._handles.start_over_with(table))
+        folder = cls(uri, table.schema, partition_by, clustering)
+        folder._handles.newest = table
         return folder
 
     @property
@@ -94,25 +100,36 @@ class Folder:
 
     def version(self) -> int | None:
         """The newest version; None where there is no table."""
-        with self.handle() as table:
-            return None if table is None else table.version()
+        table = self.find()
+        return None if table is None else table.version()
 
     @cached_property
     def name(self) -> str:
         return self.uri.rstrip("/").rsplit("/", 1)[-1]
 
-    def find(self, version: int | None = None) -> DeltaTable | None:
+    def find(self, version: int | None = None) -> OpenTable | None:
         """The table, at `version` if given; None when there is none yet."""
         return self._handles.take(version)
 
-    @contextmanager
-    def handle(self) -> Iterator[DeltaTable | None]:
-        """What `find` returns, lent for the block alone."""
-        table = self.find()
-        yield table
-        self._handles.give_back(table)
+    def find_behind(self, version: int) -> OpenTable | None:
+        """The table as of `version`, which somebody has recorded of it, or as of a newer one; of a folder of
+        this machine as of now. None where there is no table.
+        """
+        return self._handles.take_behind(version)
 
-    def open(self) -> DeltaTable:
+    def newest_known(self) -> OpenTable | None:
+        """The table as of the newest version that this process knows, for callers to whom a newer one makes
+        no difference, or who commit behind this version and learn then that somebody else was first: storage
+        is asked only where none is known. Of a folder of this machine it is the table as of now: asking costs
+        little there, and the folder may have been removed, and made again with fewer versions.
+        """
+        return self._handles.newest_known() or self.find()
+
+    def newest_known_or_made(self) -> OpenTable:
+        """As `newest_known`; the table is made empty if it isn't there."""
+        return self._handles.newest_known() or self.ensure()
+
+    def open(self) -> OpenTable:
         """The table as of now.
 
         Raises:
@@ -125,7 +142,7 @@ class Folder:
             )
         return table
 
-    def ensure(self) -> DeltaTable:
+    def ensure(self) -> OpenTable:
         """The table, made empty if it isn't there. Two processes may do this at once."""
         table = self.find()
         if table is not None:
@@ -149,17 +166,20 @@ class Folder:
 
     def stored_layout(self) -> StoredLayout:
         """The table's layout in storage; the table is made empty if it isn't there."""
-        table = self.ensure()
-        self._handles.give_back(table)
-        return StoredLayout(pa.schema(table.schema()), tuple(table.metadata().partition_columns))
+        table = self.newest_known_or_made()
+        return StoredLayout(table.schema, table.partition_columns)
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table; they are null in its rows so far. Columns that it has already
         stay as they are.
         """
         while fields:
+            table = self.open()
+            new_fields = [field for field in fields if field.name not in table.schema.names]
+            if not new_fields:
+                return
             try:
-                self.open().alter.add_columns(list(Schema.from_arrow(pa.schema(fields)).fields))
+                table.as_delta_rs().alter.add_columns(list(Schema.from_arrow(pa.schema(new_fields)).fields))
             except CommitFailedError:
                 continue
             except (OSError, DeltaError) as error:
@@ -172,7 +192,8 @@ class Folder:
         """
         while True:
             try:
-                write_deltalake(self.open(), self.schema.empty_table(), mode="append", schema_mode="merge")
+                table = self.open().as_delta_rs()
+                write_deltalake(table, self.schema.empty_table(), mode="append", schema_mode="merge")
             except CommitFailedError:
                 continue
             except (OSError, DeltaError) as error:
@@ -192,33 +213,33 @@ class Folder:
         files by it costs the same however many there are.
         """
         names = list(columns) if columns is not None else self.schema.names
-        with self.handle() as table:
-            if table is None:
-                return pa.schema([self.schema.field(name) for name in names]).empty_table()
-            return self.read_at(table, names, where, within)
+        table = self.find()
+        if table is None:
+            return pa.schema([self.schema.field(name) for name in names]).empty_table()
+        return self.read_at(table, names, where, within)
 
     def read_at(
         self,
-        table: DeltaTable,
+        table: OpenTable,
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         within: Within | None = None,
     ) -> pa.Table:
-        """As `read`, as of the version of the handle `table`."""
+        """As `read`, as of the version of `table`."""
         names = self.schema.names if columns is None else columns
         files = self.files(*([] if within is None else [within]), table=table)
         if within is None and where is not None:
-            files = files.among(fragment.path for fragment in table.to_pyarrow_dataset().get_fragments(where))
+            files = files.among(
+                fragment.path for fragment in table.as_delta_rs().to_pyarrow_dataset().get_fragments(where)
+            )
         return files.read(names, where)
 
     def append(
-        self, rows: pa.Table, expected_table: DeltaTable | None = None, transaction: Transaction | None = None
+        self, rows: pa.Table, expected_table: OpenTable | None = None, transaction: Transaction | None = None
     ) -> None:
-        """Append `rows` in one commit; with `expected_table`, only if the table is still at that handle's
-        version.
-        """
-        if expected_table is None and not self._handles.has_idle_handle:
-            self._handles.give_back(self.ensure())
+        """Append `rows` in one commit; with `expected_table`, only if the table is still at that version."""
+        if expected_table is None and self._handles.newest is None:
+            self.ensure()
         rows = rows.select(self.schema.names).cast(self.schema)
         files = [self._write(value, part) for value, part in by_partition(rows, self.partition_by)]
         self.commit_files(files, expected_table=expected_table, transaction=transaction)
@@ -235,130 +256,108 @@ class Folder:
             as_differences=as_differences,
         )
 
-    def files(self, *bounds: Within, table: DeltaTable | None = None) -> StoredFiles:
-        """The files that may hold rows within all `bounds`, as of the version of the handle `table`, by
-        default as of now; no files where there is no table.
+    def files(self, *bounds: Within, table: OpenTable | None = None) -> StoredFiles:
+        """The files that may hold rows within all `bounds`, as of the version of `table`, by default as of
+        now; no files where there is no table.
         """
         if table is None:
-            with self.handle() as newest:
-                actions = pa.table({}) if newest is None else self._handles.actions(newest)
-        else:
-            actions = self._handles.actions(table)
-        return self._stored_files(actions, bounds)
+            table = self.find()
+        return self._stored_files(table, bounds)
 
-    def files_as_listed(self, *bounds: Within) -> StoredFiles:
-        """As `files`, as of the version that was listed last; storage is asked only where none was."""
-        listed_actions = self._handles.listed_actions
-        return (
-            self.files(*bounds) if listed_actions is None else self._stored_files(listed_actions[1], bounds)
-        )
+    def known_files(self, *bounds: Within) -> StoredFiles:
+        """As `files`, as of the newest version that this process knows, also of a folder of this machine;
+        storage is asked only where it knows none.
+        """
+        known_table = None if self._handles.lacks_own_commit else self._handles.newest
+        return self._stored_files(known_table or self.find(), bounds)
 
-    def _stored_files(self, actions: pa.Table, bounds: Sequence[Within]) -> StoredFiles:
+    def _stored_files(self, table: OpenTable | None, bounds: Sequence[Within]) -> StoredFiles:
+        actions = pa.table({}) if table is None else table.actions
         return StoredFiles(files_within(actions, *bounds), self.uri, filesystem(self.uri), self.schema)
 
     def commit_files(
         self,
         files: Iterable[WrittenFile],
         removed_files: StoredFiles | None = None,
-        expected_table: DeltaTable | None = None,
+        expected_table: OpenTable | None = None,
         transaction: Transaction | None = None,
         *,
         changes_data: bool = True,
+        facts: Mapping[str, str] | None = None,
     ) -> None:
         """Make files that were written into the folder part of the table and take `removed_files` out of it,
-        in one commit; with `expected_table`, only if the table is still at that handle's version. Does
-        nothing without files and a transaction. With `changes_data` False the commit says that it has the
-        same rows in other files; streams that follow the table pass it by.
+        in one commit; with `expected_table`, only if the table is still at that version. Does nothing
+        without files and a transaction. With `changes_data` False the commit says that it has the same rows
+        in other files; streams that follow the table pass it by. The log keeps `facts` with the commit (see
+        `slackwater.jobs.tables.delta.transactions`).
         """
         now_ms = int(datetime.now(UTC).timestamp() * 1000)
-        actions: list[AddAction | RemoveAction] = [
-            AddAction(
-                path=file.path,
-                size=file.bytes,
-                partition_values=file.partition,
-                modification_time=now_ms,
-                data_change=changes_data,
-                stats=file.statistics,
-            )
-            for file in files
-        ]
-        actions += [
-            RemoveAction(path, changes_data, now_ms, size, partition)
-            for path, size, partition in ([] if removed_files is None else removed_files.descriptions())
-        ]
+        actions = [add_action(file, now_ms, changes_data=changes_data) for file in files]
+        if removed_files is not None:
+            actions += remove_actions(removed_files, now_ms, changes_data=changes_data)
         if not actions and transaction is None:
             return
+        self._commit(lambda table, pending: pending.write(table, actions, transaction, facts), expected_table)
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
-            partition_by = list(self.partition_by) or None
-            table.create_write_transaction(
-                actions, "append", table.schema(), partition_by, commit_properties=properties
-            )
-
-        version = self._commit(write, expected_table, transaction)
-        self._newest_addition[:] = [
-            Addition(version, frozenset(action.path for action in actions if isinstance(action, AddAction)))
-        ]
-
-    def has_not_moved_since_adding(self, paths: Iterable[str]) -> bool:
-        """Whether the newest commit is one of this process that added all of `paths`: then the table has
-        them, and nobody needs to list its files.
-        """
-        for version, added_paths in self._newest_addition:
-            own_commit, next_commit = filesystem(self.uri).get_file_info(
-                [commit_path(version), commit_path(version + 1)]
-            )
-            return bool(own_commit.is_file) and not next_commit.is_file and added_paths.issuperset(paths)
-        return False
-
-    def overwrite(self, table: DeltaTable, rows: pa.RecordBatchReader) -> None:
+    def overwrite(self, table: OpenTable, rows: pa.RecordBatchReader) -> None:
         """Replace all rows of the table by `rows`, partitioned by this folder's columns, in one commit, if it
-        is still at the version of the handle `table`.
+        is still at the version of `table`.
 
         delta-rs writes the files, without page checksums: in a commit of files that others wrote it can't
         change the partition columns.
         """
 
-        def write(table: DeltaTable, properties: CommitProperties) -> None:
+        def write(table: OpenTable, pending: PendingCommit) -> OpenTable:
+            delta = table.as_delta_rs()
             write_deltalake(
-                table,
+                delta,
                 rows,
                 mode="overwrite",
                 schema_mode="overwrite",
                 partition_by=list(self.partition_by),
                 configuration=_CONFIGURATION,
                 target_file_size=_OVERWRITTEN_BYTES,
-                commit_properties=properties,
+                commit_properties=pending.properties(),
             )
+            return OpenTable.of(self.uri, delta)
 
-        self._commit(write, table, None)
+        self._commit(write, table)
 
     def _commit(
-        self,
-        write: Callable[[DeltaTable, CommitProperties], None],
-        expected_table: DeltaTable | None,
-        transaction: Transaction | None,
-    ) -> int:
+        self, write: Callable[[OpenTable, PendingCommit], OpenTable], expected_table: OpenTable | None
+    ) -> None:
         """Make one commit exactly once, also where the answer to it is lost. Without `expected_table` it is
-        tried again behind the commits of others. Returns its version."""
+        tried again behind the commits of others. Where storage fails for a moment it is tried again, too.
+        """
+        tries = 0
         while True:
-            table = expected_table if expected_table is not None else self.ensure()
-            pending = PendingCommit(filesystem(self.uri), table.version() + 1)
+            table = expected_table or (self._handles.newest_known() if not tries else None) or self.ensure()
+            pending = PendingCommit(self.uri, table.version() + 1)
             try:
-                write(table, pending.properties(transaction))
+                newest = write(table, pending)
             except (OSError, DeltaError) as error:
                 owner = self._owner_of(pending, error)
                 if owner is Owner.OURS:
-                    break
-                if owner is Owner.NOBODY:
-                    raise not_writable(self.uri, error) from error
-                if expected_table is not None:
+                    self._handles.lacks_own_commit = True  # the next caller reads it
+                    return
+                if owner is Owner.ANOTHER and expected_table is not None:
                     raise CommitConflict(f"{self.uri}: {error}") from error
+                if owner is Owner.NOBODY:
+                    if cause_of(error) is not Cause.TRANSIENT or tries >= len(_PAUSES_S):
+                        raise not_writable(self.uri, error) from error
+                    time.sleep(_PAUSES_S[tries])
+                tries += 1
             else:
-                self._handles.give_back(table)
-                break
-        self._handles.newest_version = pending.version
-        return pending.version
+                self._handles.newest = newest
+                interval = _CHECKPOINT_INTERVAL if newest.mirror is None else MIRROR_INTERVAL
+                if (newest.version() + 1) % interval == 0 and newest.tail:
+                    self._checkpoint(newest)
+                return
+
+    def _checkpoint(self, table: OpenTable) -> None:
+        """Put the log's state into one file. Where that fails, the next one to open the table reads more."""
+        with suppress(OSError, DeltaError):
+            self._handles.newest = table.with_checkpoint()
 
     def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
         try:

@@ -16,10 +16,10 @@ from pyarrow.fs import FileSelector, FileSystem
 from slackwater.jobs.tables.errors import LogDamaged
 
 LOG = "_delta_log"
-_HINT = f"{LOG}/_last_checkpoint"
+HINT = f"{LOG}/_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
-_NO_VERSION = -1
+NO_VERSION = -1
 _EMPTY = "is empty: what that commit changed is lost, and would be passed over in silence"
 
 
@@ -91,14 +91,14 @@ def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
     checkpoints = {
         int(match[1]) for name, size in sizes.items() if (match := _CHECKPOINT.fullmatch(name)) and size
     }
-    hinted_version, start = _hinted_version(folder), max(checkpoints, default=_NO_VERSION)
-    if hinted_version not in {_NO_VERSION, *checkpoints}:
+    hinted_version, start = _hinted_version(folder), max(checkpoints, default=NO_VERSION)
+    if hinted_version not in {NO_VERSION, *checkpoints}:
         if _has_every_commit_after(commits, start):
             return _log_damaged(
                 uri,
-                _HINT,
+                HINT,
                 f"names a checkpoint of version {hinted_version} that is lost; the commits are all there",
-                f"rm {_HINT}",
+                f"rm {HINT}",
             )
         return _log_damaged(
             uri,
@@ -119,14 +119,14 @@ def _has_every_commit_after(commits: Iterable[int], start: int) -> bool:
 
 
 def _hinted_version(folder: FileSystem) -> int:
-    """The version of the last checkpoint by the log's own hint; _NO_VERSION without a hint that can be read:
+    """The version of the last checkpoint by the log's own hint; NO_VERSION without a hint that can be read:
     a log of few commits has none, a damaged one may have lost it.
     """
     try:
-        with folder.open_input_stream(_HINT) as stream:
+        with folder.open_input_stream(HINT) as stream:
             return int(json.loads(stream.read())["version"])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return _NO_VERSION
+        return NO_VERSION
 
 
 def _log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:

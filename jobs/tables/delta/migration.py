@@ -11,9 +11,9 @@ import logging
 from dataclasses import replace
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.errors import CommitConflict
 
 log = logging.getLogger("slackwater")
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1 << 17
 def is_partitioned_otherwise(folder: Folder) -> bool:
     """Whether the table exists and has other partition columns than `folder` says."""
     table = folder.find()
-    return table is not None and tuple(table.metadata().partition_columns) != folder.partition_by
+    return table is not None and table.partition_columns != folder.partition_by
 
 
 def repartition(folder: Folder) -> None:
@@ -33,8 +33,8 @@ def repartition(folder: Folder) -> None:
         table = folder.find()
         if table is None:
             return
-        columns = table.metadata().partition_columns
-        if tuple(columns) == folder.partition_by:
+        columns = table.partition_columns
+        if columns == folder.partition_by:
             return
         try:
             folder.overwrite(table, _rows_in_order(folder, table, columns))
@@ -47,11 +47,11 @@ def repartition(folder: Folder) -> None:
         return
 
 
-def _rows_in_order(folder: Folder, table: DeltaTable, columns: list[str]) -> pa.RecordBatchReader:
+def _rows_in_order(folder: Folder, table: OpenTable, columns: tuple[str, ...]) -> pa.RecordBatchReader:
     """All rows of the table, partition after partition, so that files of a large one have narrow bounds. Few
     rows are held at once.
     """
-    schema = pa.schema(table.schema())
+    schema = table.schema
     files = replace(folder.files(table=table), schema=schema)
     if files.actions.num_rows:
         files = replace(

@@ -248,15 +248,16 @@ def checked_bytes(files: pafs.FileSystem, path: str) -> pa.Buffer:
     return content
 
 
-def check_footer(files: pafs.FileSystem, path: str) -> None:
-    """Raises Damage: the footer of the file is not what was written."""
+def check_footer(files: pafs.FileSystem, path: str) -> int:
+    """The size of a file in bytes, whose footer is checked. Raises Damage: it is not what was written."""
     with files.open_input_file(path) as data:
         _checked_tail(data, path)
+        return int(data.size())
 
 
-def check_contents(files: pafs.FileSystem, path: str) -> None:
-    """Check all of a file for a reader that checks nothing: its bytes by the seal, without one its pages by
-    their checksums.
+def check_contents(files: pafs.FileSystem, path: str) -> int:
+    """The size of a file in bytes, all of which are checked for a reader that checks nothing: by the seal,
+    without one the pages by their checksums.
 
     Raises:
         Damage, or any error of Arrow: the contents are not what was written.
@@ -264,6 +265,7 @@ def check_contents(files: pafs.FileSystem, path: str) -> None:
     with files.open_input_file(path) as data:
         if not _check_contents(data, path):
             _check_pages(data, path)
+        return int(data.size())
 
 
 def _check_contents(data: pa.NativeFile, path: str) -> bool:

@@ -2,14 +2,15 @@
 Commits nothing.
 
 Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces
-don't make many files. A process may have few files open: when there are too many, the least recently written
-one is closed.
+don't make many files; in a clustered table, until it has enough rows (see `clustering`). A process may have
+few files open: when there are too many, the least recently written one is closed.
 """
 
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -20,11 +21,11 @@ from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.delta.written_files import (
     WrittenFile,
     encoding,
-    filesystem,
     hardly_repeats,
     of_type,
 )
 from slackwater.jobs.tables.storage_errors import not_writable
+from slackwater.jobs.tables.stores import filesystem
 
 _FILE_ROWS = 4 << 20
 _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a process 256
@@ -36,12 +37,15 @@ class Parts:
 
     Args:
         folder: the table; it has one partition column or none.
-        file_rows: a file that has so many rows gets no more.
+        file_rows: a file that has so many rows gets no more; None: as the table has it.
     """
 
-    def __init__(self, folder: Folder, file_rows: int = _FILE_ROWS) -> None:
-        self._folder, self._file_rows = folder, file_rows
-        self._open_files: dict[str | None, _OpenFile] = {}  # the least recently written one comes first
+    def __init__(self, folder: Folder, file_rows: int | None = None) -> None:
+        clustering = folder.clustering
+        self._folder = folder
+        self._clustering = None if clustering is None or file_rows is not None else clustering
+        self._file_rows = file_rows or (_FILE_ROWS if clustering is None else clustering.file_rows)
+        self._open_files: dict[_FileKey, _OpenFile] = {}  # the least recently written one comes first
         self._closed_files: list[WrittenFile] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"write {folder.name}")
         self._writing: Future[None] | None = None
@@ -54,9 +58,10 @@ class Parts:
     ) -> None:
         self._thread.shutdown()
 
-    def add(self, rows: pa.Table) -> None:
-        """Write `rows`, which have the table's columns, in their order. Returns before they are written.
-        A column of texts may be a dictionary, in all pieces or in none.
+    def add(self, rows: pa.Table, band: int | None = None) -> None:
+        """Write `rows`, which have the table's columns, in their order, but where a clustered table divides
+        them. Returns before they are written. A column of texts may be a dictionary, in all pieces or in
+        none. Rows of different `band` go into different files.
 
         Raises:
             WarehouseNotWritable: these rows, or those added before, can't be written.
@@ -66,7 +71,7 @@ class Parts:
             columns = {
                 field.name: of_type(rows.column(field.name), field.type) for field in self._folder.schema
             }
-            self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries())
+            self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries(), band)
 
     def close(self) -> list[WrittenFile]:
         """Close the files, and return all files with the rows that were added.
@@ -82,20 +87,41 @@ class Parts:
             self._writing.result()
             self._writing = None
 
-    def _write(self, rows: pa.Table) -> None:
+    def _write(self, rows: pa.Table, band: int | None) -> None:
         for value, partition_rows in by_partition(rows, self._folder.partition_by):
-            file = self._open_files.pop(value, None)
-            if file is None:
-                if len(self._open_files) >= _OPEN_FILES:
-                    self._close(next(iter(self._open_files)))
-                file = _OpenFile(self._folder, value, partition_rows)
-            self._open_files[value] = file
-            file.write(partition_rows)
-            if file.statistics.rows >= self._file_rows:
-                self._close(value)
+            key = _FileKey(value, band)
+            for number, piece in enumerate(self._pieces(partition_rows, key)):
+                if number and key in self._open_files:
+                    self._close(key)
+                self._append(piece, key)
 
-    def _close(self, value: str | None) -> None:
-        self._closed_files.append(self._open_files.pop(value).close())
+    def _pieces(self, rows: pa.Table, key: "_FileKey") -> Iterator[pa.Table]:
+        if self._clustering is None:
+            yield rows
+            return
+        file = self._open_files.get(key)
+        yield from self._clustering.pieces(rows, 0 if file is None else file.statistics.rows)
+
+    def _append(self, rows: pa.Table, key: "_FileKey") -> None:
+        file = self._open_files.pop(key, None)
+        if file is None:
+            if len(self._open_files) >= _OPEN_FILES:
+                self._close(next(iter(self._open_files)))
+            file = _OpenFile(self._folder, key.value, rows)
+        self._open_files[key] = file
+        file.write(rows)
+        if file.statistics.rows >= self._file_rows:
+            self._close(key)
+
+    def _close(self, key: "_FileKey") -> None:
+        self._closed_files.append(self._open_files.pop(key).close())
+
+
+class _FileKey(NamedTuple):
+    """What the rows of an open file have in common: the partition value, as text, and the band."""
+
+    value: str | None
+    band: int | None
 
 
 class _OpenFile:
@@ -117,7 +143,10 @@ class _OpenFile:
             files.create_dir(below or ".", recursive=True)
             self._sink = output_stream(files, self._path)
             as_differences = [name for name in first.column_names if hardly_repeats(first.column(name))]
-            self._writer = SealedWriter(self._sink, first.schema, **encoding(as_differences, first.schema))
+            # A file of a clustered table is seldom more than one row group, and its bounds stand in the log.
+            bounds = None if folder.clustering is None else (folder.clustering.column,)
+            options = encoding(as_differences, first.schema, bounds)
+            self._writer = SealedWriter(self._sink, first.schema, **options)
         except OSError as error:
             raise not_writable(folder.uri, error) from error
 

@@ -26,6 +26,7 @@ from slackwater.jobs.tables.delta.parquet import (
     file_format,
     naming_damaged_file,
 )
+from slackwater.jobs.tables.stores import filesystem
 
 # A log may cut a time to milliseconds, so a file's greatest time may be up to this much more than it says.
 _CUT = timedelta(microseconds=999)
@@ -82,6 +83,10 @@ class StoredFiles:
     schema: pa.Schema
     dictionary_columns: tuple[str, ...] = ()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What goes to another process: that opens the folder itself."""
+        return _reopen, (self.actions, self.uri, self.schema, self.dictionary_columns)
+
     @property
     def read_schema(self) -> pa.Schema:
         """The columns as they are read."""
@@ -120,6 +125,40 @@ class StoredFiles:
     def within(self, *bounds: Within) -> "StoredFiles":
         """The files among these that may hold rows within all `bounds`."""
         return replace(self, actions=files_within(self.actions, *bounds))
+
+    def may_have_nulls(self, column: str) -> bool:
+        """Whether a row may have no value in a column, as far as the log shows."""
+        name = f"null_count.{column}"
+        if not self.actions.num_rows:
+            return False
+        if name not in self.actions.column_names:
+            return True
+        return bool(pc.any(pc.fill_null(pc.greater(self.actions.column(name), 0), True)).as_py())
+
+    def count_within(self, within: Within) -> int:
+        """How many rows lie within the bounds of a column of integers. Of a file whose own bounds lie within
+        them the log tells; of others that column is read.
+        """
+        column, least, greatest = within
+        where = pc.field(column).is_valid()
+        if least is not None:
+            where &= pc.field(column) >= least
+        if greatest is not None:
+            where &= pc.field(column) <= greatest
+        files = self.within(within)
+        low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
+        if not {low, high, nulls} <= set(files.actions.column_names):
+            return sum(part.num_rows for part in files.scan([column], where, _BATCH_ROWS))
+        is_inside = pc.equal(files.actions.column(nulls), 0)
+        if least is not None:
+            is_inside = pc.and_(is_inside, pc.greater_equal(files.actions.column(low), least))
+        if greatest is not None:
+            is_inside = pc.and_(is_inside, pc.less_equal(files.actions.column(high), greatest))
+        is_inside = pc.fill_null(is_inside, False)
+        inner, others = (
+            replace(files, actions=files.actions.filter(mask)) for mask in (is_inside, pc.invert(is_inside))
+        )
+        return inner.rows + sum(part.num_rows for part in others.scan([column], where, _BATCH_ROWS))
 
     def have_only(self, column: str, values: pa.Array) -> bool:
         """Whether the log shows that `column` has one of `values` in every row. Then a reader of such rows
@@ -193,15 +232,18 @@ class StoredFiles:
         if batches:
             yield pa.Table.from_batches(batches)
 
-    def check_contents(self) -> None:
-        """Check every byte of the files, for a reader that reads them itself and checks nothing.
+    def check_contents(self, most_bytes: int | None = None) -> None:
+        """Check every byte of the files, for a reader that reads them itself and checks nothing; of files
+        of more than `most_bytes` together only their footers.
 
         Raises:
             DamagedFile: a file is not what was written, or is not there.
         """
+        check = check_contents if most_bytes is None or self._bytes <= most_bytes else check_footer
         with self._naming_damaged_file():
-            for path in self.paths:
-                check_contents(self.folder, path)
+            for file in self._rows_of_log():
+                path = unquote(file["path"])
+                self._check_size(file, check(self.folder, path))
 
     def descriptions(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
         """For each file: (path as in the log, size in bytes, partition column → value as text)."""
@@ -235,6 +277,19 @@ class StoredFiles:
                     ) from error
             raise
 
+    def _rows_of_log(self) -> list[dict[str, Any]]:
+        """Of each file the path as in the log, the size in bytes and the partition values."""
+        if not self.actions.num_rows:
+            return []
+        return list(self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist())
+
+    def _check_size(self, file: dict[str, Any], size: int) -> None:
+        """Refuse a file that another one has replaced, whole in itself, so that no checksum tells."""
+        recorded_size = file["size_bytes"]
+        if recorded_size is not None and size != recorded_size:
+            wrong = f"it has {size:,} bytes, and the table's log says {recorded_size:,}"
+            raise damaged_file(self.uri, unquote(file["path"]), wrong)
+
     @property
     def _partitions(self) -> list[str]:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
@@ -243,23 +298,26 @@ class StoredFiles:
         """The files as a dataset, for a reader that pushes down its own columns and conditions."""
         kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= _FEW_BYTES
         fragments = []
-        for action in (
-            self.actions.select(["path", *self._partitions]).to_pylist() if self.actions.num_rows else ()
-        ):
-            path = unquote(action.pop("path"))
+        for file in self._rows_of_log():
+            path = unquote(file["path"])
             conditions = [
-                _equals(name.removeprefix(_PARTITION), value, self.schema) for name, value in action.items()
+                _equals(name.removeprefix(_PARTITION), file[name], self.schema) for name in self._partitions
             ]
             partition = conditions[0] if conditions else None
             for condition in conditions[1:]:
                 partition = partition & condition
             if is_small:  # one request to storage for each file
-                content = pa.BufferReader(checked_bytes(self.folder, path))
-                fragments.append(kind.make_fragment(content, partition_expression=partition))
+                content = checked_bytes(self.folder, path)
+                self._check_size(file, content.size)
+                fragments.append(kind.make_fragment(pa.BufferReader(content), partition_expression=partition))
             else:
-                check_footer(self.folder, path)
+                self._check_size(file, check_footer(self.folder, path))
                 fragments.append(kind.make_fragment(path, self.folder, partition_expression=partition))
         return pads.FileSystemDataset(fragments, self.read_schema, kind, self.folder)
+
+
+def _reopen(actions: pa.Table, uri: str, *columns: Any) -> StoredFiles:
+    return StoredFiles(actions, uri, filesystem(uri), *columns)
 
 
 def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:

@@ -1,117 +1,135 @@
-"""Opens a Delta table, and keeps what that has cost for the next caller: one idle handle and the list of the
-table's files.
-
-To open a table is to read its log since the last checkpoint; to bring an idle handle up to date is to read
-the commits since the handle's version, a fraction of that. A handle is lent to one caller at a time, so what
-a caller sees stays as of one version. This file writes nothing.
+"""Opens a Delta table, and keeps it for the next caller, who then reads only what was committed since: the
+next commits by their names, until there is none. This file writes nothing.
 """
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow.fs import FileInfo, FileSystem
 
 from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.tables.delta.log_files import LOG, check_commits, commit_path, damage
-from slackwater.jobs.tables.delta.stored_files import actions_of
-from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.delta.log_files import LOG, check_commits, commit_path, damage, empty_commit
+from slackwater.jobs.tables.delta.log_mirror import LogMirror, content_of
+from slackwater.jobs.tables.delta.open_table import MOST_COMMITS, OpenTable, PlainCommit
 from slackwater.jobs.tables.errors import NotADeltaTable
 from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
-
-# A handle takes longer to bring up to date, to list files and to write with each version that it has moved on
-# to.
-_VERSIONS_OF_A_HANDLE = 10
+from slackwater.jobs.tables.stores import filesystem, is_local
 
 
 @dataclass
 class TableHandles:
-    """The handles to one table that this process has open.
+    """What this process knows of one table. Threads may share it: each replaces a value by another.
 
     Attributes:
         uri: the table's folder.
-        newest_version: the newest version that any handle has seen or this process has committed; None before
-            the first.
-        listed_actions: (version, its files as of `actions_of`) of the version listed last.
+        newest: the table as of the newest version that was opened, read or committed here; None before the
+            first.
+        checked_to: the version up to which somebody has looked at the sizes of commits; None: the last
+            checkpoint.
+        lacks_own_commit: whether this process has made a commit behind `newest`, to which storage gave no
+            answer.
     """
 
     uri: str
-    newest_version: int | None = None
-    listed_actions: tuple[int, pa.Table] | None = None
-    # The version at which the idle handle was opened. Handles that were opened before others have moved on.
-    _opened_at: int | None = None
-    # At most one. Threads take from a list in one step, so none is lent twice.
-    _idle_handles: list[DeltaTable] = field(default_factory=list)
+    newest: OpenTable | None = None
+    checked_to: int | None = None
+    lacks_own_commit: bool = False
 
     @property
-    def has_idle_handle(self) -> bool:
-        return bool(self._idle_handles)
+    def newest_version(self) -> int | None:
+        """The newest version that this process has seen or committed; None before the first."""
+        return None if self.newest is None else self.newest.version()
 
-    def take(self, version: int | None = None) -> DeltaTable | None:
-        """A handle for the caller alone, at the newest version or at `version`; None where there is no table.
+    def newest_known(self) -> OpenTable | None:
+        """The table as of the newest version that is known, for callers to whom a newer one makes no
+        difference, such as a commit behind whatever came before. It has all commits of this process. None
+        where that can't be relied on: a folder of this machine may have been removed, and made again with
+        fewer versions.
+        """
+        return None if is_local(self.uri) or self.lacks_own_commit else self.newest
+
+    def take(self, version: int | None = None) -> OpenTable | None:
+        """The table as of now, or as of `version`; None where there is none.
 
         Raises:
             NotADeltaTable: something else is there.
             LogDamaged: a commit file is empty or missing.
         """
-        idle_handle = self._take_idle_handle() if version is None else None
-        if idle_handle is not None:
-            return idle_handle
+        newest = self.newest
+        if version is not None:
+            return newest if newest is not None and newest.version() == version else self._open(version)
+        table = None if newest is None else self._brought_up_to_date(newest)
+        if table is None:
+            table = self._open(None)
+        if table is not None:
+            self.newest, self.lacks_own_commit = table, False
+        return table
+
+    def take_behind(self, version: int) -> OpenTable | None:
+        """The table as of `version`, which somebody has recorded of it, or as of a newer one. In an object
+        store the files of its log are read by their names, at once, and no newer ones are looked for.
+
+        Raises:
+            NotADeltaTable, LogDamaged: see `take`.
+        """
+        if is_local(self.uri):
+            return self.take()
+        if self.newest is None:
+            with reads(self.uri), suppress(DeltaError):
+                mirror = LogMirror.up_to(self.uri, version)
+                self.newest = None if mirror is None else OpenTable.of_mirror(mirror)
+        newest = self.newest
+        return newest if newest is not None and newest.version() >= version else self.take()
+
+    def start_over_with(self, table: DeltaTable) -> OpenTable:
+        """Take a table that delta-rs has just made for what is known, whatever was known before."""
+        self.newest, self.lacks_own_commit = None, False
+        table_of_mirror = None if is_local(self.uri) else self.take_behind(table.version())
+        self.newest = table_of_mirror or OpenTable.of(self.uri, table)
+        return self.newest
+
+    def _open(self, version: int | None) -> OpenTable | None:
         try:
+            if version is None and not is_local(self.uri):
+                mirror = LogMirror.of(self.uri)
+                if mirror is not None:
+                    return OpenTable.of_mirror(mirror)
             table = DeltaTable(self.uri, version=version)
         except TableNotFoundError:
             # Also of a local folder that it may not enter delta-rs says that there is no table.
-            if "://" not in self.uri:
+            if is_local(self.uri):
                 with reads(self.uri):
                     filesystem(self.uri).get_file_info(LOG)
             return None
         except (OSError, DeltaError) as error:
             raise self._error_of_opening(error) from error
         with reads(self.uri):
-            check_commits(filesystem(self.uri), self.uri, table.version())
-        return self.start_over_with(table) if version is None else table
+            check_commits(filesystem(self.uri), self.uri, table.version(), self.checked_to)
+        return OpenTable.of(self.uri, table)
 
-    def start_over_with(self, table: DeltaTable) -> DeltaTable:
-        """Forget what was known of the table, and return `table`, a handle that was just opened: the table
-        may have been removed and made again since the last one.
+    def _brought_up_to_date(self, table: OpenTable) -> OpenTable | None:
+        """`table` with the commits since. None where it must be opened anew: it was removed, a commit is not
+        a plain one, or it has moved on too far.
         """
-        self._opened_at = self.newest_version = table.version()
-        self.listed_actions = None
-        return table
-
-    def give_back(self, table: DeltaTable | None) -> None:
-        """Keep a handle that its caller is done with for the next, unless it has moved on too far."""
-        if table is None:
-            return
-        version = table.version()
-        self.newest_version = version if self.newest_version is None else max(version, self.newest_version)
-        if self._opened_at is None or version - self._opened_at < _VERSIONS_OF_A_HANDLE:
-            self._idle_handles[:] = [table]
-
-    def actions(self, table: DeltaTable) -> pa.Table:
-        """The files of the table as of the handle's version, as of `actions_of`."""
-        version = table.version()
-        if self.listed_actions is not None and self.listed_actions[0] == version:
-            return self.listed_actions[1]
-        actions = actions_of(table)
-        self.listed_actions = (version, actions)
-        return actions
-
-    def _take_idle_handle(self) -> DeltaTable | None:
-        """The idle handle, brought up to date. None where there is none, or its table was removed."""
-        try:
-            table = self._idle_handles.pop()
-            version, folder = table.version(), filesystem(self.uri)
-            # The newest version has a commit, and none follows it.
-            own_commit, next_commit = folder.get_file_info([commit_path(version), commit_path(version + 1)])
-            if not own_commit.is_file or not own_commit.size:
-                return None  # the caller opens the table anew, which says what is wrong with it
-            if next_commit.is_file:
-                table.update_incremental()
-                check_commits(folder, self.uri, table.version(), since=version)
-        except (IndexError, OSError, DeltaError):
-            return None
-        return table
+        folder = filesystem(self.uri)
+        with reads(self.uri):
+            if is_local(self.uri) and not _is_a_commit(folder, table.version()):
+                return None
+            while len(table.tail) <= MOST_COMMITS and table.takes_plain_commits:
+                path = commit_path(table.version() + 1)
+                content = content_of(folder, path)
+                if content is None:
+                    return table
+                if not content:
+                    raise empty_commit(self.uri, path)
+                commit = PlainCommit.of(content)
+                if commit is None:
+                    return None
+                table = table.after(commit)
+        return None
 
     def _error_of_opening(self, error: Exception) -> SlackwaterError:
         """The error to raise for one of delta-rs: of storage, of a damaged log, or of no table at all."""
@@ -125,3 +143,23 @@ class TableHandles:
             "put the table back from a copy.",
             uri=self.uri,
         )
+
+
+def newest_table(uri: str, checked_to: int | None = None) -> OpenTable | None:
+    """The table at `uri` as of now; None where there is none. One of an object store stays open in this
+    process. For `checked_to` see `TableHandles`.
+
+    Raises:
+        NotADeltaTable, LogDamaged: see `TableHandles.take`.
+    """
+    return (TableHandles(uri, checked_to=checked_to) if is_local(uri) else _kept_handles(uri)).take()
+
+
+@cache
+def _kept_handles(uri: str) -> TableHandles:
+    return TableHandles(uri)
+
+
+def _is_a_commit(folder: FileSystem, version: int) -> bool:
+    info: FileInfo = folder.get_file_info(commit_path(version))
+    return bool(info.is_file and info.size)

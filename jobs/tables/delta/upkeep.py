@@ -12,15 +12,18 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, Transaction
+from deltalake import Transaction
 
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.parts import Parts
-from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, actions_of
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import CommitConflict
 
 _ROWS_AT_ONCE = 1 << 17
+# Rows of a clustered table are divided anew as many as fill so many files.
+_FILES_AT_ONCE = 4
 # How often a compaction is tried again because somebody else has committed meanwhile.
 _TRIES = 20
 
@@ -42,7 +45,7 @@ class TableUpkeep:
         order: a column: files are compacted in the order of their least values of it. None for the order in
             which they were written.
         large_bytes: files from this size on are not compacted, so that the cost of compacting a table follows
-            what is new in it.
+            what is new in it. Of a clustered table these are the files that are not small by their rows.
     """
 
     folder: Folder
@@ -51,7 +54,7 @@ class TableUpkeep:
 
     def partitions(self, column: str) -> dict[str, PartitionSize]:
         """Value of the partition column → how much its partition holds."""
-        actions = actions_of(self.folder.open())
+        actions = self.folder.open().actions
         if not actions.num_rows:
             return {}
         sizes: dict[str, PartitionSize] = {}
@@ -118,16 +121,19 @@ class TableUpkeep:
 
     def compactable(self) -> int:
         """How many files fewer there would be after `compact`."""
-        actions = actions_of(self.folder.open())
-        return sum(group.num_rows - 1 for group in _small_files(actions, self.order, self.large_bytes))
+        actions, clustering = self.folder.open().actions, self.folder.clustering
+        groups = self._small_files(actions)
+        if clustering is None:
+            return sum(group.num_rows - 1 for group in groups)
+        return sum(group.num_rows - max(1, _rows_of(group) // clustering.file_rows) for group in groups)
 
     def compact(self) -> int:
         """Merge the small files of each partition into one, in a commit that changes no data; returns how
         many files fewer there are.
 
-        The rows of a file keep their order, and files follow each other in the order of `order`. A file is
-        replaced only if it is still part of the table at the version that the commit is based on: two
-        compactions at once replace it once.
+        The rows of a file keep their order, and files follow each other in the order of `order`; but in a
+        clustered table the rows are divided into files anew. A file is replaced only if it is still part of
+        the table at the version that the commit is based on: two compactions at once replace it once.
 
         Raises:
             CommitConflict: somebody else has rewritten all of them meanwhile, or never stops committing.
@@ -135,8 +141,7 @@ class TableUpkeep:
         table = self.folder.open()
         files = self._files(table)
         merges = [
-            (small, self._write(replace(files, actions=small)))
-            for small in _small_files(files.actions, self.order, self.large_bytes)
+            (small, self._write(replace(files, actions=small))) for small in self._small_files(files.actions)
         ]
         if not merges:
             return 0
@@ -164,21 +169,35 @@ class TableUpkeep:
         )
 
     def _write(self, files: StoredFiles, where: pc.Expression | None = None) -> list[WrittenFile]:
-        """Write the rows of `files` that `where` selects as one new file; it is not yet part of the table."""
-        with Parts(replace(self.folder, schema=files.schema), file_rows=sys.maxsize) as parts:
+        """Write the rows of `files` that `where` selects as one new file, of a clustered table as files that
+        are not small; they are not yet part of the table.
+        """
+        folder = replace(self.folder, schema=files.schema)
+        if folder.clustering is not None:
+            with Parts(folder) as parts:
+                parts.add(files.read(files.schema.names, where))
+                return parts.close()
+        with Parts(folder, file_rows=sys.maxsize) as parts:
             for rows in files.scan(files.schema.names, where, _ROWS_AT_ONCE):
                 parts.add(rows)
             return parts.close()
 
-    def _files(self, table: DeltaTable, *bounds: Within) -> StoredFiles:
+    def _small_files(self, actions: pa.Table) -> list[pa.Table]:
+        clustering = self.folder.clustering
+        if clustering is None:
+            return _small_files(actions, self.order, _Size("size_bytes", self.large_bytes, self.large_bytes))
+        size = _Size("num_records", clustering.small_rows, _FILES_AT_ONCE * clustering.file_rows)
+        return _small_files(actions, self.order, size)
+
+    def _files(self, table: OpenTable, *bounds: Within) -> StoredFiles:
         """The files of `table` with all its columns: a run may have added some since the folder's schema was
         read.
         """
-        return replace(self.folder.files(*bounds, table=table), schema=pa.schema(table.schema()))
+        return replace(self.folder.files(*bounds, table=table), schema=table.schema)
 
     def checkpoint(self) -> None:
         """Put the log's state into one file, and drop entries older than the log's own retention."""
-        table = self.folder.open()
+        table = self.folder.open().as_delta_rs()
         table.create_checkpoint()
         table.cleanup_metadata()
 
@@ -186,33 +205,46 @@ class TableUpkeep:
         """Delete files that no table version of the last week names, also those that tasks of dead runs have
         left; returns how many. With `is_dry` they are only counted.
         """
-        return len(self.folder.open().vacuum(dry_run=is_dry, full=True))
+        return len(self.folder.open().as_delta_rs().vacuum(dry_run=is_dry, full=True))
 
 
 def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:
     return sum(part.num_rows for part in files.scan([column], where, _ROWS_AT_ONCE))
 
 
-def _small_files(actions: pa.Table, order: str | None, large_bytes: int) -> list[pa.Table]:
-    """Groups of small files that are to become one file each. A group is of one partition, in the order of
-    the files' least `order`, then in the order in which they were written; it is full when its files
-    together are large.
+class _Size(NamedTuple):
+    """By which column of the log files are measured, up to which size one is small, and from which size on
+    several together are large.
+    """
+
+    column: str
+    small: int
+    large: int
+
+
+def _rows_of(actions: pa.Table) -> int:
+    return pc.sum(actions.column("num_records")).as_py() or 0
+
+
+def _small_files(actions: pa.Table, order: str | None, size: _Size) -> list[pa.Table]:
+    """Groups of small files that are to be merged. A group is of one partition, in the order of the files'
+    least `order`, then in the order in which they were written; it is full when its files together are large.
     """
     if not actions.num_rows:
         return []
     partition = [name for name in actions.column_names if name.startswith("partition.")]
-    actions = actions.filter(pc.less(actions.column("size_bytes"), large_bytes))
+    actions = actions.filter(pc.less(actions.column(size.column), size.small))
     first = [f"min.{order}"] if f"min.{order}" in actions.column_names else []
     actions = actions.sort_by([(name, "ascending") for name in (*first, "modification_time", "path")])
-    columns = (actions.column(name).to_pylist() for name in ("size_bytes", *partition))
+    columns = (actions.column(name).to_pylist() for name in (size.column, *partition))
     open_groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     sizes: dict[tuple[object, ...], int] = defaultdict(int)
     full_groups: list[list[int]] = []
-    for number, (size, *values) in enumerate(zip(*columns, strict=True)):
+    for number, (file_size, *values) in enumerate(zip(*columns, strict=True)):
         partition_value = tuple(values)
         open_groups[partition_value].append(number)
-        sizes[partition_value] += size
-        if sizes[partition_value] >= large_bytes:
+        sizes[partition_value] += file_size
+        if sizes[partition_value] >= size.large:
             full_groups.append(open_groups.pop(partition_value))
             del sizes[partition_value]
     return [

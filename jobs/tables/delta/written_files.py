@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
-from deltalake.fs import DeltaStorageHandler
 
 from slackwater.jobs.tables.delta.parquet import write_sealed
 from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.storage_errors import not_writable
+from slackwater.jobs.tables.stores import filesystem
 
 # How many rows `hardly_repeats` looks at.
 _SAMPLE_ROWS = 4096
@@ -41,11 +40,27 @@ class WrittenFile:
     statistics: str = field(repr=False)
 
 
-def filesystem(uri: str) -> pafs.FileSystem:
-    """The folder at `uri` (a local path or a URI that delta-rs knows) as a file system of relative paths."""
-    if "://" in uri and not uri.startswith("file://"):
-        return pafs.PyFileSystem(DeltaStorageHandler(uri))
-    return pafs.SubTreeFileSystem(uri.removeprefix("file://"), pafs.LocalFileSystem())
+_FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partition", pa.map_(pa.string(), pa.string())),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("statistics", pa.string()),
+    ]
+)
+
+
+def table_of_files(files: Sequence[WrittenFile]) -> pa.Table:
+    """Files as rows, in which they go from a task to the driver."""
+    rows = [{**vars(file), "partition": list(file.partition.items())} for file in files]
+    return pa.Table.from_pylist(rows, schema=_FILES)
+
+
+def files_of_table(table: pa.Table) -> list[WrittenFile]:
+    """The files that `table_of_files` has described."""
+    rows = table.select(_FILES.names).to_pylist()
+    return [WrittenFile(**{**row, "partition": dict(row["partition"])}) for row in rows]
 
 
 def write_file(

@@ -5,14 +5,15 @@ No row is ever changed: the newest row of a run_id says how that attempt stands.
 """
 
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.owners import is_dead, this_process
@@ -109,9 +110,9 @@ class AttemptsReader:
         rows = self._newest(where, within).values()
         return sorted((row for row in rows if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
 
-    def holders(self, now: datetime, table: DeltaTable | None = None) -> list[Attempt]:
+    def holders(self, now: datetime, table: OpenTable | None = None) -> list[Attempt]:
         """The attempts that hold the lease at `now`: their claims have not expired, and are not of a dead
-        process of this host. `table`: the handle to read; by default the table as of now.
+        process of this host. `table`: the version to read; by default the table as of now.
         """
         files = self.folder.files(table=table)
         where = (pc.field("expires_at") > now) & (pc.field("outcome") == OPEN)
@@ -202,19 +203,20 @@ class AttemptsWriter(AttemptsReader):
 
         `rivals` says whether a holder counts: one that works on another branch does not.
         """
+        table, is_as_of_now = self.folder.newest_known_or_made(), False
         while True:
-            table = self.folder.ensure()
             now = clock()
-            if any(map(rivals, self.holders(now, table))):
+            is_held = any(map(rivals, self.holders(now, table)))
+            if is_held and is_as_of_now:
                 return None
             row = replace(
                 attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now
             )
-            try:
-                self.folder.append(self._arrow(row), expected_table=table)
-            except CommitConflict:
-                continue
-            return row
+            if not is_held:
+                with suppress(CommitConflict):
+                    self.folder.append(self._arrow(row), expected_table=table)
+                    return row
+            table, is_as_of_now = self.folder.ensure(), True
 
     def _arrow(self, row: Attempt) -> pa.Table:
         return pa.Table.from_pylist([asdict(row)], schema=self.folder.schema)

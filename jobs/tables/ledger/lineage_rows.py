@@ -25,7 +25,7 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.ledger.erasures import ErasedRows, Remainders
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
-from slackwater.jobs.tables.ledger.spans import seqs_of, since, spans_of, up_to
+from slackwater.jobs.tables.ledger.spans import concatenation, since, up_to
 
 _REDRIVE = "redrive"
 _REBUILD = "rebuild"
@@ -113,10 +113,7 @@ def publish_row(
         kind=RowKind.PUBLISH,
         branch=MAIN,
         parent_seq=main.seq,
-        live=spans_of(
-            seqs_of(branch.head.live)
-            + (() if resume_from is None else seqs_of(since(main.live, resume_from)))
-        ),
+        live=concatenation(branch.head.live, () if resume_from is None else since(main.live, resume_from)),
         slice_start=restated_range[0],
         slice_end=restated_range[1],
         verdict=verdict,

@@ -48,6 +48,11 @@ class OverridesReader:
         """All of them, in the order in which they were appended."""
         return _rows(self.folder.read())
 
+    def known_rows(self) -> list[Override]:
+        """As `rows`, as of the newest version that this process knows."""
+        table = self.folder.newest_known()
+        return [] if table is None else _rows(self.folder.read_at(table))
+
 
 class OverridesWriter(OverridesReader):
     """Appends to the overrides of one pipeline."""

@@ -3,12 +3,16 @@ means is the run protocol's business.
 """
 
 import json
-from dataclasses import dataclass, field, fields
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Self
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
+from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.errors import NewerFormat
 from slackwater.jobs.tables.ledger.erasures import ErasedRows
@@ -31,8 +35,43 @@ class Input:
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerRow:
+class StoredColumns(Protocol):
+    """Columns of ledger rows in storage."""
+
+    def value(self, name: str, place: int) -> Any:
+        """The value of a column in the row at `place`, as `LedgerRow.of_values` takes it."""
+
+    def last_live_seq(self, place: int) -> int | None:
+        """The last seq of the row's column `live`; None where no run is live."""
+
+
+class _ReadWhenAsked:
+    """A record whose fields may lie in storage until they are asked for. A ledger of 100,000 rows is read in
+    seconds because most readers ask for a few of the columns.
+    """
+
+    __slots__ = ("_columns", "_place")
+
+    _columns: StoredColumns
+    _place: int
+
+    if not TYPE_CHECKING:  # a type checker would take any name for a field
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _NAMES:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+            value = _field_value(name, self._columns.value(name, self._place))
+            object.__setattr__(self, name, value)
+            return value
+
+
+def _set(cls: type, rows: Sequence[Any], name: str, values: Iterable[Any]) -> None:
+    """Set one field of many rows: by its slot, in a third of the time of as many calls of `setattr`."""
+    deque(map(getattr(cls, name).__set__, rows, values), maxlen=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerRow(_ReadWhenAsked):
     """One row of `runs`, columns in the documented order (`slackwater.jobs.tables.schemas.RUNS`)."""
 
     seq: int
@@ -85,6 +124,15 @@ class LedgerRow:
         """Whether this row's run is part of the branch that `head` ends."""
         return any(span.first_seq <= self.seq <= span.last_seq for span in head.live)
 
+    @property
+    def last_live_seq(self) -> int | None:
+        """The seq of the last live run, whose snapshot the row continues; None without live runs. Of a stored
+        row no other span is read."""
+        columns: StoredColumns | None = getattr(self, "_columns", None)
+        if columns is not None:
+            return columns.last_live_seq(self._place)
+        return self.live[-1].last_seq if self.live else None
+
     def to_json(self) -> str:
         """Every column as JSON; times as ISO 8601."""
         return json.dumps(self.values(), default=lambda value: value.isoformat(), sort_keys=True)
@@ -106,7 +154,7 @@ class LedgerRow:
     def values(self) -> dict[str, Any]:
         """Every column as plain values, for `pyarrow.Table.from_pylist`."""
         values = {column.name: getattr(self, column.name) for column in fields(self)}
-        values["live"] = [vars(span) for span in self.live]
+        values["live"] = [span._asdict() for span in self.live]
         values["inputs"] = [vars(item) for item in self.inputs]
         values["files"] = {table: list(paths) for table, paths in self.files.items()}
         values["erased"] = [vars(item) for item in self.erased]
@@ -120,21 +168,58 @@ class LedgerRow:
             NewerFormat: a newer version of the product wrote it.
         """
         refuse_newer(values)
-        return cls(
-            **{
-                **values,
-                "live": tuple(Span(**span) for span in values["live"] or ()),
-                "inputs": tuple(Input(**item) for item in values["inputs"] or ()),
-                "files": {table: tuple(paths) for table, paths in dict(values["files"] or {}).items()},
-                "phase_seconds": dict(values["phase_seconds"] or {}),
-                "table_versions": dict(values.get("table_versions") or {}),
-                "erased": tuple(map(ErasedRows.of_values, values.get("erased") or ())),
-                # None, not 0, in rows of versions that did not count them.
-                "rows_emitted": values.get("rows_emitted"),
-                "side_rows": values.get("side_rows"),
-                "rows_duplicate": values.get("rows_duplicate"),
-            }
-        )
+        values_of_columns = {**dict.fromkeys(ADDED_COLUMNS["runs"]), **values}
+        return cls(**{name: _field_value(name, value) for name, value in values_of_columns.items()})
+
+    @classmethod
+    def stored(cls, columns: StoredColumns, place: int) -> Self:
+        """The row at `place` of some columns, which are not newer than this version; each is read when it is
+        asked for.
+        """
+        row = object.__new__(cls)
+        object.__setattr__(row, "_columns", columns)
+        object.__setattr__(row, "_place", place)
+        return row
+
+    @classmethod
+    def all_stored(cls, columns: StoredColumns, places: Sequence[int]) -> list[Self]:
+        """The rows at `places`, as of `stored`."""
+        rows = [object.__new__(cls) for _ in places]
+        _set(cls, rows, "_columns", repeat(columns, len(rows)))
+        _set(cls, rows, "_place", places)
+        return rows
+
+    @classmethod
+    def fill(cls, rows: "Sequence[LedgerRow]", name: str, values: Iterable[Any]) -> None:
+        """Give stored rows the values of a column whose fields are plain values."""
+        _set(cls, rows, name, values)
+
+    def with_inputs(self, inputs: tuple[Input, ...]) -> "LedgerRow":
+        """The row with other inputs; of a stored row nothing else is read for that."""
+        try:
+            row = LedgerRow.stored(self._columns, self._place)
+        except AttributeError:
+            return replace(self, inputs=inputs)
+        object.__setattr__(row, "inputs", inputs)
+        return row
+
+
+_NAMES = frozenset(column.name for column in fields(LedgerRow))
+# How fields come from plain values, where they are not the same. Null is what rows of earlier versions have
+# in columns that were added since.
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "live": lambda spans: tuple(span if isinstance(span, Span) else Span(**span) for span in spans or ()),
+    "inputs": lambda items: tuple(Input(**item) for item in items or ()),
+    "files": lambda files: {table: tuple(paths) for table, paths in dict(files or {}).items()},
+    "phase_seconds": lambda seconds: dict(seconds or {}),
+    "table_versions": lambda versions: dict(versions or {}),
+    "erased": lambda items: tuple(map(ErasedRows.of_values, items or ())),
+}
+
+
+def _field_value(name: str, value: Any) -> Any:
+    convert = _FIELDS.get(name)
+    return value if convert is None else convert(value)
 
 
 def refuse_newer(values: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Appends to `runs`, the ledger, by compare-and-swap on the head of a branch. No row ever changes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -8,11 +9,21 @@ import pyarrow as pa
 
 from slackwater.jobs.errors import LostRaceError
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
+from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.reader import LedgerReader, newest_seq
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
+from slackwater.jobs.tables.ledger.spans import followed_by
+
+# A ledger of so many files becomes one of fewer. Who reads all of it opens no more.
+_MOST_FILES = 128
+
+# A file of this size is left as it is, by commits and by upkeep: to merge costs little, and who asks for the
+# spans of one row reads no more than those of its file.
+LARGE_BYTES = 1 << 20
 
 
 class LedgerWriter(LedgerReader):
@@ -46,29 +57,62 @@ class LedgerWriter(LedgerReader):
         Raises:
             LostRaceError: somebody else moved a head.
         """
+        heads = {branch: parent_seq, **(other_heads or {})}
+        table, is_as_of_now = self.folder.newest_known_or_made(), False
         while True:
-            table = self.folder.ensure()
-            files = self.folder.files(table=table)
-            head = self._newest_of(files, branch)
-            _refuse_moved(branch, head, parent_seq)
-            for other, seq in (other_heads or {}).items():
-                _refuse_moved(other, self._newest_of(files, other), seq)
-            versions = {**self._table_versions(), self.folder.name: table.version() + 1}
-            bound = bind_rows(
-                branch,
-                [replace(row, table_versions=versions) for row in rows],
-                head,
-                newest_seq(files),
-                committed_at(),
-            )
             try:
-                self.folder.append(
-                    pa.Table.from_pylist([row.values() for row in bound], schema=self.folder.schema),
-                    expected_table=table,
-                )
+                return self._commit_behind(table, branch, rows, committed_at, heads)
+            except LostRaceError:
+                if is_as_of_now:
+                    raise
             except CommitConflict:
-                continue
-            return bound
+                pass
+            table, is_as_of_now = self.folder.ensure(), True
+
+    def _commit_behind(
+        self,
+        table: OpenTable,
+        branch: str,
+        rows: Sequence[LedgerRow],
+        committed_at: Callable[[], datetime],
+        heads: Mapping[str, int | None],
+    ) -> list[LedgerRow]:
+        """As `commit`, as the version that follows `table`, if each branch has the head of `heads` there.
+
+        Raises:
+            LostRaceError: a branch has another head.
+            CommitConflict: the ledger has moved since `table`.
+        """
+        files = self.folder.files(table=table)
+        newest_rows = {name: self._newest_of(files, name) for name in heads}
+        for name, seq in heads.items():
+            _refuse_moved(name, newest_rows[name], seq)
+        versions = {**self._table_versions(), self.folder.name: table.version() + 1}
+        bound = bind_rows(
+            branch,
+            [replace(row, table_versions=versions) for row in rows],
+            newest_rows[branch],
+            newest_seq(files),
+            committed_at(),
+        )
+        self.folder.append(
+            pa.Table.from_pylist([row.values() for row in bound], schema=self.folder.schema),
+            expected_table=table,
+        )
+        self._merge_small_files(files)
+        return bound
+
+    def _merge_small_files(self, files: StoredFiles) -> None:
+        """Make one file of many small ones, so that who reads the ledger opens few, however many runs come
+        between two upkeeps. The rows are committed already: where another process writes meanwhile, the next
+        commit tries it again.
+        """
+        if files.actions.num_rows < _MOST_FILES:
+            return
+        upkeep = TableUpkeep(self.folder, "seq", LARGE_BYTES)
+        if upkeep.compactable() >= _MOST_FILES // 2:
+            with suppress(CommitConflict):
+                upkeep.compact()
 
 
 def bind_rows(
@@ -77,11 +121,8 @@ def bind_rows(
     """`rows` with everything set that depends on the head of their branch and on the `newest` seq of all."""
     bound: list[LedgerRow] = []
     for seq, row in enumerate(rows, newest + 1):
-        live = (
-            spans_of((*seqs_of(head.live if head is not None else ()), seq))
-            if row.kind in RUN_KINDS
-            else row.live
-        )
+        live_before = () if head is None else head.live
+        live = followed_by(live_before, seq) if row.kind in RUN_KINDS else row.live
         parent = row.parent_seq if row.kind == RowKind.FORK else None if head is None else head.seq
         head = replace(row, seq=seq, branch=branch, parent_seq=parent, live=live, committed_at=now)
         bound.append(head)

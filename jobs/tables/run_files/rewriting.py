@@ -13,18 +13,20 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, Transaction
+from deltalake import Transaction
 
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.delta.partitions import partition_of
 from slackwater.jobs.tables.delta.parts import Parts
 from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
-from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem
+from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.erasures import ErasedRows
 from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.windowing.snapshot import ContentHash
 
 log = logging.getLogger("slackwater")
@@ -155,10 +157,10 @@ class _RowTotal:
 def put_in_place(
     folder: Folder,
     erased_rows: Iterable[ErasedRows],
-    table: DeltaTable,
+    table: OpenTable,
     transaction: Transaction | None = None,
 ) -> None:
-    """Swap the files that `erased_rows` names, in one commit on the version of the handle `table`. Files that
+    """Swap the files that `erased_rows` names, in one commit on the version of `table`. Files that
     were swapped before stay, and files that somebody else has rewritten meanwhile.
 
     Raises:
@@ -208,7 +210,7 @@ def delete_dead(
     how many.
     """
     files, removed_set = filesystem(folder.uri), set(removed_paths)
-    table = folder.open()
+    table = folder.open().as_delta_rs()
     dead_paths = [
         unquote(path)
         for path in table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False, full=True)

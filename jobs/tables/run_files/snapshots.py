@@ -15,21 +15,24 @@ import pyarrow as pa
 from pyarrow.fs import FileType
 
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.parquet import is_sealed_by_name
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
-from slackwater.jobs.tables.delta.written_files import filesystem
+from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.run_files.rewriting import describe_file
-from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.jobs.tables.run_files.staging import scan_staged
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.snapshot import ContentHash
 
 # A vacuum deletes files that were dropped a week before. A file that it may delete within a day counts as
 # gone: the vacuum may have begun.
 _NOT_DELETED_SOON_HOURS = 6 * 24
+_FEW_FILES = 4
 
 
 def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
@@ -47,7 +50,7 @@ def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[
     recorded_paths = () if owner is None else owner.files.get(name, ())
     if owner is None or not recorded_paths:
         return ()
-    return _paths_in_log(tables[name], owner.run_id, recorded_paths) or recorded_paths
+    return _paths_in_log(tables[name], owner.run_id) or recorded_paths
 
 
 def stored_snapshot(folder: Folder, owner: LedgerRow | None) -> StoredFiles:
@@ -74,6 +77,18 @@ def _dropped_files(folder: Folder, owner: LedgerRow, paths: tuple[str, ...]) -> 
         )
     infos = filesystem(folder.uri).get_file_info(list(paths))
     return _stored_files(folder, {path: info.size for path, info in zip(paths, infos, strict=True)})
+
+
+def written_files(uri: str, files: Sequence[WrittenFile], schema: pa.Schema) -> StoredFiles:
+    """Files below the folder `uri` that no log names, with the columns `schema`."""
+    actions = pa.table(
+        {
+            "path": pa.array((quote(file.path) for file in files), pa.string()),
+            "size_bytes": pa.array((file.bytes for file in files), pa.int64()),
+            "num_records": pa.array((file.rows for file in files), pa.int64()),
+        }
+    )
+    return StoredFiles(actions, uri, filesystem(uri), schema)
 
 
 def _stored_files(folder: Folder, sizes: Mapping[str, int]) -> StoredFiles:
@@ -107,6 +122,47 @@ def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ..
     return {
         name: _put_back_in(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES
     }
+
+
+def put_back_for_reading(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
+    """As `put_back`, for a run that reads the snapshot now: a version of each table that this process knows
+    will do. Files that somebody else has dropped since can be read for a week.
+
+    Raises:
+        SnapshotGone: see `put_back`.
+    """
+    if owner is None:
+        return dict.fromkeys(SNAPSHOT_TABLES, ())
+    known_paths = {
+        name: _paths_in_log(tables[name], owner.run_id, tables[name].newest_known())
+        if owner.files.get(name)
+        else ()
+        for name in SNAPSHOT_TABLES
+    }
+    return {
+        name: paths or _put_back_in(tables[name], owner.run_id, owner.files.get(name, ()))
+        for name, paths in known_paths.items()
+    }
+
+
+def bounds_of_key_groups(
+    tables: Tables, owner: LedgerRow | None, state: Mapping[str, Sequence[str]]
+) -> dict[tuple[str, str], tuple[int, int]]:
+    """(table, file) of a snapshot (`state`: table → files) → its least and greatest key group, as far as the
+    log has them. A table of few files is left out: whoever looks for its rows may open all.
+    """
+    bounds: dict[tuple[str, str], tuple[int, int]] = {}
+    for name, paths in state.items():
+        if owner is None or len(paths) < _FEW_FILES:
+            continue
+        files = tables[name].files(Within.only("run_id", owner.run_id)).among(paths)
+        columns = ["min.key_group", "max.key_group"]
+        if set(columns) <= set(files.actions.column_names):
+            rows = zip(
+                files.paths, *(files.actions.column(column).to_pylist() for column in columns), strict=True
+            )
+            bounds |= {(name, path): (least, greatest) for path, least, greatest in rows if least is not None}
+    return bounds
 
 
 @contextmanager
@@ -151,8 +207,8 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
 
 
 def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHash:
-    """The content hash of the rows in the files of a snapshot (`state`: table → files); one file is read at a
-    time.
+    """The content hash of the rows in the files of a snapshot (`state`: table → files); some rows of one file
+    are read at a time.
 
     Raises:
         SnapshotGone, DamagedFile: a file is not there, or is not what was written.
@@ -160,7 +216,8 @@ def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHa
     total = ContentHash()
     for name in SNAPSHOT_TABLES:
         for path in state[name]:
-            total.add(name, as_hashed(name, read_staged(tables, name, (path,))), without=())
+            for rows in scan_staged(tables, name, path):
+                total.add(name, as_hashed(name, rows), without=())
     return total
 
 
@@ -213,19 +270,15 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
     )
 
 
-def _paths_in_log(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The files of a table that hold rows of a run, by the log as of now; `recorded_paths` are those that the
-    run has written.
-    """
-    if folder.has_not_moved_since_adding(recorded_paths):
-        return recorded_paths
-    return tuple(folder.files(Within.only("run_id", run_id)).paths)
+def _paths_in_log(folder: Folder, run_id: str, table: OpenTable | None = None) -> tuple[str, ...]:
+    """The files of a table that hold rows of a run, by the log as of `table`, by default as of now."""
+    return tuple(folder.files(Within.only("run_id", run_id), table=table).paths)
 
 
 def _is_kept_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> bool:
     if not recorded_paths:
         return True
-    paths_in_log = _paths_in_log(folder, run_id, recorded_paths)
+    paths_in_log = _paths_in_log(folder, run_id)
     return (
         not absent_files(folder.uri, paths_in_log)
         if paths_in_log
@@ -234,7 +287,7 @@ def _is_kept_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) ->
 
 
 def _put_back_in(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
-    while recorded_paths and not (paths_in_log := _paths_in_log(folder, run_id, recorded_paths)):
+    while recorded_paths and not (paths_in_log := _paths_in_log(folder, run_id)):
         table = folder.open()
         if not _can_be_put_back(folder, recorded_paths):
             raise SnapshotGone(
@@ -260,7 +313,7 @@ def _can_be_put_back(folder: Folder, paths: Sequence[str]) -> bool:
     """Whether files that the log does not have still exist and will not be deleted soon."""
     if absent_files(folder.uri, paths):
         return False
-    vacuum = folder.open().vacuum
+    vacuum = folder.open().as_delta_rs().vacuum
     paths_deleted_soon = vacuum(
         retention_hours=_NOT_DELETED_SOON_HOURS, dry_run=True, enforce_retention_duration=False, full=True
     )

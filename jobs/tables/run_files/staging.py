@@ -7,27 +7,32 @@ a column, and readers filter by it.
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as pads
 
-from slackwater.jobs.tables.delta.parquet import check_footer, file_format, naming_damaged_file, open_verified
-from slackwater.jobs.tables.delta.stored_files import Within
-from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, hardly_repeats, write_file
+from slackwater.jobs.tables.delta.parquet import (
+    check_footer,
+    damaged_file,
+    file_format,
+    naming_damaged_file,
+    open_verified,
+)
+from slackwater.jobs.tables.delta.written_files import WrittenFile, hardly_repeats, write_file
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.schemas import partitioned_by
+from slackwater.jobs.tables.stores import filesystem
 from slackwater.jobs.tables.warehouse import Tables
 
 # Tasks choose row groups by this column. For all others the bounds of the file in Delta's log are enough: a
 # file is seldom more than one row group.
 _COLUMNS_WITH_BOUNDS = ("key_group",)
+_ROWS_AT_ONCE = 1 << 18
 
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
@@ -90,30 +95,15 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     return write(uri, f"{part}-{run_id}-{unique}", rows.add_column(0, "run_id", run_ids), {})
 
 
-def staged_dataset(tables: Tables, name: str, paths: tuple[str, ...]) -> pads.Dataset:
-    """Rows of files that a run has just staged, without run_id, as a dataset: for many rows of which few
-    columns are read.
-    """
+def count_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> int:
+    """How many rows files hold that a run has staged; only their footers are read."""
     folder = tables[name]
-    schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
     kind, files = file_format(), filesystem(folder.uri)
     with naming_damaged_file(folder.uri, files, paths):
         for path in paths:
             check_footer(files, path)
-    return pads.FileSystemDataset([kind.make_fragment(path, files) for path in paths], schema, kind, files)
-
-
-def count_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> int:
-    """How many rows files hold that a run has staged; only their footers are read."""
-    return staged_dataset(tables, name, paths).count_rows() if paths else 0
-
-
-def rows_of_run(tables: Tables, name: str, run_id: str) -> pa.Table:
-    """The rows that a run has staged in panes, late rows, quarantine or a side output, without run_id,
-    whichever files they are in now.
-    """
-    rows = tables[name].read(where=pc.field("run_id") == run_id, within=Within.only("run_id", run_id))
-    return rows.drop_columns(["run_id"])
+    fragments = [kind.make_fragment(path, files) for path in paths]
+    return sum(fragment.count_rows() for fragment in fragments)
 
 
 def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
@@ -122,23 +112,40 @@ def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
     Raises:
         SnapshotGone: a file is not there any more.
     """
+    parts = [rows for path in paths for rows in scan_staged(tables, name, path)]
+    return pa.concat_tables(parts) if parts else _without_run_id(tables[name].schema).empty_table()
+
+
+def scan_staged(tables: Tables, name: str, path: str) -> Iterator[pa.Table]:
+    """As `read_staged`, of one file, some rows at a time.
+
+    Raises:
+        SnapshotGone: the file is not there any more.
+    """
     folder = tables[name]
-    files = filesystem(folder.uri)
-    schema = pa.schema([field for field in folder.schema if field.name != "run_id"])
-    parts = []
-    for path in paths:
-        try:
-            with open_verified(folder.uri, files, path) as file:
-                parts.append(with_columns(file.read(use_threads=False), schema))
-        except FileNotFoundError as error:
-            raise SnapshotGone(
-                f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops "
-                "snapshots that are neither among the "
-                "newest nor the last of a period; the rows of `runs` stay, and newer snapshots can be looked "
-                "at.",
-                path=path,
-            ) from error
-    return pa.concat_tables(parts) if parts else schema.empty_table()
+    schema = _without_run_id(folder.schema)
+    try:
+        with open_verified(folder.uri, filesystem(folder.uri), path) as file:
+            count = 0
+            for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
+                count += batch.num_rows
+                yield with_columns(pa.Table.from_batches([batch]), schema)
+            if count != file.metadata.num_rows:  # the head of a page has no checksum
+                raise damaged_file(
+                    folder.uri, path, f"it has {count:,} rows, and its end says {file.metadata.num_rows:,}"
+                )
+    except FileNotFoundError as error:
+        raise SnapshotGone(
+            f"{folder.uri}: {path}, which a run had staged, is gone. `slackwater maintain` drops "
+            "snapshots that are neither among the "
+            "newest nor the last of a period; the rows of `runs` stay, and newer snapshots can be looked "
+            "at.",
+            path=path,
+        ) from error
+
+
+def _without_run_id(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name != "run_id"])
 
 
 def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

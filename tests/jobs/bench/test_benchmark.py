@@ -20,10 +20,11 @@ import pytest
 from slackwater.jobs.bench import benchmark as benchmarks
 from slackwater.jobs.bench import checks
 from slackwater.jobs.bench.benchmark import OWN_CONTENDERS, REPETITIONS, Benchmark
+from slackwater.jobs.bench.billion import billion_cases
 from slackwater.jobs.bench.cases import FILES, BenchmarkCase
 from slackwater.jobs.bench.checks import ResultsDiffer
 from slackwater.jobs.bench.contenders.duckdb_group_by import DuckDb, query
-from slackwater.jobs.bench.contenders.slackwater import PIPELINES, Slackwater
+from slackwater.jobs.bench.contenders.slackwater import Slackwater
 from slackwater.jobs.bench.measure import Measurement, measure_work, settle
 from slackwater.jobs.bench.nexmark import QUERIES
 from slackwater.jobs.bench.plots import plot
@@ -36,8 +37,8 @@ from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+from slackwater.jobs.tables.delta.folder import Folder
 from tests.integration.command import slackwater
-from tests.integration.conftest import great_expectations as great_expectations
 
 BUSY = "import time; end = time.process_time() + 0.6\nwhile time.process_time() < end: pass"
 
@@ -90,12 +91,29 @@ def test_what_duckdb_writes_passes_and_one_wrong_count_does_not(name: str, tmp_p
         checks.check(case, "duckdb", {})
 
 
+@pytest.mark.slow
+def test_windows_that_are_closed_are_those_of_rows_that_were_not_late(tmp_path: Path) -> None:
+    [case, _] = billion_cases(4_000, tmp_path)
+    case.make()
+    request = CatchUpRequest(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
+    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), case.workload.pipelines)
+    [row] = CatchUp(request, lambda: opened.runner(transport=InProcess), lambda line: None).run()
+    assert row.rows_late > 0
+    windows = 50 * 5  # of so few rows each repeat has five
+    assert checks.check(case, "slackwater", {}) == f"{windows - 5} windows equal"
+    published = Folder.existing_at(str(case.folder / case.workload.pipeline / "published"), ("window_date",))
+    assert published is not None
+    published.append(published.read().slice(0, 1))
+    with pytest.raises(ResultsDiffer):
+        checks.check(case, "slackwater", {})
+
+
 @pytest.mark.first_fast
 @pytest.mark.parametrize("name", ["a", "c", "d", "h", "i"])
 def test_our_windows_are_those_of_rows_that_were_not_late(name: str, tmp_path: Path) -> None:
     case = case_of(name, tmp_path, 30_000)
     request = CatchUpRequest(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
-    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), PIPELINES)
+    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), case.workload.pipelines)
     [row] = CatchUp(request, lambda: opened.runner(transport=InProcess), lambda line: None).run()
     assert row.rows_late > 0
     assert checks.check(case, "slackwater", {}).endswith("equal")
@@ -380,7 +398,7 @@ def test_a_small_benchmark_gives_equal_windows_for_each_contender(tmp_path: Path
 @pytest.mark.first_fast
 @pytest.mark.parametrize("workload", QUERIES, ids=lambda workload: workload.query)
 def test_what_we_leave_of_nexmark_passes_and_without_panes_it_does_not(
-    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, great_expectations: None
+    workload: Workload, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     case = BenchmarkCase(workload.name, workload, 6_000, tmp_path)

@@ -1,12 +1,14 @@
 """The rows of a workload are a function of its rules, its size and its seed, and are what the rules say."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.growth import NAMES, axis_of, growth_cases
 from slackwater.jobs.bench.pipelines import bench_a
 from slackwater.jobs.bench.workloads import START_MS, WORKLOADS, rows_of
@@ -39,6 +41,19 @@ def test_most_rows_come_within_two_seconds_and_the_late_share_later(name: str) -
     assert (delays[~late] < 2_000).all() and delays.min() >= 0
     assert delays.max() < workload.late_by_ms[1]
     assert ms(rows["event_time"]).min() >= START_MS
+
+
+def test_a_workload_that_repeats_itself_goes_on_where_it_was(tmp_path: Path) -> None:
+    workload = replace(WORKLOADS["a"], repeats=3)
+    case = BenchmarkCase("three", workload, 3 * ROWS, tmp_path)
+    case.make()
+    rows = case.read(["event_time", "arrival_time", "row"])
+    assert rows["row"].to_pylist() == list(range(3 * ROWS))
+    times = ms(rows["event_time"]).reshape(3, ROWS)
+    span = 5 * workload.size_ms  # of so few rows
+    assert (times // span - START_MS // span).tolist() == [[number] * ROWS for number in range(3)]
+    assert len({tuple(part - part.min()) for part in times}) == 3, "each with rows of its own"
+    assert case.facts["to_ms"] > ms(rows["arrival_time"]).max() >= case.facts["to_ms"] - 1_000
 
 
 def test_keys_are_as_many_as_wide_and_as_hot_as_declared() -> None:

@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import CommandResult, driver, here
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.driver import Plan
 from tests.integration.stored import StoredTables
 
@@ -132,8 +131,8 @@ class Hourly:
 
 
 @pytest.fixture
-def without_spark(great_expectations: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of this process need no Spark and have loaded Great Expectations."""
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this process need no Spark."""
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
 
 

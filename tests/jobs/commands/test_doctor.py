@@ -54,6 +54,16 @@ def test_a_pipelines_file_that_does_not_load_is_found(
     assert found["java"]["ok"]
 
 
+def test_a_master_on_this_machine_is_no_cluster(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "cluster" not in checks(capsys, 0, "--warehouse", tmp_path)
+    monkeypatch.setenv("SLACKWATER_MASTER", "local[2]")
+    cluster = checks(capsys, 1, "--warehouse", tmp_path, "--cluster")["cluster"]
+    assert not cluster["ok"]
+    assert cluster["found"].startswith("Spark's master is local[2], which is no cluster. Name one in")
+
+
 def test_one_broken_file_of_a_folder_is_told_and_the_others_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

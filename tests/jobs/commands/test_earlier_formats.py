@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
+from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.stored import Row, StoredTables
 from tests.warehouses.earlier import FORMATS, PIPELINES, unpacked
 from tests.warehouses.write import write
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("without_spark")
 
 
 @pytest.fixture(scope="module")
-def of_today(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+def of_today(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same commands, and those of `_go_on`, by today's code. Not to be written."""
     warehouse = tmp_path_factory.mktemp("today") / "warehouse"
     with pytest.MonkeyPatch.context() as patch:
@@ -53,7 +54,7 @@ def earlier(number: int, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def continued(number: int, tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+def continued(number: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse of an earlier format after `_go_on`. Not to be written."""
     warehouse = unpacked(tmp_path_factory.mktemp("continued"), number)
     with pytest.MonkeyPatch.context() as patch:
@@ -138,6 +139,24 @@ def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.Ca
         assert rows("state", "diff", pipeline, 1, 2) and rows("late", "report", pipeline) is not None
     assert [row["branch"] for row in rows("branches", "list", "readings")] == ["trial"]
     assert _versions(earlier) == before
+
+
+@pytest.mark.slow
+def test_great_expectations_reports_on_its_runs(
+    earlier: Path, tmp_path: Path, great_expectations: None
+) -> None:
+    _done(earlier, "runs", "readings", "--data-docs", tmp_path / "report")
+    recorded: dict[str, list[bool]] = {}
+    for row in StoredTables(earlier, "readings").rows("validations"):
+        if row["column_name"]:
+            recorded.setdefault(row["run_id"], []).append(row["passed"])
+    results = {
+        path.stem: json.loads(path.read_text()) for path in (tmp_path / "report" / "results").iterdir()
+    }
+    assert recorded
+    assert {
+        run_id: [item["success"] for item in result["results"]] for run_id, result in results.items()
+    } == recorded
 
 
 @pytest.mark.slow

@@ -55,21 +55,6 @@ def test_2_when_a_pipelines_module_ends_the_process(
     assert is_told(new_output(), "ending_pipelines: SystemExit while loading")
 
 
-@pytest.mark.usefixtures("without_spark")
-@pytest.mark.parametrize(
-    "verb", [("run", "--to", "2013-01-02"), ("backfill", "--from", "2013-01-01", "--to", "2013-01-02")]
-)
-def test_2_when_more_partitions_are_asked_for_than_there_are_key_groups(
-    hourly: Hourly, new_output: Callable[[], str], verb: tuple[str, ...]
-) -> None:
-    hourly.begin("2013-01-02")
-    for count in (129, 10**9):
-        new_output()
-        assert here(verb[0], "hourly", *verb[1:], "--partitions", count, *hourly.where) == 2
-        assert is_told(new_output(), f"--partitions {count} is more than the 128 key groups")
-    assert hourly.run_here("--to", "2013-01-03", "--partitions", "128") == 0
-
-
 @pytest.mark.parametrize("seq", ["1e30", str(10**30), "0", "-1"])
 def test_2_when_a_seq_is_none(replayed: StoredTables, new_output: Callable[[], str], seq: str) -> None:
     where = ("--warehouse", replayed.warehouse)
@@ -191,15 +176,6 @@ def test_1_when_spark_s_extra_is_not_installed(
     process = run_in_process("hourly", tmp_path, *hourly.where, *options)
     assert process.returncode == 1, process.stderr
     assert is_told(process.stderr, "pyspark is not installed", 'pip install "slackwater[spark]"')
-
-
-def test_1_when_expectations_can_not_be_checked_for_lack_of_the_extra(
-    warehouse: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "great_expectations.py").write_text(MISSING.format(name="great_expectations"))
-    process = run_in_process("departures", tmp_path, "--warehouse", str(warehouse))
-    assert process.returncode == 1, process.stderr
-    assert is_told(process.stderr, "great_expectations is not installed", 'pip install "slackwater[spark]"')
 
 
 def run_in_process(pipeline: str, hidden: Path, *options: str) -> "subprocess.CompletedProcess[str]":

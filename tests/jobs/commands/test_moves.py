@@ -110,7 +110,8 @@ class TestRestore:
     ) -> None:
         hourly.begin("2013-01-03")
         with monkeypatch.context() as patched:
-            patched.setattr(RollForward, "finish", lambda self: [])
+            for way in ("finish", "finish_known"):
+                patched.setattr(RollForward, way, lambda self: [])
             assert hourly.run_here("--to", "2013-01-04") == 0
         assert hourly.stored.rolled_forward() == 2
         assert verb(hourly, "state restore", 2) == 0
@@ -371,6 +372,7 @@ class TestClose:
             len(model.open_windows),
             0,
         )
+        assert closed["engine"] == hourly.stored.ledger()[1]["engine"] == "columnar", "as the runs before it"
         assert hourly.stored.parked("window_state") == hourly.stored.parked("timers") == []
         assert hourly.run_here("--to", "2013-01-04") == 2
         assert "was closed by row 3. Reopen it with `slackwater state restore hourly 2`" in new_output()

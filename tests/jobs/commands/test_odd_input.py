@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.jobs.commands.own_source import OwnPipeline, every_hour, moment
@@ -90,3 +91,20 @@ def test_a_run_whose_rows_are_all_quarantined_is_warned_of_with_the_reasons(
         and all(code in observed for code in codes)
     )
     assert " 1,000" in observed and " 1;" in observed.replace(",", ";")
+
+
+def test_plan_says_beforehand_that_event_times_are_in_another_unit(
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_pipeline.append([{**row, "e": EPOCH + (row["e"] - EPOCH) / 1000} for row in every_hour(0, 24)])
+    assert own_pipeline("plan", "own", "--to", "2013-01-02") == 0
+    assert "1,000 times that is 2013-01-01T" in capsys.readouterr().out
+
+
+def test_a_column_of_the_source_with_the_name_of_one_of_a_replay_is_refused(
+    own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_pipeline.schema = own_pipeline.schema.append(pa.field("__arrival_ms", pa.int64()))
+    own_pipeline.append([{**row, "__arrival_ms": 1} for row in every_hour(0, 2)])
+    assert own_pipeline("run", "own", "--to", "2013-01-02") == 2
+    assert "a column '__arrival_ms'" in capsys.readouterr().err

@@ -23,7 +23,6 @@ from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.planning import trial
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from tests.integration.command import environment, here, slackwater
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.integration.stored import ROOT, StoredTables
 
 
@@ -104,12 +103,12 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     warehouse: Path,
     plan_of: Callable[..., dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
-    great_expectations: None,
 ) -> None:
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     where = ("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse)
     before = plan_of(*where)
     assert before["seconds"] is None and before["memory_mb"] > 0
+    assert before["memory_overhead_mb"] == before["memory_mb"] + 384, "of an executor of one core"
     plan = plan_of(*where, "--calibrate")
     assert not (warehouse / "departures").exists()
     rows = in_range(warehouse, "2013-01-01", "2013-01-04")

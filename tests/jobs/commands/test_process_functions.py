@@ -143,6 +143,7 @@ def test_its_rows_are_published_and_its_state_and_timers_are_parked(
     assert "Carriers" in new_output()
 
 
+@pytest.mark.slow
 def test_restating_a_range_whose_rows_have_not_changed_changes_nothing(
     where: Callable[..., tuple[str, ...]], warehouse: Path, new_output: Callable[[], str]
 ) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from slackwater.jobs.commands.progress import LongSteps, ProgressLine
+from slackwater.jobs.commands.long_steps import LongSteps
+from slackwater.jobs.commands.progress import ProgressLine
 from slackwater.jobs.protocol.staging.phases import Phases
 
 SLICE = "[2013-01-01T00:00:00Z, 2013-01-02T00:00:00Z)"

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
 from tests.integration.stored import StoredTables
 from tests.jobs.commands.conftest import Hourly
@@ -33,7 +35,7 @@ def verify(stored: StoredTables, seq: int, *options: object) -> int:
 def versions(stored: StoredTables) -> dict[str, int]:
     return {
         folder.name: DeltaTable(str(folder)).version()
-        for folder in (stored.warehouse / stored.pipeline).iterdir()
+        for folder in (stored.warehouse / stored.pipeline).glob("[!_]*")
     }
 
 
@@ -122,3 +124,16 @@ def test_a_run_of_other_declarations_is_refused_and_one_of_other_expectations_is
 def test_a_run_that_is_not_there_is_told(replayed: StoredTables, new_output: Callable[[], str]) -> None:
     assert verify(replayed, 99) == 2
     assert "no row 99" in new_output()
+
+
+def test_a_small_run_is_repeated_without_spark(stored: StoredTables, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(app: str) -> Callable[[], InProcess]:
+        def make() -> InProcess:
+            raise AssertionError(f"Spark was started for {app}")
+
+        return make
+
+    monkeypatch.setattr(opened_pipeline, "spark_transport", refuse)
+    assert verify(stored, 2) == 0
+    assert here("state", "close", "departures", "--warehouse", stored.warehouse) == 0
+    assert verify(stored, 4) == 0, "the close repeats as well"

@@ -9,18 +9,24 @@ import pyarrow as pa
 import pytest
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
+from slackwater.jobs.engines.functions import FunctionEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.planner import EngineNotExact, choose, why_not_columnar
 from slackwater.jobs.examples.departures import departures
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
+    CountEvictor,
     CountTrigger,
+    DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
     ProcessingTimeTrigger,
+    ProcessWindowFunction,
     PurgingTrigger,
     SlidingEventTimeWindows,
     TimeEvictor,
+    ValueStateDescriptor,
     WatermarkStrategy,
 )
 
@@ -58,7 +64,7 @@ def test_the_operator_engine_may_be_asked_for():
     [
         ({"order_mode": "heap"}, "order_mode='heap' keeps the history of a heap"),
         ({"trigger": ProcessingTimeTrigger()}, "ProcessingTimeTrigger"),
-        ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "an evictor sees elements one by one"),
+        ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "built-in aggregates don't keep"),
         ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
         (
             {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
@@ -88,3 +94,77 @@ def test_what_is_not_exact_on_columns_stays_with_the_operator_engine(changes, re
         choose(pipeline, SCHEMA, "columnar")
     assert reason in str(refused.value)
     assert refused.value.exit_code == 2
+
+
+class Longest(ProcessWindowFunction):
+    """The longest delay."""
+
+    def process(self, key, context, elements):
+        return [max(element.dep_delay or 0 for element in elements)]
+
+
+class Counting(Longest):
+    """Counts its calls in state of the key, which it has from `open`."""
+
+    def open(self, runtime_context):
+        self.calls = runtime_context.get_state(CALLS)
+
+
+class Telling(Longest):
+    """Does something when a window is collected."""
+
+    def clear(self, context):
+        context.output("collected", context.window.start)
+
+
+CALLS = ValueStateDescriptor("calls")
+OF_ALL = {"select": {}, "process": Longest(), "output": "longest double", "expect": []}
+
+
+def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
+    choice = choose(replace(departures, **OF_ALL), SCHEMA)
+    assert choice.engine == "columnar"
+    assert isinstance(choice.make(), FunctionEngine)
+    assert isinstance(choose(replace(departures, **OF_ALL), SCHEMA, "operator").make(), OperatorEngine)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evictor": TimeEvictor.of(timedelta(minutes=1))},
+        {"trigger": CountTrigger.of(2)},
+        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
+        {"window": EventTimeSessionWindows.with_dynamic_gap(max), "evictor": CountEvictor.of(2)},
+        {"window": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(2))},
+        {"process": None, "reduce": max},
+        {"process": None, "reduce": max, "evictor": CountEvictor.of(2)},
+        # A fold's elements are parked nowhere.
+        {"process": None, "reduce": max, "columns": ["tags"]},
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_firings_of_other_triggers_evictors_and_folds_are_called_on_columns(changes):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string()))) if "columns" in changes else SCHEMA
+    assert isinstance(choose(pipeline, schema).make(), FunctionEngine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"process": Counting()}, "Counting keeps state"),
+        ({"process": Telling()}, "Telling.clear sees each window that is collected"),
+        ({"trigger": DeltaTrigger.of(2, max)}, "DeltaTrigger has no columnar form"),
+        (
+            {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
+            "sessions have a columnar form only where they fire at their end",
+        ),
+        ({"columns": ["tags"]}, "the column 'tags' of its elements is a list<item: string>"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_functions_that_see_more_than_a_firing_stay_with_the_operator_engine(changes, reason):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
+    assert reason in (why_not_columnar(pipeline, schema) or "")
+    assert isinstance(choose(pipeline, schema).make(), OperatorEngine)

@@ -18,7 +18,6 @@ from slackwater.jobs.examples.auctions import SCHEMA, START, events_arrived, loa
 from slackwater.jobs.examples.errors import BadRange
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.model import brute_force
 from tests.model import records as model
 
@@ -110,9 +109,7 @@ def replayed(query: str, engine: str, source: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.first_fast
 @pytest.mark.parametrize(("query", "engine"), RUNS)
-def test_event_time_queries_fire_what_the_model_fires(
-    query: str, engine: str, source: Path, great_expectations, monkeypatch
-):
+def test_event_time_queries_fire_what_the_model_fires(query: str, engine: str, source: Path, monkeypatch):
     assigner, key, result = QUERIES[query]
     rules = model.Replay(
         ms(at(SINCE)), ms(at(TO)), 1_000, 3_000, assigner, allowed_lateness=10_000, aggregates=(result,)
@@ -144,7 +141,7 @@ def test_event_time_queries_fire_what_the_model_fires(
 
 
 def test_processing_time_windows_count_what_arrived_within_them(
-    source: Path, great_expectations, monkeypatch: pytest.MonkeyPatch
+    source: Path, monkeypatch: pytest.MonkeyPatch
 ):
     panes = replayed("nexmark_q12", "operator", source, monkeypatch)
     arrived = Counter(

@@ -21,7 +21,6 @@ from slackwater.jobs.examples.vehicles import SCHEMA, START, TOLLGATES, load_veh
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from tests.integration.command import here
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.examples.vehicle_counts import Counts, counts_of, ms
 
 MINUTES = 15
@@ -103,7 +102,7 @@ def counts() -> Counts:
 
 
 @pytest.fixture
-def ended(source: Path, great_expectations: None, monkeypatch: pytest.MonkeyPatch) -> Drive:
+def ended(source: Path, monkeypatch: pytest.MonkeyPatch) -> Drive:
     """Runs a pipeline up to some minutes, one after the other, plans its next run, and closes it."""
     monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
     where = ("--warehouse", source, "--pipelines", source / "plain.py")

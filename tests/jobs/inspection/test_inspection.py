@@ -12,6 +12,7 @@ from deltalake import Transaction
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
+from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -144,6 +145,21 @@ def test_live_rows_are_those_of_mains_runs_each_with_its_seq(tables: Tables, ins
     )
     assert list(pairs) == [(1, "r1", "EWR"), (3, "r2", "JFK"), (3, "r2", "LGA")]
     assert inspection.live("quarantine").rows.num_rows == 0
+
+
+def test_of_one_run_only_its_files_are_opened_and_of_one_key_only_its_rows_are_given(
+    tables: Tables, inspection: Inspection
+) -> None:
+    commit(tables, "r1", 0, late_events=[{"origin": "EWR"}])
+    origins = ["JFK", "LGA", "JFK"]
+    commit(tables, "r2", 1, late_events=[{"origin": origin, "part": 7} for origin in origins])
+    assert inspection.late("JFK,7").rows.column("origin").to_pylist() == ["JFK", "JFK"]
+    assert inspection.late("JFK,7", 1).rows.num_rows == inspection.late("JFK,8").rows.num_rows == 0
+    folder = tables["late_events"]
+    [path] = folder.files(Within.only("run_id", "r1")).paths
+    Path(folder.uri, path).unlink()
+    assert inspection.late(seq=2).rows.column("origin").to_pylist() == ["JFK", "LGA", "JFK"]
+    assert inspection.late(seq=2).seqs.to_pylist() == [2, 2, 2]
 
 
 class TestTheLog:

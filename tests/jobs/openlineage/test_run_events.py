@@ -369,6 +369,7 @@ def undisturbed_rows(tmp_path: Path) -> list[dict[str, Any]]:
     return pipeline.rows("published")
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(
     ("transport", "reason"),
     [

@@ -10,12 +10,11 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.protocol import opened_pipeline
 from tests.integration.command import here
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.pages.page_reader import PageReader
 
 
 @pytest.fixture(scope="session")
-def replayed(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five runs of a day each, and a branch `try` from the third. Not to be written."""
     warehouse = tmp_path_factory.mktemp("shown") / "warehouse"
     where = ("--warehouse", warehouse)

@@ -37,7 +37,7 @@ class Tries:
 
 
 @pytest.fixture(scope="module")
-def tries(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Tries:
+def tries(tmp_path_factory: pytest.TempPathFactory) -> Tries:
     folder = tmp_path_factory.mktemp("tries")
     file = folder / "pipelines.py"
     file.write_text(FILE)

@@ -13,7 +13,6 @@ from slackwater.jobs.inspection.changes.change_reason import reason_of
 from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pages.app import create_app
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.pages.page_reader import PageReader
 from tests.jobs.protocol.world import Event, World, every_hour
 
@@ -22,7 +21,7 @@ FILE = "from tests.jobs.protocol.world import DAILY as daily\n"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Not to be written."""
     world = World(tmp_path_factory.mktemp("diff") / "world")
     world.append(every_hour(0, 48))

@@ -12,7 +12,6 @@ from slackwater.jobs.inspection.windows.window_search import WindowName
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.pages.frame.query_times import moment_of
 from slackwater.windowing.times import to_ms
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.pages.page_reader import PageReader
 from tests.jobs.protocol.own_lanes import LANES, lanes_of_a_day
 from tests.jobs.protocol.world import Event, World, every_hour
@@ -79,7 +78,7 @@ def test_a_window_that_never_was_leads_to_the_nearest(pages: PageReader) -> None
     assert "Window start" in pages.page("/departures/window").text
 
 
-def test_a_key_may_be_called_anything(tmp_path: Path, great_expectations: None) -> None:
+def test_a_key_may_be_called_anything(tmp_path: Path) -> None:
     world = World(tmp_path / "world")
     world.append([*every_hour(0, 24), Event(6, 6.5, 900, key=SCRIPT)])
     world.run(24)
@@ -90,9 +89,7 @@ def test_a_key_may_be_called_anything(tmp_path: Path, great_expectations: None) 
     assert "\\x1b[2J" in page.text
 
 
-def test_windows_that_share_their_start_are_chosen_by_their_columns(
-    tmp_path: Path, great_expectations: None
-) -> None:
+def test_windows_that_share_their_start_are_chosen_by_their_columns(tmp_path: Path) -> None:
     reader = reader_of(lanes_of_a_day(LANES, tmp_path), "own_lanes import LANES as daily", tmp_path)
     choices = [
         url for url in reader.page("/daily/window?key=a&start=2013-01-01").links if "column=tier" in url

@@ -170,6 +170,9 @@ class TestWhatExecutorsLack:
         (tmp_path / "outside.py").write_text("")
         assert self.probe("ours.listed", tmp_path) == ([], ["ours/__init__.py", "ours/listed.py"])
 
+    def test_a_module_of_ours_is_there_already(self, tmp_path: Path) -> None:
+        assert self.probe("slackwater.jobs.bench.pipelines", tmp_path) == ([], [])
+
     def test_executors_lack_nothing_of_the_examples(self, tmp_path: Path) -> None:
         program = (
             "from slackwater.jobs.pipelines import registry as r; r.load(); print(r.loaded_by_value(), "

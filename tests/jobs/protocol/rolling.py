@@ -3,6 +3,7 @@ on what becomes of them.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.jobs.tables.ledger.lineage_rows import fork_row, publish_row, restore_row
 from slackwater.jobs.tables.ledger.rows import MAIN
 from slackwater.jobs.tables.ledger.spans import seqs_of
@@ -26,6 +28,13 @@ SHAPE = Shape(keys=KEYS, results=RESULTS, parts=(), source=())
 
 def roll_forward(root: str | Path, identity: Identity = Identity.WINDOW, shape: Shape = SHAPE) -> RollForward:
     return RollForward(Warehouse(str(root)).tables("p", shape), Publication(shape, identity))
+
+
+def with_file_rows(rolling: RollForward, file_rows: int) -> RollForward:
+    """`rolling`, with `published` in files of about so many rows."""
+    folders = dict(rolling.tables.folders)
+    folders["published"] = replace(folders["published"], clustering=Clustering("key_group", file_rows))
+    return replace(rolling, tables=Tables(folders))
 
 
 def commit_run(tables: Tables, panes: Sequence[PaneRow], branch: str = "main") -> None:

@@ -156,6 +156,32 @@ def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.spark
+def test_what_spark_says_is_in_a_file_and_not_on_the_terminal(tmp_path: Path) -> None:
+    script, log = tmp_path / "job.py", tmp_path / "logs" / "spark.log"
+    failing_job = "session('failing').range(1).selectExpr('raise_error(\"no such bid\")').collect()"
+    script.write_text(
+        "import logging\n"
+        "from slackwater.jobs.runtime.session import session\n"
+        "logging.basicConfig(level=logging.INFO, format='%(name)s %(message)s')\n"
+        "logging.getLogger('py4j').setLevel(logging.WARNING)\n"
+        f"try:\n    {failing_job}\nexcept Exception:\n    pass\n"
+    )
+    process = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "SLACKWATER_SPARK_LOG_FILE": str(log), "SLACKWATER_MASTER": "local[1]"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    named = f"slackwater.jobs.runtime.session Spark starts; all that it says is in {log}\n"
+    assert process.stderr == named
+    lines = log.read_text()
+    assert "INFO SparkContext: Running Spark version" in lines
+    assert "ERROR Executor: Exception in task" in lines and "no such bid" in lines
+
+
+@pytest.mark.slow
+@pytest.mark.spark
 def test_a_driver_without_memory_ends_the_command_which_may_be_repeated(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(OUT_OF_MEMORY)

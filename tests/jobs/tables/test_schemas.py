@@ -154,5 +154,5 @@ def test_every_type_is_stored_as_it_is_declared_in_plain_tables(tmp_path: Path) 
     tables.ensure()
     tables.ensure()
     for name, folder in tables.folders.items():
-        protocol = folder.open().protocol()
+        protocol = folder.open().as_delta_rs().protocol()
         assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2), name

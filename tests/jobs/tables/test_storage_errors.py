@@ -19,6 +19,7 @@ from deltalake.exceptions import DeltaError
 from slackwater.jobs.engines.source import pinning
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.transport.task_errors import (
+    ExecutorsLost,
     TaskFailed,
     TaskWithoutStorage,
     of_error,
@@ -27,7 +28,7 @@ from slackwater.jobs.engines.transport.task_errors import (
 )
 from slackwater.jobs.errors import RetryableError, SlackwaterError
 from slackwater.jobs.pipelines import DeltaSource
-from slackwater.jobs.tables.delta import table_handles, written_files
+from slackwater.jobs.tables.delta import commits, table_handles, written_files
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import (
     CredentialsExpired,
@@ -172,7 +173,7 @@ class TestWhatMayPassIsTriedAgain:
         self, folder: Folder, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
         with (
-            failing(DeltaTable, "create_write_transaction", error),
+            failing(commits, "put_first", error),
             pytest.raises(kind, match=rf"{folder.uri}: can't be written: .*{words}.*repeat"),
         ):
             folder.append(pa.table({"n": [2]}))
@@ -188,9 +189,9 @@ class TestWhatMayPassIsTriedAgain:
         self, folder: Folder, error: Exception, kind: type[SlackwaterError], words: str
     ) -> None:
         source = DeltaSource("t", event_time="e", arrival_time="a")
-        with failing(pinning, "DeltaTable", error), pytest.raises(kind, match=words):
+        with failing(table_handles, "DeltaTable", error), pytest.raises(kind, match=words):
             pin(source, folder.uri)
-        with failing(DeltaTable, "load_as_version", error), pytest.raises(kind, match=words):
+        with failing(pinning, "DeltaTable", error), pytest.raises(kind, match=words):
             pin(source, folder.uri, 0)
 
     def test_when_a_task_of_this_process_meets_it(
@@ -221,7 +222,7 @@ def test_what_is_refused_or_no_table_is_not_tried_again(folder: Folder) -> None:
     ):
         Folder(folder.uri, SCHEMA).read()
     with (
-        failing(DeltaTable, "create_write_transaction", DENIED_ACCESS),
+        failing(commits, "put_first", DENIED_ACCESS),
         pytest.raises(WarehouseNotWritable, match="Permission denied"),
     ):
         folder.append(pa.table({"n": [2]}))
@@ -269,6 +270,11 @@ class TestTasks:
         )
         assert error_found is not None and error_found.exit_code == 3
         assert "java.io.IOException: No space left on device" in error_found.message
+        error_found = of_java(  # as Spark 4.2 words it
+            ": org.apache.spark.SparkException: Job aborted due to stage failure: A shuffle map stage with "
+            "indeterminate output was failed and retried. However, Spark cannot rollback the ResultStage 3"
+        )
+        assert isinstance(error_found, ExecutorsLost) and error_found.exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -323,6 +329,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, str], None
     server.server_close()
 
 
+@pytest.mark.first_fast
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [

@@ -12,7 +12,7 @@ from tests.windowing.recipes import (
 VIEWS = 4_500
 
 
-@pytest.mark.first_fast
+@pytest.mark.slow
 # The least ratios are far below what is measured (README), so that only a recipe that has stopped working
 # falls short of them.
 @pytest.mark.parametrize(

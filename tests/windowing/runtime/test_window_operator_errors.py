@@ -167,3 +167,13 @@ def test_rows_leave_in_order_in_quarantine_mode_too() -> None:
         operator.process_watermark(40)
         calls.append(heard.take())
     assert calls[0] == calls[1]
+
+
+def test_an_error_without_a_text_and_one_at_a_firing_say_what_to_do() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    error = UserCodeError.of(Mute(), "firing a window", "a", None, 12)
+    assert "raised Mute while firing a window: (its text can't be made) [key 'a'" in str(error)
+    assert str(error).endswith("Mend the function, then run it again.")

@@ -67,6 +67,8 @@ def test_what_has_no_column_is_refused_with_whose_it_is() -> None:
     with pytest.raises(SnapshotTimeError, match=f"window_end: {2**62} ms has no timestamp") as beyond:
         CODEC.to_tables(with_entry(TimeWindow(0, 2**62), 1))
     assert beyond.value.time == 2**62
+    with pytest.raises(SnapshotTimeError, match=f"window_end: {2**70} ms has no timestamp"):
+        CODEC.to_tables(with_entry(TimeWindow(0, 2**70), 1))
 
 
 def test_rows_that_are_no_snapshot_are_refused() -> None:

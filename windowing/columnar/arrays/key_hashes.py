@@ -1,5 +1,10 @@
-"""Key groups of whole key columns: Java's hash codes and Flink's scrambling of them, as `key_types` and
-`key_groups` give them one by one.
+"""Key groups and places of whole key columns: Java's hash codes and Flink's scrambling of them, as
+`key_types` and `key_groups` give them one by one.
+
+A place orders all keys: by key group, then by scrambled hash. It divides what a key group holds, of which
+Flink knows nothing:
+
+    place = key group · 2^31 + murmurHash(hashCode), 0 <= murmurHash < 2^31
 
 Arrow columns in, arrays out. This file knows no window and no state; the column's Arrow type decides which
 Java type hashes.
@@ -23,6 +28,7 @@ Codes = NDArray[np.uint32]
 _TUPLE: Final = np.uint32(31)
 _TRUE, _FALSE = np.uint32(1231), np.uint32(1237)
 _FEW_UNITS: Final = 64
+PLACE_BITS: Final = 31  # of a scrambled hash: so many places has a key group
 # Rows are hashed piece by piece, so that the intermediate columns of a piece stay in the processor's cache.
 _CHUNK_BYTES: Final = 1 << 18
 _HASHED_AT_ONCE: Final = 1 << 14
@@ -44,6 +50,21 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
         chunk = slice(start, start + _HASHED_AT_ONCE)
         groups[chunk] = _scramble(codes[chunk]) % np.uint32(max_parallelism)
     return groups
+
+
+def key_places(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: int) -> NDArray[np.int64]:
+    """int64[n]: the place of each row's key, from 0 to before max_parallelism · 2^31. Arguments and errors
+    are those of `key_groups`.
+    """
+    codes = hash_codes(columns)
+    places = np.empty(len(codes), np.int64)
+    for start in range(0, len(codes), _HASHED_AT_ONCE):
+        chunk = slice(start, start + _HASHED_AT_ONCE)
+        hashes = _scramble(codes[chunk])
+        places[chunk] = hashes % np.uint32(max_parallelism)
+        places[chunk] <<= PLACE_BITS
+        places[chunk] |= hashes
+    return places
 
 
 def hash_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Codes:

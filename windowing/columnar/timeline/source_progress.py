@@ -182,6 +182,32 @@ def combine_ticks(
     )
 
 
+def steps_that_matter(steps: TickSteps, interval_ms: int, idle_timeout_ms: int | None) -> TickSteps:
+    """The steps without which timeline and progress would differ. Called in tasks, so that the others do not
+    travel.
+
+    Kept are, of each partition, the steps at which its greatest event time rises, and the last one. Where a
+    partition becomes idle, also those that show how long it is active: the first and the last step in each
+    stretch of idle timeout - interval. Between these two the partition is active without a gap, whatever
+    steps lie there: a tick end e before the last one's is less than the timeout behind the first one's
+    arrival, which is at most an interval before its own tick end.
+    """
+    if not len(steps.partitions):
+        return steps
+    is_first_of_partition = np.ones(len(steps.partitions), np.bool_)
+    is_first_of_partition[1:] = steps.partitions[1:] != steps.partitions[:-1]
+    greatest = running_maximum(steps.partitions, steps.max_event_ms)
+    is_kept = is_first_of_partition.copy()
+    is_kept[1:] |= greatest[1:] > greatest[:-1]
+    is_kept |= steps.is_last_of_partition()
+    if idle_timeout_ms is not None:
+        stretches = steps.tick_ends // max(idle_timeout_ms - interval_ms, 1)
+        is_first = is_first_of_partition.copy()
+        is_first[1:] |= stretches[1:] != stretches[:-1]
+        is_kept |= is_first | np.append(is_first[1:], True)
+    return TickSteps(*(column[is_kept] for column in steps))
+
+
 def running_maximum(partitions: Longs, values: Longs) -> Longs:
     """The running maximum of `values` within each run of equal partitions. It is computed on ranks, as the
     values may span all of 64 bits.

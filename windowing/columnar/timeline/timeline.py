@@ -15,7 +15,9 @@ Pure functions on arrays of integer milliseconds. This file knows no engine, no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +35,17 @@ from slackwater.windowing.columnar.timeline.source_progress import (
 from slackwater.windowing.errors import TimelineError, TimeRangeError
 from slackwater.windowing.watermarks import WatermarkStrategy
 
-__all__ = ["INITIAL_WATERMARK", "NEVER", "SourceProgress", "TickAggregates", "Timeline", "watermark_timeline"]
+__all__ = [
+    "INITIAL_WATERMARK",
+    "NEVER",
+    "LowestWatermarks",
+    "SourceProgress",
+    "TickAggregates",
+    "Timeline",
+    "lowest_watermarks",
+    "timeline_of_lowest",
+    "watermark_timeline",
+]
 
 INITIAL_WATERMARK = int(np.iinfo(np.int64).min)
 NEVER = int(np.iinfo(np.int64).max)
@@ -196,22 +208,84 @@ def watermark_timeline(
     Called on the driver, for both engines. It stands for Flink's TimestampsAndWatermarksOperator and
     WatermarkOutputMultiplexer; windowing/watermarks/README.md states each difference.
     """
+    lowest, progress_after = lowest_watermarks(
+        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress
+    )
+    timeline = timeline_of_lowest(
+        [lowest], strategy=strategy, from_ms=from_ms, to_ms=to_ms, watermark=watermark
+    )
+    return timeline, progress_after
+
+
+class LowestWatermarks(NamedTuple):
+    """The lowest watermark of the active ones among some source partitions, where it changes.
+
+    Attributes:
+        tick_ends: int64[n], strictly ascending.
+        watermarks: int64[n]: from tick_ends[j] up to the next one it is watermarks[j]; NEVER where none of
+            the partitions is active, as before the first tick end.
+    """
+
+    tick_ends: Longs
+    watermarks: Longs
+
+    def at(self, tick_ends: Longs) -> Longs:
+        """int64[m]: the lowest watermark at these tick ends."""
+        places = np.searchsorted(self.tick_ends, tick_ends, side="right")
+        return np.concatenate([longs(NEVER), self.watermarks])[places]
+
+
+def lowest_watermarks(
+    ticks: TickAggregates,
+    *,
+    strategy: WatermarkStrategy,
+    from_ms: int,
+    to_ms: int,
+    progress: SourceProgress | None = None,
+) -> tuple[LowestWatermarks, SourceProgress]:
+    """What some source partitions contribute to the watermark, and their progress that the next run restores;
+    arguments and errors as of `watermark_timeline`. It has at most one row for each tick, however many
+    partitions there are: tasks that have some of the partitions each send this to the driver.
+    """
     restored_progress = SourceProgress.none() if progress is None else progress
     _check(ticks, strategy, from_ms, to_ms, restored_progress)
     steps = _steps(ticks, restored_progress, from_ms, strategy.interval_ms)
     progress_after = _progress_after(steps, restored_progress, strategy, from_ms, to_ms)
-    tick_ends = watermarks = longs(())
-    if strategy.kind != "no_watermarks":
-        tick_ends, watermarks = _rises(_activities(steps, strategy, to_ms), watermark)
-    timeline = Timeline(
+    if strategy.kind == "no_watermarks":
+        return LowestWatermarks(longs(()), longs(())), progress_after
+    tick_ends, lowest = _lowest_over_active(_activities(steps, strategy, to_ms))
+    is_change = np.ones(len(lowest), np.bool_)
+    is_change[1:] = lowest[1:] != lowest[:-1]
+    return LowestWatermarks(tick_ends[is_change], lowest[is_change]), progress_after
+
+
+def timeline_of_lowest(
+    parts: Sequence[LowestWatermarks],
+    *,
+    strategy: WatermarkStrategy,
+    from_ms: int,
+    to_ms: int,
+    watermark: int = INITIAL_WATERMARK,
+) -> Timeline:
+    """The watermark over the slice, from the lowest ones of disjoint sets of source partitions. `watermark`:
+    the one that the run before left.
+    """
+    tick_ends = reduce(np.union1d, (part.tick_ends for part in parts), longs(()))
+    lowest = np.full(len(tick_ends), NEVER)
+    for part in parts:
+        np.minimum(lowest, part.at(tick_ends), out=lowest)
+    running_watermarks = np.maximum.accumulate(
+        np.concatenate([longs(watermark), np.where(lowest == NEVER, INITIAL_WATERMARK, lowest)])
+    )
+    rises = running_watermarks[1:] > running_watermarks[:-1]
+    return Timeline(
         from_ms=from_ms,
         to_ms=to_ms,
         interval_ms=strategy.interval_ms,
         initial=watermark,
-        tick_ends=tick_ends,
-        watermarks=watermarks,
+        tick_ends=tick_ends[rises],
+        watermarks=running_watermarks[1:][rises],
     )
-    return timeline, progress_after
 
 
 class _Activities(NamedTuple):
@@ -302,16 +376,6 @@ def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _A
     is_first, is_last = np.ones((2, len(starts)), dtype=np.bool_)
     is_first[1:], is_last[:-1] = ~prolongs, ~prolongs
     return _Activities(starts[is_first], ends[is_last], watermarks[is_first])
-
-
-def _rises(active: _Activities, initial: int) -> tuple[Longs, Longs]:
-    """(tick ends, watermarks): where the watermark rises above all before it, and to what."""
-    tick_ends, lowest = _lowest_over_active(active)
-    running_watermarks = np.maximum.accumulate(
-        np.concatenate([longs(initial), np.where(lowest == NEVER, INITIAL_WATERMARK, lowest)])
-    )
-    rises = running_watermarks[1:] > running_watermarks[:-1]
-    return tick_ends[rises], running_watermarks[1:][rises]
 
 
 def _lowest_over_active(active: _Activities) -> tuple[Longs, Longs]:

@@ -122,3 +122,12 @@ def test_any_other_value_is_refused_with_its_owner(kind: str, value: Any) -> Non
 def test_a_row_with_other_columns_is_refused(row: Any, message: str) -> None:
     with pytest.raises(EmittedRowError, match=message):
         emitted(columns("n long, name string"), row)
+
+
+def test_a_value_without_a_text_is_refused_by_its_type() -> None:
+    class Mute:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    with pytest.raises(EmittedRowError, match=r"the Mute \(its text can't be made\) was emitted"):
+        emitted(columns("n long"), {"n": Mute()})

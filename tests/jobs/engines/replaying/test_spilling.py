@@ -14,17 +14,13 @@ import pytest
 from slackwater.jobs.engines.operator import range as range_work
 from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.engines.replaying.spilling import (
-    DEFAULT_MB,
-    VARIABLE,
     Spilling,
     StateFolderError,
-    StateMemoryError,
-    state_memory_mb,
 )
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
 from slackwater.jobs.pipelines import DeltaSource, Pipeline
 from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.errors import UserCodeError
-from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.times import to_datetime
 from tests.model import records as model
@@ -148,26 +144,17 @@ def test_timers_in_the_order_of_a_heap_keep_all_in_memory(opened: list[int], mod
 
 
 def test_state_in_memory_is_one_part_and_state_on_disk_several(folder: Path) -> None:
-    groups = KeyGroupRange(3, 130)
+    owned, one_group = KeyRange.of_groups(3, 130), KeyRange.of_groups(5, 5)
     memory, disk = Spilling(1, OrderMode.ROCKSDB, 0), Spilling(0, OrderMode.ROCKSDB, 0)
-    assert memory.parts(groups) == [groups]
-    parts = disk.parts(groups)
-    assert [group for part in parts for group in part] == list(groups)
+    assert memory.parts(owned) == [owned]
+    parts = disk.parts(owned)
+    assert [group for part in parts for group in part.key_groups] == [*range(3, 131)]
     assert 1 < len(parts) <= 16
-    assert disk.parts(KeyGroupRange(5, 5)) == [KeyGroupRange(5, 5)]
+    parts_of_group = disk.parts(one_group)
+    assert 1 < len(parts_of_group) <= 16 and all(map(one_group.covers, parts_of_group))
     disk.close()
     memory.close()
     assert list(folder.iterdir()) == []
-
-
-def test_the_bound_is_a_setting_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert state_memory_mb() == DEFAULT_MB
-    monkeypatch.setenv(VARIABLE, "64")
-    assert state_memory_mb() == 64
-    for wrong in ("", "1g", "-1", "1.5"):
-        monkeypatch.setenv(VARIABLE, wrong)
-        with pytest.raises(StateMemoryError, match="megabytes"):
-            state_memory_mb()
 
 
 @pytest.mark.parametrize("named", ["by Spark", "by nobody"])

@@ -5,8 +5,10 @@ source's log gives.
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,11 +16,14 @@ import pytest
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.columnar import range as columnar_range
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying import results
+from slackwater.jobs.engines.replaying import results, sent_tables
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
 from slackwater.jobs.engines.replaying.results import name_of
 from slackwater.jobs.engines.replaying.task_memory import (
+    ROWS_WORTH_A_PART,
+    ROWS_WORTH_A_RANGE,
     most_partials,
+    most_rows_of_range,
     parts_of,
     ranges_for,
     rows_at_once,
@@ -26,6 +31,7 @@ from slackwater.jobs.engines.replaying.task_memory import (
     rows_merged,
     rows_of_range,
 )
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.in_process import InProcess, MapTask, RangeTask
@@ -42,7 +48,6 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from slackwater.windowing.key_groups import KeyGroupRange
 from tests.integration.stored import ROOT
 from tests.model import records as model
 from tests.properties.slices import Replayed, pipeline_of, replay_pipeline
@@ -62,17 +67,17 @@ EVENTS = [
 def test_a_range_that_does_not_fit_is_merged_in_parts_and_leaves_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    merged: list[KeyGroupRange] = []
+    merged: list[KeyRange] = []
 
-    def recorded_parts(key_groups: KeyGroupRange, rows: int, limit_mb: int) -> list[KeyGroupRange]:
-        parts = parts_of(key_groups, rows, limit_mb)
+    def recorded_parts(key_range: KeyRange, rows: int, limit_mb: int) -> list[KeyRange]:
+        parts = parts_of(key_range, rows, limit_mb)
         merged.extend(parts)
         return parts
 
     monkeypatch.setattr(columnar_range, "parts_of", recorded_parts)
     pipeline = pipeline_of(RULES, purging=False)
     in_one_part = replay_pipeline(pipeline, EVENTS, RULES, [190], [1], engines=[ColumnarEngine()])
-    assert merged == [KeyGroupRange(0, 127)] * 2
+    assert merged == [KeyRange.of_groups(0, 127)] * 2
     parts = replay_pipeline(
         pipeline, EVENTS, RULES, [190], [1], file_rows=1, engines=[ColumnarEngine()], state_memory=[0]
     )
@@ -126,7 +131,7 @@ class OneByOne(InProcess):
             for table in reduce(number, arguments(tables)):
                 self.held -= (
                     sum(file["rows"] for file in table.to_pylist())
-                    if name_of(table) == "files" and self.held
+                    if name_of(table).startswith("files of ") and self.held
                     else 0
                 )
                 yield table
@@ -150,6 +155,7 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
     together, one_by_one = OneByOne(), OneByOne()
     in_one_part = run(together)
     assert (together.most_held, together.held) == ({"columnar": 20, "operator": 0}[engine.name] + 36, 0)
+    monkeypatch.setattr(sent_tables, "MOST_WAITING_BYTES", 0)
     monkeypatch.setattr(results, "PASSING_BYTES", 1)
     parts = run(one_by_one)
     assert one_by_one.most_held == one_by_one.largest == 18 and one_by_one.held == 0
@@ -175,27 +181,76 @@ def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> N
 
 @pytest.mark.parametrize(("count", "number"), [(1, 1), (2, 2), (3, 4), (5, 8), (32, 32), (60, 60), (200, 60)])
 def test_parts_divide_the_key_groups_of_a_range(count: int, number: int) -> None:
-    owned = KeyGroupRange(40, 99)
+    owned = KeyRange.of_groups(40, 99)
     parts = parts_of(owned, count * rows_of_range(1), 1)
-    assert [group for part in parts for group in part] == list(owned)
-    assert len(parts) == number, "a power of two, but never more than there are key groups"
-    assert len(parts_of(owned, count << 20, 1 << 20)) == number, (
+    assert [group for part in parts for group in part.key_groups] == [*range(40, 100)]
+    assert len(parts) == number, "a power of two, but more than there are key groups only where that pays"
+    assert len(parts_of(owned, count << 20, 1 << 20)) == 1 << (count - 1).bit_length(), (
         "not too many rows at once, however much memory there is"
     )
 
 
+@pytest.mark.parametrize(("rows", "number"), [(1 << 20, 1), (1 << 21, 2), (1 << 24, 16)])
+def test_parts_divide_a_key_group_of_many_rows(rows: int, number: int) -> None:
+    parts = parts_of(KeyRange.of_groups(7, 7), rows, 1024)
+    assert len(parts) == number and {*parts[0].key_groups, *parts[-1].key_groups} == {7}
+    assert len(parts_of(KeyRange.of_groups(7, 7), rows, 1)) == rows // ROWS_WORTH_A_PART
+
+
 def test_few_rows_are_one_range_many_keep_all_slots_busy_and_none_is_too_large() -> None:
-    assert ranges_for(0, 1024, 16, 128) == ranges_for(150_000, 1024, 16, 128) == 1
-    assert ranges_for(1_000_000, 1024, 2, 128) == 2
-    assert ranges_for(100_000_000, 1024, 2, 128) % 2 == 0
-    assert 100_000_000 / ranges_for(100_000_000, 1024, 3, 128) <= rows_of_range(1024)
-    assert ranges_for(100_000_000, 0, 2, 128) == 128, "no more than there are key groups"
+    pipeline, most = sized(TumblingEventTimeWindows.of(timedelta(seconds=10)), None), rows_of_range(1024)
+    assert ranges_for(pipeline, 0, most, 16) == ranges_for(pipeline, 150_000, most, 16) == 1
+    assert ranges_for(pipeline, 1_000_000, most, 2) == 2
+    assert ranges_for(pipeline, 100_000_000, most, 2) % 2 == 0
+    assert 100_000_000 / ranges_for(pipeline, 100_000_000, most, 3) <= most
     assert rows_at_once(0) == 1 < rows_at_once(16) < rows_at_once(1024)
+
+
+@pytest.mark.parametrize("max_parallelism", [1, 2, 128])
+def test_ranges_divide_key_groups_where_the_rows_need_it_but_not_a_single_key(max_parallelism: int) -> None:
+    window = TumblingEventTimeWindows.of(timedelta(seconds=10))
+    pipeline = replace(sized(window, None), max_parallelism=max_parallelism)
+    most, one = rows_of_range(1024), rows_of_range(0)
+    # 2^30 bytes hold 2,684,354 rows of 400 bytes.
+    assert [ranges_for(pipeline, rows, most, 2) for rows in (10**8, 10**10)] == [38, 3726]
+    assert ranges_for(pipeline, 10**8, one, 2) == 10**8 // ROWS_WORTH_A_RANGE
+    assert ranges_for(pipeline, 50_000, one, 2) == max_parallelism, "so few rows are no more than its groups"
+    assert ranges_for(replace(pipeline, key_by=None), 10**10, most, 2) == max_parallelism
+
+
+NARROW = {"n": agg.count(), "least": agg.min("code")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [
+        # A third of 2^30 bytes holds 8,947,848 waiting rows of 40 bytes, beside 2^20 rows that are merged.
+        ({"select": NARROW}, 8_947_848),
+        ({"select": {**NARROW, "total": agg.sum("code")}}, 2_684_354),
+        ({"select": {"distinct": agg.count_distinct("code")}}, 2_684_354),
+        ({"select": {"last": agg.last("code")}}, 2_684_354),
+        ({"key_by": ["name"]}, 2_684_354),
+        ({"window": EventTimeSessionWindows.with_gap(timedelta(seconds=10))}, 2_684_354),
+        ({"trigger": CountTrigger.of(3)}, 2_684_354),
+        ({"distinct_by": ["code"]}, 2_684_354),
+    ],
+    ids=["narrow", "more numbers", "sets", "any value", "texts", "sessions", "elements", "rows"],
+)
+def test_a_range_takes_more_rows_than_it_merges_at_once_where_they_wait_as_few_integers(
+    changes: dict[str, Any], most: int, tmp_path: Path
+) -> None:
+    pipeline = replace(sized(TumblingEventTimeWindows.of(timedelta(seconds=10)), None), **changes)
+    source(tmp_path, pa.array(range(3)), [0, 1, 2])
+    pinned = pin(pipeline.source, str(tmp_path / "events"))
+    assert most_rows_of_range(pipeline, [pinned], ColumnarEngine(), 1024) == most
+    assert most_rows_of_range(pipeline, [pinned], ColumnarEngine(), 24) == rows_of_range(24)
+    assert most_rows_of_range(pipeline, [pinned], OperatorEngine(), 1024) == 2_684_354
 
 
 def source(folder: Path, keys: pa.Array, seconds: list[int]) -> None:
     times = pa.array([START + timedelta(seconds=second) for second in seconds], TIME)
-    rows = pa.table({"key": keys, "code": pa.array([7] * len(keys)), "event_time": times})
+    numbers = pa.array([7] * len(keys))
+    rows = pa.table({"key": keys, "code": numbers, "name": numbers.cast(pa.string()), "event_time": times})
     table = Folder(str(folder / "events"), rows.schema)
     table.ensure()
     table.commit_files([write_file(table.uri, "part-0.parquet", rows, {})])

@@ -6,8 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines.rows.key_numbers import KEY_GROUP, KeyNumbers, keys_of
+from slackwater.jobs.engines.rows.key_numbers import (
+    KEY_GROUP,
+    KeyNumbers,
+    keys_of,
+    numbers_between,
+    split_keys,
+    with_keys,
+    with_own_dictionaries,
+)
+from slackwater.jobs.engines.rows.key_ranges import range_cuts
 from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.transport.packing import pack
 
 SHORT = [f"user-{number % 37}" for number in range(200)]
 LONG = [f"a name of forty letters and more, number {number % 37}" for number in range(200)]
@@ -87,3 +97,34 @@ def test_entries_of_a_dictionary_that_no_row_has_are_no_keys() -> None:
     )
     assert sorted(numbered.distinct.column("name").to_pylist()) == ["a", "b", "c"]
     assert [name for _, name in pairs(numbered, ["name"])] == ["b", "a", "b", "b", "c"]
+
+
+def test_a_piece_of_the_rows_of_several_batches_takes_along_its_own_keys_only() -> None:
+    keys = Keys((("name", pa.string()),), 128)
+    batches = [SHORT[:60], LONG[:50], SHORT[30:]]
+    tables = []
+    for number, names in enumerate(batches):
+        rows = pa.table({"name": names, "batch": [number] * len(names)})
+        numbered = KeyNumbers.of_batch(rows, keys)
+        order = np.argsort(numbered.numbers, kind="stable")
+        tables.append(with_keys(rows.take(pa.array(order)), numbered.numbers[order], numbered.distinct))
+    all_rows = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+    assert {*split_keys(all_rows)[1].column("name").to_pylist()} == {*SHORT, *LONG}
+
+    for start in range(0, all_rows.num_rows, 40):
+        piece = with_own_dictionaries(all_rows.slice(start, 40))
+        piece_keys, rows = split_keys(piece)
+        [names] = piece_keys.column("name").chunks
+        assert names.to_pylist() == rows.column("name").to_pylist()
+        assert sorted(names.dictionary.to_pylist()) == sorted(set(names.to_pylist()))
+
+
+def test_the_ranges_of_sent_rows_are_those_of_their_keys_whatever_else_they_hold() -> None:
+    keys = Keys((("key", pa.int64()),), 2)
+    distinct = pa.table({"key_group": [0, 1], "key": [11, 12]})
+    distinct = distinct.set_column(0, "key_group", pa.array(keys.groups(distinct).astype("int64")))
+    own_rows = distinct.sort_by("key_group")
+    rows = pack(with_keys(pa.table({"key": [7, 8, 9]}), np.array([0, 0, 1]), own_rows))
+    for ranges in (1, 2, 9):
+        expected = keys.range_numbers(own_rows, keys.groups(own_rows), ranges)[[0, 0, 1]]
+        assert numbers_between(range_cuts(ranges, 2), rows, keys).tolist() == expected.tolist()

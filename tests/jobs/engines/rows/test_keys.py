@@ -1,13 +1,11 @@
-"""Keys of a table's rows have the key groups that Flink gives them, and come back in the types that they
-had.
+"""Keys of a table's rows have the key groups that Flink gives them, belong to one range each, and come back
+in the types that they had.
 """
 
 from datetime import date, timedelta
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,24 +83,31 @@ def keys_on(columns: dict[str, pa.DataType], max_parallelism: int = 128) -> Keys
     return Keys.of(pipeline, pa.schema([("other", pa.string()), *columns.items()]))
 
 
+@st.composite
+def keys_and_hash_codes(draw: st.DrawFn) -> tuple[pa.Table, list[int]]:
+    """Up to five keys of one to three columns, and Java's hash code of each."""
+    names = draw(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=3))
+    kinds = [KINDS[name][0] for name in names]
+    rows = draw(st.lists(st.tuples(*(KINDS[name][1] for name in names)), max_size=5))
+    columns = [pa.array([row[number] for row in rows], kind) for number, kind in enumerate(kinds)]
+    table = pa.table(columns, names=[f"c{number}" for number in range(len(kinds))])
+    codes = [tuple_hash(list(row), kinds) if len(kinds) > 1 else java_hash(row[0], kinds[0]) for row in rows]
+    return table, codes
+
+
+def columns_of(table: pa.Table) -> dict[str, pa.DataType]:
+    return {field.name: field.type for field in table.schema}
+
+
 @given(
-    st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=3),
     st.sampled_from([1, 128, 32768]),
     st.data(),
 )
 def test_key_groups_are_flinks_and_keys_come_back_as_they_were(
-    names: list[str], max_parallelism: int, data: st.DataObject
+    max_parallelism: int, data: st.DataObject
 ) -> None:
-    kinds = [KINDS[name][0] for name in names]
-    rows = data.draw(st.lists(st.tuples(*(KINDS[name][1] for name in names)), max_size=5))
-    columns = {f"c{number}": kind for number, kind in enumerate(kinds)}
-    table = pa.table(
-        [pa.array([row[number] for row in rows], kind) for number, kind in enumerate(kinds)],
-        names=list(columns),
-    )
-    keys = keys_on(columns, max_parallelism)
-
-    codes = [tuple_hash(list(row), kinds) if len(kinds) > 1 else java_hash(row[0], kinds[0]) for row in rows]
+    table, codes = data.draw(keys_and_hash_codes())
+    keys = keys_on(columns_of(table), max_parallelism)
     assert keys.groups(table).tolist() == [spread(code) % max_parallelism for code in codes]
     assert pa.table(dict(keys.arrays(keys.values(table)))).equals(table)
 
@@ -122,19 +127,36 @@ def test_no_keys_are_columns_without_rows() -> None:
         ]
 
 
-@pytest.mark.parametrize("ranges", [1, 2, 3, 5, 128])
-def test_every_key_group_is_in_one_range_and_ranges_are_contiguous(ranges: int) -> None:
-    keys = keys_on({"a": pa.string()})
-    numbers = keys.ranges_of(np.arange(128, dtype=np.int32), ranges).tolist()
-    assert numbers == sorted(numbers) and set(numbers) == set(range(ranges))
-    assert numbers == [
-        group * ranges // 128 for group in range(128)
-    ]  # KeyGroupRangeAssignment.computeOperatorIndexForKeyGroup
-    for number in range(ranges):
+@given(
+    st.sampled_from([1, 3, 128]),
+    st.sampled_from([1, 2, 5, 128, 129, 1000]),
+    st.data(),
+)
+def test_each_key_is_in_the_one_range_that_has_its_place(
+    max_parallelism: int, ranges: int, data: st.DataObject
+) -> None:
+    table, codes = data.draw(keys_and_hash_codes())
+    keys = keys_on(columns_of(table), max_parallelism)
+    groups = keys.groups(table)
+    numbers = keys.range_numbers(table, groups, ranges)
+    places = [spread(code) % max_parallelism * 2**31 + spread(code) for code in codes]
+    assert groups.tolist() == [place // 2**31 for place in places]
+    assert keys.places(table).tolist() == places
+    table = table.append_column("key_group", pa.array(groups))
+    for number in set(numbers.tolist()):
         owned = keys.range(number, ranges)
-        assert [group for group in range(128) if numbers[group] == number] == list(
-            range(owned.first, owned.last + 1)
-        )
+        are_owned = [owned.first <= place < owned.beyond for place in places]
+        assert are_owned == (numbers == number).tolist()
+        assert [*map(keys.holder(owned), keys.values(table))] == are_owned
+        assert keys.rows_in(owned, table).equals(table.filter(pa.array(are_owned)))
+
+
+def test_wider_integers_have_the_places_of_the_declared_ones() -> None:
+    """As in the shuffle, where integer keys travel with 64 bits."""
+    keys = keys_on({"a": pa.int32()}, 7)
+    narrow = pa.table({"a": pa.array([-5, 0, 2**31 - 1], pa.int32())})
+    assert keys.places(narrow.cast(pa.schema([("a", pa.int64())]))).tolist() == keys.places(narrow).tolist()
+    assert keys_on({"a": pa.int64()}, 7).places(narrow).tolist()[0] != keys.places(narrow).tolist()[0]
 
 
 def test_the_airports_of_new_york_are_where_flink_puts_them() -> None:

@@ -22,8 +22,8 @@ from slackwater.jobs.engines.rows.progress import (
     moment,
     partition_names,
     scan_of_pass,
-    timeline_from,
 )
+from slackwater.jobs.engines.rows.tick_pass import timeline_from
 from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides

@@ -2,7 +2,7 @@
 
 import math
 import struct
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.rows.python_values import to_arrow, to_python
+from slackwater.jobs.engines.rows.python_values import to_arrow, to_python, to_user_values
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-128, 127),
@@ -57,3 +57,25 @@ def test_no_zero_is_negative_and_nothing_else_changes(kind: pa.DataType) -> None
 
 def test_a_nan_is_a_value_and_no_null() -> None:
     assert to_arrow([math.nan, None], pa.float64()).null_count == 1
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us")], ids=str
+)
+@given(st.lists(st.none() | st.datetimes(timezones=st.just(UTC)), max_size=5))
+def test_functions_get_datetimes_of_utc(kind: pa.DataType, moments: list[datetime | None]) -> None:
+    microseconds = [
+        None if moment is None else (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        for moment in moments
+    ]
+    column = pa.chunked_array([pa.array(microseconds, pa.int64()).cast(kind)])
+    assert to_user_values(column) == moments
+    assert all(moment is None or moment.tzinfo is UTC for moment in to_user_values(column))
+
+
+@pytest.mark.parametrize("year", [0, 10_000])
+def test_a_time_outside_of_pythons_years_is_no_other_time(year: int) -> None:
+    microseconds = (year - 1970) * 366 * 86_400_000_000
+    column = pa.chunked_array([pa.array([0, microseconds]).cast(pa.timestamp("us", "UTC"))])
+    with pytest.raises((OverflowError, ValueError)):
+        to_user_values(column)

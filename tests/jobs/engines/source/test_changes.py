@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.source.changes import commits
+from slackwater.jobs.engines.source.changes import newest_commits
 from slackwater.jobs.engines.source.coverage import ReadRange
-from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
-from tests.jobs.engines.source.source_logs import File, Log, hour
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.pinned_source import NewRowsNotKnown, PinnedSource, SourceRewritten
+from slackwater.jobs.engines.source.row_changes import kept_row_by_row
+from tests.jobs.engines.source.source_logs import File, Log, Rows, hour
 
 
 @pytest.fixture
@@ -22,10 +24,14 @@ def log(tmp_path: Path) -> Log:
 
 def new_rows(log: Log, now: PinnedSource, before: PinnedSource, covered: float) -> list[int]:
     """Rows of files that may hold some which arrived before `covered` hours and that nobody has read."""
-    paths = {
-        file.path for file in now.files(hour(covered), hour(covered), "a", before) if file.may_hold_unread
-    }
-    return sorted(row for (path, _), rows in log.files.items() for row in rows if path in paths)
+    files = now.files(hour(covered), hour(covered), "a", before)
+    return sorted(row for file in files if file.may_hold_unread for row in rows_of(log, file))
+
+
+def rows_of(log: Log, file: InputFile) -> Rows:
+    """The rows of a file as the version has them that lists it."""
+    files = log.files if file.listed_at is None else log.versions[file.listed_at]
+    return files[file.path, None if file.vector is None else file.vector.place]
 
 
 class TestDeletionVectors:
@@ -134,25 +140,70 @@ class TestCompactedFiles:
         assert new_rows(log, now, before, 24) == [2, 3]
         assert now.is_certain_since(before)
 
-    def test_new_rows_that_were_compacted_with_old_ones_have_to_be_compared(self, log: Log) -> None:
+    def test_new_rows_that_were_compacted_with_old_ones_are_read_in_the_files_that_brought_them(
+        self, log: Log
+    ) -> None:
         old = log.append(1)
         before = log.pin()
-        log.compact(old, log.append(2))
+        new = [log.append(2), log.append(30)]
+        [compacted] = log.compact(old, *new)
         now = log.pin()
         now.check_kept(before, hour(24), "a")
-        assert new_rows(log, now, before, 24) == [1, 2]
-        assert not now.is_certain_since(before)
+        assert new_rows(log, now, before, 24) == [2]
+        assert now.is_certain_since(before)
+        assert [(file.path, file.is_part) for file in now.files(hour(24), hour(48), "a", before)] == [
+            (compacted[0], False),
+            (new[0][0], True),
+        ]
 
-    def test_a_restatement_that_has_read_some_of_the_new_rows_makes_them_uncertain(self, log: Log) -> None:
+    def test_compactions_of_compacted_files_lead_back_to_the_files_that_brought_new_rows(
+        self, log: Log
+    ) -> None:
+        old = [log.append(1), log.append(4)]
+        before = log.pin()
+        first = log.compact(old[0], log.append(2), into=2)
+        log.compact(*first, log.append(3), old[1], into=2)
+        now = log.pin()
+        assert new_rows(log, now, before, 24) == [2, 3]
+        assert now.is_certain_since(before)
+
+    def test_a_file_of_which_rows_were_erased_before_it_was_compacted_with_others_is_read_without_them(
+        self, log: Log
+    ) -> None:
+        old = log.append(1)
+        before = log.pin()
+        erased = log.hide(log.append(2, 3), 2)
+        erasing = log.version
+        log.compact(old, erased)
+        now = log.pin().without(frozenset({erasing}))
+        assert new_rows(log, now, before, 24) == [3]
+
+    def test_of_rows_that_were_erased_after_they_were_compacted_with_others_nothing_tells_which_are_new(
+        self, log: Log
+    ) -> None:
+        old = log.append(1)
+        before = log.pin()
+        [compacted] = log.compact(old, log.append(2, 3))
+        log.hide(compacted, 2)
+        now = log.pin().without(frozenset({log.version}))
+        assert not now.is_certain_since(before)
+        with pytest.raises(NewRowsNotKnown):
+            kept_row_by_row(now, before, hour(24), "a")
+
+    def test_a_restatement_that_has_read_some_of_the_new_rows_leaves_the_others(self, log: Log) -> None:
         log.append(1)
         before = log.pin()
         files = [log.append(2), log.append(3)]
         log.compact(*files)
         now = log.pin()
-        assert now.is_certain_since(before, [ReadRange(hour(0), hour(24), now.version)])
-        assert not now.is_certain_since(before, [ReadRange(hour(0), hour(24), before.version + 1)])
-        assert now.added_since(before) is not None
-        assert now.added_since(before, [before.version + 1]) is None
+        newer_reads = [ReadRange(hour(0), hour(24), before.version + 1)]
+        assert now.is_certain_since(before, newer_reads)
+        parts = now.files(hour(48), hour(48), "a", before, newer_reads=newer_reads)
+        assert [(rows_of(log, file), file.read_to_ms) for file in parts] == [(frozenset({3}), None)]
+        assert now.added_since(before, [before.version + 1]) == {
+            files[0][0]: before.version + 1,
+            files[1][0]: before.version + 2,
+        }
 
 
 class TestRestoredTables:
@@ -209,14 +260,37 @@ class TestLogsThatAreGone:
         with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T01:00:00Z on"):
             self.without(log, log.version).check_kept(before, hour(24), "a")
 
-    def test_rows_that_another_file_may_hold_are_left_to_a_comparison(self, log: Log) -> None:
+    def test_rows_that_another_file_may_hold_are_not_taken_as_kept(self, log: Log) -> None:
         files = [log.append(1, 2), log.append(3)]
         before = log.pin()
         log.compact(*files)
-        now = self.without(log, log.version)
+        with pytest.raises(SourceRewritten, match="arrivals from 2013-01-01T01:00:00Z on"):
+            self.without(log, log.version).check_kept(before, hour(24), "a")
+
+    def test_where_files_have_only_come_all_their_rows_are_new(self, log: Log) -> None:
+        log.append(1)
+        before = log.pin()
+        log.append(2)
+        lost_version = log.version
+        log.append(3)
+        now = self.without(log, lost_version)
         now.check_kept(before, hour(24), "a")
-        assert new_rows(log, now, before, 24) == [1, 2, 3]
-        assert not now.is_certain_since(before) and not now.has_log_since(before)
+        assert new_rows(log, now, before, 24) == [2, 3]
+        assert now.is_certain_since(before)
+
+    def test_a_restatement_between_commits_that_are_lost_has_read_nobody_knows_which_rows(
+        self, log: Log
+    ) -> None:
+        log.append(1)
+        before = log.pin()
+        log.append(2)
+        read_version = log.version
+        log.append(3)
+        now = self.without(log, read_version)
+        (log.folder / "_delta_log" / f"{log.version:020d}.json").unlink()
+        assert not now.is_certain_since(before, [ReadRange(hour(0), hour(24), read_version)])
+        with pytest.raises(NewRowsNotKnown, match="arrivals from 2013-01-01T02:00:00Z to 2013-01-01T03:00"):
+            kept_row_by_row(now, before, hour(24), "a", [ReadRange(hour(0), hour(24), read_version)])
 
 
 PERIOD, COVERED = 40, 24
@@ -276,10 +350,9 @@ def test_no_row_that_was_read_changes_unnoticed_and_new_ones_are_new_once(data: 
             new_row_ids = []
             for file in now.files(hour(COVERED), hour(COVERED), "a", before, newer_reads=newer_reads):
                 read_to = file.read_to_ms or hour(0)
-                rows = next(rows for (path, _), rows in log.files.items() if path == file.path)
                 new_row_ids += [
                     row
-                    for row in rows
+                    for row in rows_of(log, file)
                     if file.may_hold_unread and read_to <= hour(log.arrival(row)) < hour(COVERED)
                 ]
             assert sorted(new_row_ids) == sorted(
@@ -385,5 +458,5 @@ def test_only_what_says_that_it_deletes_and_nothing_else_can_be_an_erasure(
     path = log.folder / "_delta_log" / f"{log.version:020d}.json"
     lines = path.read_text().splitlines()[1:]
     path.write_text("\n".join([json.dumps({"commitInfo": said}), *lines]))
-    [commit] = commits(str(log.folder), log.version, log.version) or []
+    [commit] = newest_commits(str(log.folder), log.version, log.version)
     assert commit.only_deletes is is_deletion

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.source.coverage import ReadRange, pieces, read_to, was_read
+from slackwater.jobs.engines.source.coverage import ReadRange, read_to, was_read
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,6 @@ def test_a_row_that_is_new_since_the_run_before_has_been_read_if_a_restatement_h
     has_read = bool(readers([row], runs)[row])
     until = read_to(newer_reads, row.added)
     assert has_read == (until is not None and arrival < until)
-
-
-@given(lineages(), st.integers(0, 69), st.integers(1, 9))
-@settings(max_examples=300)
-def test_pieces_say_the_newest_version_at_which_an_arrival_was_read(
-    lineage: tuple[list[Run], list[ReadRange], int], arrival: int, version: int
-) -> None:
-    runs, newer_reads, last = lineage
-    row = Row(arrival, last + version)
-    at = next((piece.version for piece in pieces(newer_reads) if arrival < piece.to_ms), last)
-    assert bool(readers([row], runs)[row]) == (row.added <= at)
 
 
 @given(lineages(), st.data())

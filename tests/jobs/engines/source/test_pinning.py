@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.engines.source import pinned_source, pinning
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
+from slackwater.jobs.engines.source import pinned_source
 from slackwater.jobs.engines.source.pinning import EmptySource, VersionGone, pin, pin_both
+from slackwater.jobs.tables.delta import table_handles
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.written_files import filesystem
 from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
+from slackwater.jobs.tables.stores import filesystem
 from tests.jobs.engines.source.arrivals import (
     SCHEMA,
     SOURCE,
@@ -76,28 +76,12 @@ class TestPinning:
             pin(SOURCE, str(tmp_path), 7)
         assert error.value.exit_code == 1
 
-    def declare(self, uri: Path, features: list[str], configuration: dict[str, str]) -> PinnedSource:
-        """A table whose log names table features that only Spark can honour."""
-        commit(uri, {1: after(1)})
-        log = sorted((uri / "_delta_log").glob("*.json"))[0]
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        for line in lines:
-            if "protocol" in line:
-                line["protocol"] = {
-                    "minReaderVersion": 3,
-                    "minWriterVersion": 7,
-                    "readerFeatures": features,
-                    "writerFeatures": features,
-                }
-            if "metaData" in line:
-                line["metaData"]["configuration"] |= configuration
-        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return pin(SOURCE, str(uri))
-
-    def test_deletion_vectors_are_left_to_spark(self, tmp_path: Path) -> None:
-        assert self.declare(tmp_path, ["deletionVectors"], {}).why_not_direct == "deletion vectors"
-
-    def test_column_mapping_is_left_to_spark(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("mode", "why_not_direct"), [("name", None), ("id", "column mapping by numbers")]
+    )
+    def test_columns_that_are_mapped_by_numbers_are_left_to_spark(
+        self, tmp_path: Path, mode: str, why_not_direct: str | None
+    ) -> None:
         commit(tmp_path, {1: after(1)})
         log = sorted((tmp_path / "_delta_log").glob("*.json"))[0]
         lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -106,7 +90,7 @@ class TestPinning:
                 line["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
             if "metaData" in line:
                 line["metaData"]["configuration"] |= {
-                    "delta.columnMapping.mode": "name",
+                    "delta.columnMapping.mode": mode,
                     "delta.columnMapping.maxColumnId": "3",
                 }
                 schema = json.loads(line["metaData"]["schemaString"])
@@ -117,7 +101,7 @@ class TestPinning:
                     }
                 line["metaData"]["schemaString"] = json.dumps(schema)
         log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        assert pin(SOURCE, str(tmp_path)).why_not_direct == "column mapping"
+        assert pin(SOURCE, str(tmp_path)).why_not_direct == why_not_direct
 
     def test_a_shallow_clone_is_left_to_spark(self, tmp_path: Path) -> None:
         commit(tmp_path / "original", {1: after(1)})
@@ -164,7 +148,7 @@ class TestALogThatHasLostAFile:
                 return filesystem(uri).get_file_info(paths)
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(pinning, "filesystem", lambda _: Listed())
+            patched.setattr(table_handles, "filesystem", lambda _: Listed())
             pin_both(SOURCE, uri, 3)
         assert requested_uris == [f"_delta_log/{4:020d}.json"]
 

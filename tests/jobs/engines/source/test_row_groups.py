@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.row_groups import Arrivals, SourceFile
+from slackwater.jobs.tables.errors import DamagedFile
 
 SCHEMA = pa.schema([("a", pa.int64()), ("day", pa.string()), ("b", pa.string()), ("new", pa.float64())])
 
@@ -165,3 +166,11 @@ def test_row_groups_of_other_slices_are_not_read(tmp_path: Path) -> None:
             sum(piece.rows.num_rows for piece in file.batches(["t"], None, arrivals=Arrivals("t", *bounds)))
             == rows
         )
+
+
+def test_another_file_under_the_name_of_one_is_named_by_its_rows(tmp_path: Path) -> None:
+    """Its rows lack the columns of the table, and would all be read as nulls."""
+    source, _ = source_file(tmp_path, 10, 5)
+    pq.write_table(pa.table({"y": [1, 2, 3]}), tmp_path / "part.parquet")
+    with pytest.raises(DamagedFile, match=r"part.parquet is damaged: it has 3 rows, and .* says 10"):
+        list(source.batches(SCHEMA.names, None))

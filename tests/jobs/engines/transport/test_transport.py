@@ -224,7 +224,9 @@ class TestWhoReads:
         assert scan_of(source).why_not_direct() is None
         assert scan_of(replace(source, why_not_direct="column mapping")).why_not_direct() == "column mapping"
 
-    def test_unread_rows_that_were_compacted_with_others_are_left_to_spark(self, tmp_path: Path) -> None:
+    def test_unread_rows_that_were_compacted_with_others_are_read_in_the_files_that_brought_them(
+        self, tmp_path: Path
+    ) -> None:
         commit(tmp_path, {1: None})
         before = commit(tmp_path, {2: None, 3: 1.0})
         DeltaTable(str(tmp_path)).optimize.compact()
@@ -232,8 +234,9 @@ class TestWhoReads:
         assert scan_of(after, before).why_not_direct() is None
         DeltaTable(str(tmp_path)).optimize.compact()
         after = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path))
-        assert scan_of(after, before).why_not_direct() == "a log that no longer says which rows are new"
-        assert scan_of(after).why_not_direct() is None
+        scan = scan_of(after, before)
+        assert scan.why_not_direct() is None
+        assert [row["row"] for row in gathered(InProcess(), scan) if row["a"] is None] == [4]
 
 
 class TestOnSpark:
@@ -273,11 +276,33 @@ class TestOnSpark:
         before = commit(tmp_path, {3: None, 8: 48.0})
         commit(tmp_path, {4: None, 5: 2.0})
         DeltaTable(str(tmp_path)).optimize.compact()
-        scan = scan_of(pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path)), before)
-        assert scan.why_not_direct() is not None
+        source = pin(DeltaSource("t", event_time="a", arrival_time="a"), str(tmp_path))
+        scan = scan_of(replace(source, why_not_direct="column mapping by numbers"), before)
         tables = OnSpark(spark).gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
         assert {table.schema for table in tables} == {SCHEMA}
         assert pa.concat_tables(tables).sort_by("row").column("row").to_pylist() == [2, 4, 5]
+
+    @pytest.mark.slow
+    def test_a_task_gets_the_record_batches_of_sparks_scan_together(
+        self, spark: "SparkSession", tmp_path: Path
+    ) -> None:
+        most_rows = "spark.sql.execution.arrow.maxRecordsPerBatch"
+        source = commit(tmp_path, {row: 1.0 + row for row in range(9)}, START)
+        scan = scan_of(replace(source, why_not_direct="column mapping by numbers"))
+
+        def sizes(rows_at_once: int) -> list[int]:
+            scan_in_parts = replace(scan, rows_at_once=rows_at_once)
+            tables = OnSpark(spark).gather(
+                scan_in_parts, lambda batches: ((0, batch.rows) for batch in batches)
+            )
+            return [table.num_rows for table in tables]
+
+        default = spark.conf.get(most_rows)
+        spark.conf.set(most_rows, 2)
+        try:
+            assert (sizes(rows_at_once=100), sizes(rows_at_once=5)) == ([9], [2 + 2, 2 + 2 + 1])
+        finally:
+            spark.conf.set(most_rows, default)
 
     @pytest.mark.slow
     def test_its_own_scan_leaves_out_what_a_restatement_has_read(
@@ -310,8 +335,11 @@ class TestOnSpark:
         )
         spark.sql(f"DELETE FROM delta.`{tmp_path}/t` WHERE row = 2")
         source = pin(DeltaSource("t", event_time="a", arrival_time="a"), f"{tmp_path}/t")
-        assert source.why_not_direct == "deletion vectors and column mapping"
-        assert [row["row"] for row in gathered(OnSpark(spark), scan_of(source))] == [0, 1, 3]
+        assert source.why_not_direct is None
+        scan = scan_of(source)
+        by_spark = replace(scan, source=replace(source, why_not_direct="column mapping by numbers"))
+        assert [row["row"] for row in gathered(InProcess(), scan)] == [0, 1, 3]
+        assert gathered(OnSpark(spark), by_spark) == gathered(InProcess(), scan)
 
     def test_what_a_task_process_has_loaded_is_not_searched_for_garbage(
         self, spark: "SparkSession", tmp_path: Path

@@ -12,14 +12,13 @@ from slackwater.jobs.inspection.changes.published_changes import PublishedChange
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import BranchBehind, BranchPublisher
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.protocol.world import Event, World, every_hour, multiset
 
 DAYS = 3
 
 
 @pytest.fixture(scope="module")
-def three_days(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> Path:
+def three_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three days, run day by day, over two keys of which `b` has only the second day's. Not to be written."""
     world = World(tmp_path_factory.mktemp("base") / "world")
     for day in range(DAYS):
@@ -75,7 +74,7 @@ def test_what_a_branch_would_change_is_what_its_publication_writes(world: World)
     # By hand: of the 12 windows of `a` that begin on the second day the first is gone and 11 have other
     # values, the 12 of `b` are gone, and the new key has one.
     assert dict(before.counts) == {"update": 11, "withdraw": 13, "insert": 1} and before.days == 1
-    committed = PublishedChanges.of_row(world.tables, row, None)
+    committed = PublishedChanges.of_row(Inspection(world.pipeline.name, world.tables), row, None)
     assert committed == before
     for earlier, later in ((1, 3), (2, row.seq), (3, row.seq), (row.seq, row.seq)):
         assert_net_changes(world, earlier, later)

@@ -20,14 +20,13 @@ from slackwater.jobs.protocol.lineage.moves import Moves
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive
 from slackwater.jobs.protocol.staging.declarations import Declarations
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.protocol.world import HOUR, START, Event, World, every_hour, moment, ms
 
 TOO_LATE = Event(20.5, 36.0, 502, x=1000)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, great_expectations: None) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Two days (runs 1 and 2), the redriven row restated, and run 2 restored. Not to be written."""
     world = World(tmp_path_factory.mktemp("history") / "world")
     world.append(every_hour(0, 48))

@@ -7,7 +7,13 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.protocol.planning.touched_windows import TIME_COLUMN, count, times_of, windows_at
+from slackwater.jobs.protocol.planning.touched_windows import (
+    TIME_COLUMN,
+    count,
+    files_at,
+    times_of,
+    windows_at,
+)
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.schemas import TIME
 
@@ -84,10 +90,11 @@ def test_of_files_no_window_is_left_unread_that_a_point_touches(
         folder.ensure()
         for windows in files:
             folder.append(table_of(windows))
-        candidates = windows_at(folder.files(), SCHEMA.names, times_of(points), reach)
+        times = times_of(points)
+        candidates = windows_at(files_at(folder.files(), times, reach), SCHEMA.names, times, reach)
     every = pa.concat_tables(table_of(windows) for windows in files)
     assert count(keys, candidates, points, reach) == count(keys, every, points, reach)
-    times = {at for part in parts for _, at in part}
+    moments = {at for part in parts for _, at in part}
     for row in candidates.to_pylist():
         start, end = row["window_start"], row["window_end"]
-        assert start is None or any(start - reach * MS <= moment(at) < end for at in times)
+        assert start is None or any(start - reach * MS <= moment(at) < end for at in moments)

@@ -174,10 +174,10 @@ def test_days_that_no_run_of_the_change_touches_are_not_rewritten(rolling: RollF
     past.main(on(1), on(9))
     past.main(on(2, n=20))
     rolling.finish()
-    before = {path for path in rolling.tables["published"].open().file_uris() if "2013-01-02" not in path}
+    before = {path for path in rolling.tables["published"].files().paths if "2013-01-02" not in path}
     past.restate(1, [on(2, n=21)])
     rolling.finish()
-    assert len(before) == 2 and before <= set(rolling.tables["published"].open().file_uris())
+    assert len(before) == 2 and before <= set(rolling.tables["published"].files().paths)
 
 
 class Killed(Exception):

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
+from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.schemas import Shape
@@ -30,8 +31,9 @@ from tests.jobs.protocol.published_model import (
     history,
     history_of,
 )
-from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, write
+from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, with_file_rows, write
 from tests.jobs.protocol.tables_of_panes import corrections_of, fold, in_any_order, published_of
+from tests.jobs.protocol.task_bytes import AsOnACluster
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 
@@ -48,10 +50,14 @@ def found_corrections(tables: Tables) -> list[Correction]:
 @given(st.sampled_from([Identity.WINDOW, Identity.WINDOW, Identity.FIRING, Identity.RUN]), st.data())
 def test_published_and_corrections_are_what_the_rules_say(identity: Identity, data: st.DataObject) -> None:
     """Over random lineages with restatements and restores, rolled forward after any ledger row, several at
-    once or not, whole or in portions."""
+    once or not, whole or in portions, by one process or by tasks, days in one file or in bands."""
     past = data.draw(histories(identity, most=3))
     with TemporaryDirectory() as root:
-        rolling = replace(roll_forward(root, identity), portion_rows=data.draw(st.sampled_from([1, 1 << 20])))
+        rolling = replace(
+            with_file_rows(roll_forward(root, identity), data.draw(st.sampled_from([1, 2, 1 << 18]))),
+            portion_rows=data.draw(st.sampled_from([1, 1 << 20])),
+            tasks=data.draw(st.sampled_from([None, PortionTasks(AsOnACluster(2), least=1)])),
+        )
         for row in past.rows:
             write(rolling.tables, row)
             if data.draw(st.booleans()):
@@ -207,10 +213,10 @@ class TestByHand:
     def test_days_that_a_run_does_not_touch_are_not_rewritten(self, rolling: RollForward) -> None:
         commit_run(rolling.tables, [pane(1), pane(1, start=day(3))])
         rolling.finish()
-        before = {path for path in rolling.tables["published"].open().file_uris() if "2013-01-04" in path}
+        before = {path for path in rolling.tables["published"].files().paths if "2013-01-04" in path}
         commit_run(rolling.tables, [pane(2, "late", n=2)])
         rolling.finish()
-        assert len(before) == 1 and before <= set(rolling.tables["published"].open().file_uris())
+        assert len(before) == 1 and before <= set(rolling.tables["published"].files().paths)
 
     @pytest.mark.parametrize(
         "name",
@@ -314,11 +320,11 @@ class TestManyRows:
         ]
         commit_run(rolling.tables, early)
         rolling.finish()
-        [before] = rolling.tables["published"].open().file_uris()
+        [before] = rolling.tables["published"].files().paths
         commit_run(rolling.tables, many(1, windows=1))
         commit_run(rolling.tables, many(2, "late", windows=1))
         rolling.finish()
-        assert before in rolling.tables["published"].open().file_uris()
+        assert before in rolling.tables["published"].files().paths
         assert (
             sorted(row["n"] for row in rolling.tables["published"].read(["n"]).to_pylist())
             == [1] * 40 + [2] * 40

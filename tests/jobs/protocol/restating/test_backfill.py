@@ -23,7 +23,6 @@ from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.run import Runner, wall_clock
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
-from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.protocol.world import DAILY, Event, World, every_hour, moment, ms, multiset, perfect
 
 DAYS = 4
@@ -459,7 +458,7 @@ def with_a_branch_held(world: World, work: Callable[[], object]) -> None:
 
 @pytest.mark.slow
 def test_a_slice_of_a_branch_that_is_rejected_may_be_accepted_and_the_restatement_goes_on(
-    world: World, great_expectations: None, is_perfect: Callable[[World], None]
+    world: World, is_perfect: Callable[[World], None]
 ) -> None:
     world.pipeline = replace(DAILY, expect=[expect.between("total", max=8)])
     world.rewrite(24, 48, [*every_hour(24, 46, x=5), *every_hour(46, 48)])

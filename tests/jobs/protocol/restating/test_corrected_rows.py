@@ -17,8 +17,7 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRew
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.row_changes import row_changes_since
 from slackwater.jobs.protocol.lineage.recorded_run import recorded_slice
-from slackwater.jobs.protocol.staging.stragglers import find_stragglers, read_ranges_of
-from tests.integration.conftest import great_expectations as great_expectations
+from slackwater.jobs.protocol.staging.stragglers import find_stragglers
 from tests.jobs.protocol.world import DAILY, Event, World, every_hour, ms, perfect
 
 END = 96
@@ -26,7 +25,7 @@ CORRECTED = every_hour(30, 33, x=5)
 
 
 @pytest.fixture
-def world(tmp_path: Path, great_expectations: None) -> World:
+def world(tmp_path: Path) -> World:
     """Four days of rows in one file, which were run day by day."""
     world = World(tmp_path / "world")
     world.append(every_hour(0, END))
@@ -50,7 +49,7 @@ def newest(world: World) -> PinnedSource:
 
 def named(world: World, folds: bool = True) -> list[tuple[float, int]]:
     """The slices that a plan names, by the hour of their start, with their rows."""
-    reads = read_ranges_of(world.ledger.live_runs(world.main), "events")
+    reads = world.ledger.live_reads(world.main, "events")
     stragglers = find_stragglers(newest(world), reads, "a", folds=folds)
     assert stragglers is not None
     return [((item.slice.from_ms - ms(0)) / 3_600_000, item.rows) for item in stragglers]

@@ -82,7 +82,7 @@ def test_times_without_a_zone_do_not_make_a_table_that_some_readers_lack(tmp_pat
     tables = Warehouse(str(tmp_path)).tables("flights", shape_of(declared(), SOURCE))
     tables.ensure()
     for name, folder in tables.folders.items():
-        assert folder.open().protocol().min_reader_version == 1, name
+        assert folder.open().as_delta_rs().protocol().min_reader_version == 1, name
 
 
 @pytest.mark.parametrize(

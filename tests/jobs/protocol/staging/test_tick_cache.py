@@ -19,13 +19,8 @@ from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
 from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import (
-    Progress,
-    one_a_tick,
-    tick_maxima,
-    timeline_from,
-    timeline_of,
-)
+from slackwater.jobs.engines.rows.progress import Progress, one_a_tick
+from slackwater.jobs.engines.rows.tick_pass import tick_maxima, timeline_from, timeline_of
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.scan import SliceScan
@@ -159,7 +154,7 @@ def test_a_later_slice_is_tried_again_on_its_parent_without_a_pass(world: Trying
 def strict(world: Trying, monkeypatch: pytest.MonkeyPatch) -> Trying:
     """A world whose expectations are all failed, which takes no time to find out."""
     failed = validation.Check("n is small", "n", "reject", False, "24", 1, 12, None)
-    monkeypatch.setattr(validation, "check_panes", lambda expectations, panes: [failed] * len(expectations))
+    monkeypatch.setattr(validation, "check_panes", lambda expectations, *panes: [failed] * len(expectations))
     world.pipeline = replace(DAILY, expect=[expect.between("n", max=1)])
     return world
 
@@ -352,6 +347,9 @@ class NoPass(InProcess):
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         raise AssertionError("there was a pass")
 
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        raise AssertionError("there was a pass")
+
 
 @settings(max_examples=25, deadline=None)
 @given(st.data())
@@ -417,11 +415,21 @@ def test_what_is_kept_gives_the_timeline_and_the_progress_of_the_pass(
             after.per_partition,
             after.watermark,
         )
-        maxima = one_a_tick(tick_maxima(InProcess(), scan, judge), pipeline.watermarks)
+        maxima = one_a_tick(tick_maxima(InProcess(), scan, judge, before), pipeline.watermarks)
         ticks = [
             (name, last // 120_000)
             for name, _, last in zip(*(column.to_pylist() for column in maxima.columns), strict=True)
         ]
         assert ticks == sorted(set(ticks)), "one row a tick"
         assert timeline_from([maxima, maxima], pipeline.watermarks, from_ms, to_ms, before)[0] == timeline
+
+        large_scan = replace(scan, files=tuple(replace(file, bytes=1 << 30) for file in scan.files))
+        of_large = TickCache(tables, attempt)
+        assert timeline_of(InProcess(), large_scan, judge, before, of_large) == (timeline, after)
+        of_large.keep_ticks()
+        second_try = TickCache(tables, replace(attempt, attempt=2))
+        assert timeline_of(NoPass(), large_scan, judge, before, second_try) == (timeline, after)
+        with pytest.raises(AssertionError, match="there was a pass"):  # the lowest ones are of this parent
+            another_parent = replace(before, clock=to_ms)
+            timeline_of(NoPass(), large_scan, judge, another_parent, second_try)
         before = after

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Transaction
 from pyarrow import NativeFile
 
-from slackwater.jobs.tables.delta import folder as delta
+from slackwater.jobs.tables.delta import commits
 from slackwater.jobs.tables.delta.commits import Owner, PendingCommit
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.written_files import WrittenFile, filesystem, write_file
+from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
 from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, WarehouseNotWritable
+from slackwater.jobs.tables.stores import put_first
 from tests.jobs.lost_answers import WAYS, lost_answers
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -63,8 +64,8 @@ class TestACommitThatStandsAndWhoseAnswerIsLost:
 
 def test_another_s_commit_of_the_same_rows_is_a_conflict(folder: Folder) -> None:
     """Two drivers may commit the same staged run: which of them has must not be read from the rows."""
-    ours, another_s = folder.ensure(), DeltaTable(folder.uri)
-    Folder(folder.uri, SCHEMA).append(rows(1), expected_table=another_s)
+    ours, another_s_folder = folder.ensure(), Folder(folder.uri, SCHEMA)
+    another_s_folder.append(rows(1), expected_table=another_s_folder.open())
     with pytest.raises(CommitConflict):
         folder.append(rows(1), expected_table=ours)
     assert values(folder) == [1]
@@ -88,7 +89,7 @@ def test_a_commit_that_was_not_made_is_told_as_such(folder: Folder, monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("Permission denied (os error 13)")
 
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", refuse)
+    monkeypatch.setattr(commits, "put_first", refuse)
     written = [file_of(folder, 1)]
     with pytest.raises(WarehouseNotWritable, match="Permission denied"):
         folder.commit_files(written, expected_table=table)
@@ -106,7 +107,7 @@ def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known
 
     written = [file_of(folder, 1)]
     with lost_answers(WAYS[0], "t"):
-        monkeypatch.setattr(delta, "filesystem", lambda uri: Unreachable())
+        monkeypatch.setattr(commits, "filesystem", lambda uri: Unreachable())
         with pytest.raises(
             CommitUnknown,
             match=r"version 1 failed .*timed out.*can't be read .*connection reset.*Run the same command",
@@ -117,9 +118,34 @@ def test_where_the_log_can_not_be_asked_it_is_said_that_the_outcome_is_not_known
 
 
 def test_the_owner_of_a_version_is_known_by_its_token(folder: Folder) -> None:
-    table = folder.ensure()
-    pending = PendingCommit(filesystem(folder.uri), 1)
+    pending, transaction = PendingCommit(folder.uri, 1), Transaction("a", 1)
     assert pending.owner() is Owner.NOBODY
-    table.create_write_transaction([], "append", table.schema(), None, commit_properties=pending.properties())
+    pending.write(folder.ensure(), [], transaction)
     assert pending.owner() is Owner.OURS
-    assert PendingCommit(filesystem(folder.uri), 1).owner() is Owner.ANOTHER
+    assert PendingCommit(folder.uri, 1).owner() is Owner.ANOTHER
+
+
+def test_storage_that_fails_for_a_moment_is_asked_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [OSError("Generic S3 error: error sending request")] * 2
+
+    def fail_twice(uri: str, path: str, content: bytes) -> None:
+        if failures:
+            raise failures.pop()
+        put_first(uri, path, content)
+
+    monkeypatch.setattr(commits, "put_first", fail_twice)
+    folder.append(rows(1))
+    assert (values(folder), folder.open().version()) == ([1], 1)
+
+
+def test_a_table_with_a_feature_of_its_own_is_committed_to_by_delta_rs(folder: Folder) -> None:
+    """A plain commit would say too little, or what the table forbids."""
+    folder.append(rows(1))
+    DeltaTable(folder.uri).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    folder.append(rows(2))
+    assert not folder.open().takes_plain_commits
+    engines = [entry["engineInfo"].partition(":")[0] for entry in DeltaTable(folder.uri).history()]
+    assert engines == ["delta-rs", "delta-rs", "slackwater", "delta-rs"]
+    assert values(folder) == [1, 2]

@@ -50,13 +50,13 @@ def test_a_table_that_is_not_there_is_read_as_empty_and_is_not_made(folder: Fold
 
 def test_ensuring_twice_makes_one_table(folder: Folder) -> None:
     assert folder.ensure().version() == folder.ensure().version() == 0
-    assert folder.open().metadata().partition_columns == ["day"]
+    assert folder.open().partition_columns == ("day",)
     assert folder.name == "runs"
 
 
 def test_a_plain_table_has_no_features_that_a_reader_might_lack(folder: Folder) -> None:
     folder.append(rows((1, MONDAY)))
-    protocol = folder.open().protocol()
+    protocol = folder.open().as_delta_rs().protocol()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     assert not protocol.reader_features and not protocol.writer_features
 
@@ -97,7 +97,7 @@ def test_columns_are_stored_in_the_declared_order_and_types(folder: Folder) -> N
 def test_a_filter_reads_the_files_that_can_hold_it(folder: Folder) -> None:
     folder.append(rows((1, MONDAY)))
     folder.append(rows((2, TUESDAY)))
-    [deleted_path] = [path for path in folder.open().file_uris() if str(MONDAY) in path]
+    [deleted_path] = [path for path in folder.open().as_delta_rs().file_uris() if str(MONDAY) in path]
     Path(deleted_path).unlink()
     assert folder.read(["n"], pc.field("day") == TUESDAY).to_pylist() == [{"n": 2}]
     assert folder.read(["n"], pc.field("n") > 1).to_pylist() == [{"n": 2}]
@@ -216,7 +216,7 @@ class TestFilesThatWereWrittenBeforehand:
         )
         for moment in moments:
             assert folder.read(where=pc.field("x") == moment).num_rows == 1
-        actions = pa.table(folder.open().get_add_actions(flatten=True))
+        actions = folder.open().actions
         assert sorted(actions["min.x"].to_pylist()) == moments
         dataset = DeltaTable(folder.uri).to_pyarrow_dataset()
         with duckdb.connect() as connection:
@@ -292,6 +292,6 @@ def damaged_pages(path: Path) -> Path:
 
 def test_appended_files_have_page_checksums(folder: Folder) -> None:
     folder.append(rows(*((n * n, MONDAY) for n in range(100))))
-    [path] = folder.open().file_uris()
+    [path] = folder.open().as_delta_rs().file_uris()
     with pytest.raises(OSError, match="checksum"):
         pq.ParquetFile(damaged_pages(Path(path)), page_checksum_verification=True).read()

@@ -52,7 +52,7 @@ def add(folder: Folder, number: int, part: str | None, values: list[tuple[Any, .
     """One file, written by delta-rs, or by us, which differ in their statistics."""
     table = table_of(part, values)
     if not is_ours or part is None:
-        write_deltalake(folder.ensure(), table, mode="append", partition_by=["part"])
+        write_deltalake(folder.ensure().as_delta_rs(), table, mode="append", partition_by=["part"])
         return
     folder.commit_files(
         [
@@ -149,3 +149,26 @@ def test_a_scan_gives_the_rows_of_a_reading_a_few_at_a_time(written: Any, most: 
             map(repr, folder.read(["part", "number"], where).to_pylist())
         )
         assert folder.files().rows == sum(len(values) for _, values, _ in written)
+
+
+@settings(max_examples=20)
+@given(commits, st.sampled_from([None, -1, 1]), st.sampled_from([None, 1, 2]))
+def test_rows_within_bounds_are_counted(written: Any, least: int | None, greatest: int | None) -> None:
+    with TemporaryDirectory() as root:
+        folder = Folder(f"{root}/t", SCHEMA, ("part",))
+        for number, (part, values, is_ours) in enumerate(written):
+            add(folder, number, part, values, is_ours)
+        values = [value for _, rows, _ in written for value, *_ in rows if value is not None]
+        count = sum(
+            (least is None or least <= value) and (greatest is None or value <= greatest) for value in values
+        )
+        assert folder.files().count_within(Within("number", least, greatest)) == count
+
+
+def test_of_files_whose_bounds_lie_within_others_no_row_is_read_to_count_them(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "t"), SCHEMA, ("part",))
+    for number, values in enumerate(([1, 2, 2], [2, 3])):
+        add(folder, number, "p", [(value, "a", MOMENT) for value in values], is_ours=True)
+    [inner] = folder.files(Within("number", None, 1)).paths
+    (tmp_path / "t" / inner).unlink()
+    assert folder.files().count_within(Within("number", 1, 2)) == 3 + 1

@@ -1,4 +1,4 @@
-"""The handles that a folder keeps (`table_handles`), through the folder's own doors."""
+"""The table that a folder keeps open (`table_handles`), through the folder's own doors."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -59,53 +59,49 @@ def test_a_table_that_is_used_again_and_again_is_opened_once(folder: Folder, ope
     folder.append(rows((2, MONDAY)), expected_table=folder.ensure())
     folder.commit_files([file_of(folder, 3)])
     assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
-    assert opened_uris == [folder.uri]
+    assert not opened_uris, "its maker has it open"
 
 
-def test_a_table_is_opened_anew_now_and_then(folder: Folder, opened_uris: list[str]) -> None:
-    """A handle gets slower with each version that it has moved on to."""
+def test_a_checkpoint_is_written_now_and_then(folder: Folder, opened_uris: list[str]) -> None:
     for n in range(35):
         folder.append(rows((n, MONDAY)))
-    assert len(opened_uris) == 4, "once in ten turns"
+    assert not opened_uris, "its maker has it open"
+    checkpoints = sorted(Path(folder.uri, "_delta_log").glob("*.checkpoint.parquet"))
+    assert [int(path.name[:20]) for path in checkpoints] == [9, 19, 29]
     assert values(folder) == [(n, MONDAY) for n in range(35)]
 
 
-def test_a_table_that_has_not_moved_is_neither_brought_up_to_date_nor_listed_again(
+def test_files_are_listed_once_and_then_follow_the_commits(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[str] = []
+    listings: list[str] = []
 
     class CountedTable(DeltaTable):
-        def update_incremental(self) -> None:
-            calls.append("up to date")
-            super().update_incremental()
-
         def get_add_actions(self, flatten: bool = False) -> Any:
-            calls.append("files")
+            listings.append(self.table_uri)
             return super().get_add_actions(flatten)
 
     monkeypatch.setattr(table_handles, "DeltaTable", CountedTable)
     replace(folder).append(rows((1, MONDAY)))
     assert [folder.files().rows for _ in range(3)] == [1, 1, 1]
-    assert calls == ["files"]
     replace(folder).append(rows((2, MONDAY)))
     assert [folder.files(Within.only("n", n)).rows for n in (1, 2, 3)] == [1, 1, 0]
-    assert calls == ["files", "up to date", "files"]
+    assert len(listings) == 1
 
 
-def test_a_handle_that_a_caller_has_stays_at_its_version(folder: Folder) -> None:
+def test_a_table_that_a_caller_has_stays_at_its_version(folder: Folder) -> None:
     folder.append(rows((1, MONDAY)))
-    handle = folder.open()
-    version = handle.version()
+    table = folder.open()
+    version = table.version()
     folder.append(rows((2, MONDAY)))
     folder.commit_files([file_of(folder, 3)])
     assert values(folder) == [(1, MONDAY), (2, MONDAY), (3, MONDAY)]
-    assert handle.version() == version
+    assert table.version() == version
     with pytest.raises(CommitConflict):
-        folder.append(rows((4, MONDAY)), expected_table=handle)
+        folder.append(rows((4, MONDAY)), expected_table=table)
 
 
-def test_the_idle_handle_shows_what_other_handles_have_committed_since(folder: Folder) -> None:
+def test_a_folder_sees_what_others_have_committed_since(folder: Folder) -> None:
     other = replace(folder)
     for n in range(12):  # beyond a checkpoint
         assert values(folder) == [(before, MONDAY) for before in range(n)]
@@ -117,7 +113,7 @@ def test_the_idle_handle_shows_what_other_handles_have_committed_since(folder: F
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_the_idle_handle_of_a_table_that_was_removed_is_dropped(folder: Folder, is_made_again: bool) -> None:
+def test_a_table_that_was_removed_is_forgotten(folder: Folder, is_made_again: bool) -> None:
     folder.append(rows((1, MONDAY)))
     folder.append(rows((2, MONDAY)))
     assert len(values(folder)) == 2
@@ -130,7 +126,7 @@ def test_the_idle_handle_of_a_table_that_was_removed_is_dropped(folder: Folder, 
     assert values(folder) == [*([(7, TUESDAY)] if is_made_again else []), (8, TUESDAY)]
 
 
-def test_threads_that_append_at_once_have_a_handle_each(folder: Folder) -> None:
+def test_threads_that_append_at_once_append_once_each(folder: Folder) -> None:
     folder.stored_layout()
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda n: folder.append(rows((n, MONDAY))), range(12)))
@@ -139,11 +135,11 @@ def test_threads_that_append_at_once_have_a_handle_each(folder: Folder) -> None:
 
 def test_of_threads_that_append_at_once_from_one_version_one_commits(folder: Folder) -> None:
     folder.append(rows((0, MONDAY)))
-    handles = [folder.open() for _ in range(4)]
+    tables = [folder.open() for _ in range(4)]
 
     def append(n: int) -> bool:
         try:
-            folder.append(rows((n, MONDAY)), expected_table=handles[n - 1])
+            folder.append(rows((n, MONDAY)), expected_table=tables[n - 1])
         except CommitConflict:
             return False
         return True

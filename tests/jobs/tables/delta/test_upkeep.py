@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.delta.written_files import write_file
 from slackwater.jobs.tables.errors import CommitConflict
@@ -27,13 +28,13 @@ FILES = [(MONDAY, 3), (TUESDAY, 1), (MONDAY, 2), (None, 2), (MONDAY, 4), (None, 
 
 @dataclass(frozen=True)
 class FromThere(Folder):
-    """A folder of which the first handle that is asked for is an older one: somebody else was quicker
+    """A folder that is opened at an older version the first time: somebody else was quicker
     since.
     """
 
-    older: list[DeltaTable] = field(default_factory=list, compare=False)
+    older: list[OpenTable] = field(default_factory=list, compare=False)
 
-    def open(self) -> DeltaTable:
+    def open(self) -> OpenTable:
         return self.older.pop() if self.older else super().open()
 
 
@@ -54,7 +55,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def older(folder: Folder) -> FromThere:
-    return FromThere(folder.uri, folder.schema, folder.partition_by, older=[DeltaTable(folder.uri)])
+    return FromThere(folder.uri, folder.schema, folder.partition_by, older=[folder.open()])
 
 
 def rows(folder: Folder) -> list[dict[str, Any]]:

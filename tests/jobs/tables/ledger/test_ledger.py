@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -22,6 +23,7 @@ from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
 from slackwater.jobs.tables.ledger.writer import LedgerWriter, bind_rows
+from slackwater.windowing.times import to_ms
 from tests.jobs.racing import race
 from tests.jobs.tables.ledger.ledger_rows import clock, day, ledger_folder, run_row
 
@@ -133,6 +135,17 @@ def test_live_runs_are_in_slice_order_and_leave_out_rows_that_ran_nothing(ledger
     [later] = commit(ledger, "main", "m6")
     assert later.live == (Span(1, 1), Span(4, 4), Span(3, 3), Span(6, 6))
     assert ledger.snapshot_owner(later) == later
+
+
+def test_live_runs_are_a_sequence_of_rows_with_columns(ledger: LedgerWriter) -> None:
+    rows = [*commit(ledger, "main", "m1", "m2", "m3"), *commit(ledger, "main", "m4")]
+    live = ledger.live_runs(rows[-1])
+    assert live == rows and live[1:3] == rows[1:3] and live[-1] == rows[-1]
+    assert live.where(np.array([True, False, False, True])) == [rows[0], rows[3]]
+    assert live.column("run_id").to_pylist() == ["m1", "m2", "m3", "m4"]
+    assert live.times_ms("slice_end").tolist() == [to_ms(row.slice_end) for row in rows if row.slice_end]
+    with pytest.raises(IndexError):
+        _ = live[4]
 
 
 def test_values_of_live_runs_are_those_of_their_rows_and_come_from_the_log_where_it_has_them(

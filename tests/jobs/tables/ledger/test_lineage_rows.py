@@ -251,8 +251,7 @@ class TestReadingLittle:
         run(ledger)
         rows = ledger.folder.read().sort_by("seq")
         heads = {branch: head_of(ledger, branch) for branch in (MAIN, "fix")}
-        table = ledger.folder.open()
-        table.delete()
+        ledger.folder.open().as_delta_rs().delete()
         for part in ([0, 4], [1, 2], [3]):
             ledger.folder.append(rows.take(pa.array(part)))
         assert {branch: head_of(ledger, branch) for branch in heads} == heads

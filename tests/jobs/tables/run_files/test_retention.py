@@ -5,9 +5,11 @@ restored; expected run ids are chosen by hand.
 from dataclasses import replace
 from datetime import timedelta
 
+import pyarrow as pa
+
 from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.ledger.owners import this_process
-from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
+from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span
 from slackwater.jobs.tables.run_files.retention import RetentionFacts, Rule, droppable_run_ids
 from slackwater.jobs.tables.run_files.staging import pack
@@ -39,6 +41,18 @@ def attempt(run_id: str, outcome: str, **changes: object) -> Attempt:
     )
 
 
+def facts_of(rows: list[LedgerRow], attempts: list[Attempt], branches: list[Branch]) -> RetentionFacts:
+    columns = pa.table(
+        {
+            "seq": pa.array([row.seq for row in rows], pa.int64()),
+            "run_id": pa.array([row.run_id for row in rows], pa.string()),
+            "kind": pa.array([row.kind for row in rows], pa.string()),
+            "slice_end": pa.array([row.slice_end for row in rows], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    return RetentionFacts(attempts, columns, [row for row in rows if row.branch == MAIN], branches)
+
+
 def run_ids_left(
     rows: list[LedgerRow],
     rule: Rule,
@@ -50,9 +64,7 @@ def run_ids_left(
     return (
         stored_run_ids
         - set(
-            droppable_run_ids(
-                stored_run_ids, RetentionFacts(attempts or [], rows, branches or []), rule, clock()
-            )
+            droppable_run_ids(stored_run_ids, facts_of(rows, attempts or [], branches or []), rule, clock())
         )
         - {"a stranger"}
     )
@@ -68,7 +80,7 @@ def test_the_newest_stay_and_the_last_of_each_period() -> None:
 
 def test_run_ids_that_no_row_has_are_kept() -> None:
     assert "a stranger" not in droppable_run_ids(
-        {"a stranger", "r1"}, RetentionFacts([], chain(5), []), Rule(1, 1000 * DAYS), clock()
+        {"a stranger", "r1"}, facts_of(chain(5), [], []), Rule(1, 1000 * DAYS), clock()
     )
 
 

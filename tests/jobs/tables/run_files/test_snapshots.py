@@ -101,12 +101,3 @@ def test_a_run_is_found_by_its_rows_where_somebody_has_rewritten_them(tables: Ta
     DeltaTable(tables["window_state"].uri).optimize.compact()
     [path] = snapshot_files(tables, "window_state", row)
     assert path not in row.files["window_state"] and rows_of(tables, "r1") == 2
-
-
-def test_a_folder_knows_what_it_has_added_until_somebody_commits(tables: Tables) -> None:
-    row, folder = stage_snapshot(tables, "r1"), tables["window_state"]
-    assert folder.has_not_moved_since_adding(row.files["window_state"])
-    assert not folder.has_not_moved_since_adding(["run_id=r1/other.parquet"])
-    assert not Folder(folder.uri, SCHEMA, ("run_id",)).has_not_moved_since_adding(row.files["window_state"])
-    DeltaTable(folder.uri).delete("run_id = 'r1'")
-    assert not folder.has_not_moved_since_adding(row.files["window_state"])

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.errors import NewerFormat
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
@@ -18,7 +20,6 @@ from slackwater.jobs.tables.run_files.staging import (
     declaration_of,
     pack,
     read_staged,
-    rows_of_run,
     stack,
     unpack,
     write_staged,
@@ -117,9 +118,8 @@ def test_rows_of_a_run_are_found_by_run_wherever_upkeep_has_put_them(tables: Tab
     for has_been_compacted in (False, True):
         assert not has_been_compacted or TableUpkeep(folder).compact() == 1
         assert sorted(folder.read().column("run_id").to_pylist()) == ["r1", "r1", "r2"]
-        assert rows_of_run(tables, "panes", "r1").column("origin").to_pylist() == ["EWR", "JFK"]
-        assert rows_of_run(tables, "panes", "r2").schema.names == folder.schema.names[1:]
-        assert rows_of_run(tables, "panes", "r3").num_rows == 0
+        origins = folder.read(["origin"], pc.field("run_id") == "r1", Within.only("run_id", "r1"))
+        assert origins.column("origin").to_pylist() == ["EWR", "JFK"]
 
 
 def test_two_files_of_one_part_do_not_overwrite_each_other(tables: Tables) -> None:

@@ -18,6 +18,7 @@ import org.apache.flink.api.java.tuple.Tuple5;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.RestOptions;
 import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.WindowedStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -28,13 +29,15 @@ import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
+import org.apache.flink.streaming.api.windowing.evictors.CountEvictor;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
 
 /**
  * Counts and sums windows over rows held in memory; one request a line on standard input, one JSON answer a line on standard output.
  *
- * <p>Request: file, rows, kind (tumbling, sliding, session), size or gap, slide, lateness, bound (ms), parallelism. The file holds the
+ * <p>Request: file, rows, kind (tumbling, sliding, session), size or gap, slide, lateness, bound (ms), parallelism, function (of
+ * OwnCode, or "aggregate"). The file holds the
  * columns key, timestamp, value and tick one after the other, as little-endian longs in order of arrival.
  */
 public class Windows {
@@ -158,6 +161,26 @@ public class Windows {
     }
   }
 
+  private static DataStream<Tuple5<Long, Long, Long, Long, Long>> results(
+      KeyedStream<Tuple3<Long, Long, Long>, Long> keyed, String function, String kind, Duration size, Duration slide, Duration lateness) {
+    TypeInformation<Tuple2<Long, Long>> pair = Types.TUPLE(Types.LONG, Types.LONG);
+    TypeInformation<Tuple5<Long, Long, Long, Long, Long>> result = Types.TUPLE(Types.LONG, Types.LONG, Types.LONG, Types.LONG, Types.LONG);
+    if (function.equals("timers")) {
+      return keyed.process(new OwnCode.WindowsByHand(size.toMillis()), result);
+    }
+    WindowedStream<Tuple3<Long, Long, Long>, Long, TimeWindow> windows = windows(keyed, kind, size, slide).allowedLateness(lateness);
+    switch (function) {
+      case "median":
+        return windows.process(new OwnCode.Median(), result);
+      case "top":
+        return windows.process(new OwnCode.Top(), result);
+      case "evictor":
+        return windows.evictor(CountEvictor.of(OwnCode.KEPT)).process(new OwnCode.Sum(), result);
+      default:
+        return windows.aggregate(new CountAndSum(), new WithWindow(), pair, pair, result);
+    }
+  }
+
   private static String answer(String[] request) throws Exception {
     load(request[0], Integer.parseInt(request[1]));
     results.reset();
@@ -171,11 +194,8 @@ public class Windows {
             .addSource(new Rows(Long.parseLong(request[6])))
             .returns(Types.TUPLE(Types.LONG, Types.LONG, Types.LONG))
             .keyBy(row -> row.f0, Types.LONG);
-    TypeInformation<Tuple2<Long, Long>> pair = Types.TUPLE(Types.LONG, Types.LONG);
-    windows(keyed, request[2], Duration.ofMillis(Long.parseLong(request[3])), Duration.ofMillis(Long.parseLong(request[4])))
-        .allowedLateness(Duration.ofMillis(Long.parseLong(request[5])))
-        .aggregate(new CountAndSum(), new WithWindow(), pair, pair, Types.TUPLE(Types.LONG, Types.LONG, Types.LONG, Types.LONG, Types.LONG))
-        .addSink(new Count());
+    Duration size = Duration.ofMillis(Long.parseLong(request[3])), slide = Duration.ofMillis(Long.parseLong(request[4]));
+    results(keyed, request[8], request[2], size, slide, Duration.ofMillis(Long.parseLong(request[5]))).addSink(new Count());
     var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     long cpu = system.getProcessCpuTime(), start = System.nanoTime();
     flink.execute();

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar.packing import pack, unpack
+from slackwater.jobs.engines.transport.packing import concat_packed, pack, unpack, unpack_all
 
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300) | st.just(7)
 
@@ -22,6 +22,10 @@ def test_unpack_is_the_inverse(rows):
     )
     table = table.replace_schema_metadata({b"name": b"x"})
     packed_table = pack(table)
+    pieces = [packed_table[:2], packed_table[2:3], pack(table[3:]), pack(table[:1])]
+    expected = pa.concat_tables([table, table[:1]])
+    assert unpack_all(pieces).equals(expected)
+    assert unpack(concat_packed(pieces)).equals(expected, check_metadata=True)
     assert unpack(packed_table).equals(table, check_metadata=True)
     assert unpack(packed_table[1:3]).equals(table[1:3], check_metadata=True)
     assert unpack(packed_table, ("b",)).equals(table.select(["b"]), check_metadata=True)
@@ -33,3 +37,11 @@ def test_small_spans_travel_narrow_and_constants_not_at_all():
         "near": pa.uint8(),
         "far": pa.int64(),
     }
+
+
+def test_tables_of_other_widths_go_together_at_the_least_width_that_holds_all():
+    tables = [pack(pa.table({"n": values})) for values in ([5, 5], [7, 260], [2**20, 2**20 + 1])]
+    assert concat_packed(tables[:1]).column_names == [""]
+    assert concat_packed(tables[:2]).schema.field("n").type == pa.uint8()
+    assert concat_packed(tables[:3]).schema.field("n").type == pa.uint32()
+    assert unpack(concat_packed(tables[:3])).column("n").to_pylist() == [5, 5, 7, 260, 2**20, 2**20 + 1]

@@ -1,0 +1,66 @@
+"""The engine of functions on columns: map tasks send rows as those of the operator engine do, range tasks
+decide windows as those of the columnar engine do.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.functions.left_over import LeftToOperator
+from slackwater.jobs.engines.functions.range import FunctionRange
+from slackwater.jobs.engines.operator.window_range import WindowRange
+from slackwater.jobs.engines.replaying.replay import Outcome, Replay
+from slackwater.jobs.engines.replaying.results import collect
+from slackwater.jobs.engines.replaying.sent_elements import MapElements, ReceivedElements
+from slackwater.jobs.engines.rows.judge import Judge
+from slackwater.jobs.engines.rows.keys import Keys
+from slackwater.jobs.engines.transport.in_process import Transport
+
+
+@dataclass(frozen=True)
+class FunctionEngine:
+    """The columnar engine for pipelines with a function of their own; the planner gives it no others.
+
+    Attributes:
+        leaves_ranges: whether the operator engine replays the ranges that columns can't; otherwise their
+            `LeftToOperator` is raised.
+    """
+
+    leaves_ranges: bool = True
+
+    name = "columnar"
+    aggregates_first = False
+    in_threads = False
+
+    def replay(self, replay: Replay, transport: Transport) -> Outcome:
+        judge = Judge.of(replay.pipeline, replay.scan)
+        keys = Keys.of(replay.pipeline, replay.schema)
+        task = MapElements(judge, keys, replay.ranges, replay.state_memory_mb)
+        return collect(
+            transport.shuffle(replay.scan, task, replay.ranges, CallInRange(replay, keys, self.leaves_ranges))
+        )
+
+
+@dataclass(frozen=True)
+class CallInRange:
+    """Range task: fire the windows of one range of keys and call the function, on columns; by the operator
+    where the range is left to it.
+    """
+
+    replay: Replay
+    keys: Keys
+    leaves_ranges: bool = True
+
+    def __call__(self, number: int, tables_of_range: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        range_elements = ReceivedElements(self.replay, self.keys, number)
+        yield from range_elements.receive(tables_of_range)
+        rows = range_elements.take_rows()
+        try:
+            tables = FunctionRange(self.replay, self.keys, number, rows).run()
+        except LeftToOperator:
+            if not self.leaves_ranges:
+                raise
+            yield from WindowRange(self.replay, self.keys, number, rows).run()
+        else:
+            yield from tables

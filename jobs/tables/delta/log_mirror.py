@@ -1,0 +1,134 @@
+"""A copy of a Delta log of an object store in a folder of this machine, from which delta-rs opens the table.
+
+To open a table delta-rs lists its log and reads each commit twice, and all of that once more for a
+checkpoint. Here a log is read by the names of its files, each once: where the last checkpoint is, the
+checkpoint, the commits since. Where somebody has recorded a version of the table, the names follow from it,
+and the files are read at once. With later commits put beside them a checkpoint is two puts:
+
+    store   _last_checkpoint   …09.checkpoint.parquet   …10.json   …11.json
+                   |                     |                  |          |
+    mirror  _last_checkpoint   …09.checkpoint.parquet   …10.json   …11.json   --->  DeltaTable
+
+A log with a checkpoint in several files, or that begins elsewhere, is for delta-rs alone.
+"""
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from deltalake import DeltaTable
+from pyarrow.fs import FileSystem
+
+from slackwater.jobs.tables.delta.concurrency import map_concurrently
+from slackwater.jobs.tables.delta.log_files import HINT, LOG, NO_VERSION, commit_path, empty_commit
+from slackwater.jobs.tables.stores import filesystem
+
+# A process that opens a table reads the commits since the last checkpoint, one request each; a checkpoint is
+# two. Processes that make one commit each make the fewest requests with few commits between checkpoints.
+CHECKPOINT_INTERVAL = 3
+
+
+class _Folder:
+    """A folder for as long as somebody has this object."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="slackwater-log-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class LogMirror:
+    """The copy of the log of the table at `uri`, as of `version`. It is deleted with this object."""
+
+    uri: str
+    version: int
+    _folder: _Folder = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, uri: str) -> "LogMirror | None":
+        """Read the log of the table at `uri`; None where it can't be read by the names of its files.
+
+        Raises:
+            OSError: storage failed.
+            LogDamaged: a commit is empty.
+        """
+        store, folder = filesystem(uri), _Folder()
+        (folder.path / LOG).mkdir()
+        version, hint = NO_VERSION, content_of(store, HINT)
+        if hint is not None:
+            checkpoint = json.loads(hint)
+            version = checkpoint["version"]
+            content = content_of(store, _checkpoint_path(version))
+            if content is None or checkpoint.keys() & {"parts", "v2Checkpoint"}:
+                return None
+            (folder.path / HINT).write_bytes(hint)
+            (folder.path / _checkpoint_path(version)).write_bytes(content)
+        while (content := content_of(store, commit_path(version + 1))) is not None:
+            version += 1
+            if not content:
+                raise empty_commit(uri, commit_path(version))
+            (folder.path / commit_path(version)).write_bytes(content)
+        return None if version == NO_VERSION else cls(uri, version, folder)
+
+    @classmethod
+    def up_to(cls, uri: str, version: int) -> "LogMirror | None":
+        """Read the log of the table at `uri` up to `version`, which is known to have been committed; None
+        where a file is not there, such as a checkpoint that nobody has written.
+
+        Raises:
+            OSError, LogDamaged: see `of`.
+        """
+        checkpoint_version = version - (version + 1) % CHECKPOINT_INTERVAL
+        paths = [commit_path(number) for number in range(checkpoint_version + 1, version + 1)]
+        if checkpoint_version != NO_VERSION:
+            paths.append(_checkpoint_path(checkpoint_version))
+        store, folder = filesystem(uri), _Folder()
+        (folder.path / LOG).mkdir()
+        for path, content in zip(paths, map_concurrently(partial(content_of, store), paths), strict=True):
+            if content is None:
+                return None
+            if not content:
+                raise empty_commit(uri, path)
+            (folder.path / path).write_bytes(content)
+        return cls(uri, version, folder)
+
+    def open_table(self) -> DeltaTable:
+        """The table as of `version`."""
+        return DeltaTable(str(self._folder.path), version=self.version)
+
+    def after(self, commits: Sequence[bytes]) -> "LogMirror":
+        """The mirror with the contents of the next commits."""
+        for version, content in enumerate(commits, self.version + 1):
+            (self._folder.path / commit_path(version)).write_bytes(content)
+        return LogMirror(self.uri, self.version + len(commits), self._folder)
+
+    def write_checkpoint(self) -> None:
+        """Write a checkpoint of `version` here, and put it into the store.
+
+        Raises:
+            OSError, DeltaError: that failed. Readers read the commits all the same.
+        """
+        self.open_table().create_checkpoint()
+        store = filesystem(self.uri)
+        for path in (_checkpoint_path(self.version), HINT):
+            with store.open_output_stream(path) as stream:
+                stream.write((self._folder.path / path).read_bytes())
+
+
+def _checkpoint_path(version: int) -> str:
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def content_of(folder: FileSystem, path: str) -> bytes | None:
+    """The content of a file; None where there is none."""
+    try:
+        with folder.open_input_stream(path) as stream:
+            content: bytes = stream.read()
+            return content
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -1,0 +1,227 @@
+"""A Delta table as of one version: as delta-rs opened it, and the plain commits since, which this process has
+made itself or read one by one.
+
+    opened by delta-rs      tail
+    version 7           +   8.json   9.json     = version 9
+
+To read the next commit by its name is one request, where delta-rs lists the log, reads what is new twice and
+lists all files again. A commit is plain if it only adds and removes files and says how far a writer is; any
+other commit (new columns, another protocol, deletion vectors) is for delta-rs, which opens the table anew.
+
+`table_handles` reads commits.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from slackwater.jobs.tables.delta.log_mirror import LogMirror
+
+# A tail is applied again to each list of files, and a log without a checkpoint takes long to open.
+MOST_COMMITS = 100
+# Writers quote other characters, and not all of them alike.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_=:./-]+")
+_PLAIN_ACTIONS = {"commitInfo", "txn", "add", "remove"}
+# Writers of this version know nothing but plain commits and columns that may not be null.
+_PLAIN_WRITER = 2
+_UNPLAIN_PROPERTIES = {"delta.appendOnly", "delta.enableChangeDataFeed"}
+
+
+class PlainCommit(NamedTuple):
+    """What a plain commit changes.
+
+    Attributes:
+        new_files: the add actions, as in the log.
+        removed_paths: of files, quoted as in the log.
+        transactions: application → its version.
+        content: of its file.
+    """
+
+    new_files: tuple[dict[str, Any], ...]
+    removed_paths: frozenset[str]
+    transactions: Mapping[str, int]
+    content: bytes
+
+    @classmethod
+    def of(cls, content: bytes) -> "PlainCommit | None":
+        """The commit whose file has this content; None where it is not a plain one."""
+        new_files, removed_paths, transactions = [], set(), {}
+        for line in content.splitlines():
+            action = json.loads(line, parse_float=str) if line.strip() else {}
+            if not action.keys() <= _PLAIN_ACTIONS:
+                return None
+            if "add" in action:
+                new_files.append(action["add"])
+            if "remove" in action:
+                removed_paths.add(action["remove"]["path"])
+            if "txn" in action:
+                transactions[action["txn"]["appId"]] = action["txn"]["version"]
+        if any(file.get("deletionVector") for file in new_files):
+            return None
+        if not all(map(_PLAIN_PATH.fullmatch, (*removed_paths, *(file["path"] for file in new_files)))):
+            return None
+        return cls(tuple(new_files), frozenset(removed_paths), transactions, content)
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A table as of one version. A value: whoever has it sees that version, whatever others commit.
+
+    Attributes:
+        uri: the table's folder.
+        base: the table as delta-rs opened it.
+        base_version: its version then.
+        mirror: the copy of the log from which it was opened; None where it was opened at `uri`.
+        tail: the commits since.
+    """
+
+    uri: str
+    base: DeltaTable
+    base_version: int
+    mirror: LogMirror | None = None
+    tail: tuple[PlainCommit, ...] = ()
+    _listing: "list[tuple[int, pa.Table]]" = field(default_factory=list, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, uri: str, table: DeltaTable) -> "OpenTable":
+        """The table as delta-rs has just opened it at `uri`."""
+        return cls(uri, table, table.version())
+
+    @classmethod
+    def of_mirror(cls, mirror: LogMirror) -> "OpenTable":
+        """The table whose log `mirror` has a copy of."""
+        return cls(mirror.uri, mirror.open_table(), mirror.version, mirror)
+
+    def version(self) -> int:
+        return self.base_version + len(self.tail)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return pa.schema(self.base.schema())
+
+    @cached_property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.base.metadata().partition_columns)
+
+    @cached_property
+    def table_id(self) -> str:
+        """The id that the table was given when it was made."""
+        return str(self.base.metadata().id)
+
+    def transaction_version(self, application: str) -> int | None:
+        """How far a writer is, by its own transactions; None where it has made none."""
+        for commit in reversed(self.tail):
+            if application in commit.transactions:
+                return commit.transactions[application]
+        return self.base.transaction_version(application)
+
+    @cached_property
+    def takes_plain_commits(self) -> bool:
+        """Whether a commit may be written without asking delta-rs: the table has no feature by which a
+        commit would need more than it says.
+        """
+        protocol, configuration = self.base.protocol(), self.base.metadata().configuration
+        return (
+            protocol.min_reader_version == 1
+            and protocol.min_writer_version <= _PLAIN_WRITER
+            and not any(configuration.get(name) == "true" for name in _UNPLAIN_PROPERTIES)
+        )
+
+    def after(self, commit: PlainCommit) -> "OpenTable":
+        """The table as of the next version, which `commit` has made."""
+        return replace(self, tail=(*self.tail, commit), _listing=self._listing[-1:])
+
+    @property
+    def actions(self) -> pa.Table:
+        """The table's files, one a row (delta-rs calls them add actions): path, size_bytes, num_records,
+        partition values as ``partition.<column>``, statistics as ``min.<column>``, ``max.<column>``,
+        ``null_count.<column>``.
+        """
+        if self._listing:
+            count, actions = self._listing[-1]
+        else:
+            count, actions = 0, pa.table(self.base.get_add_actions(flatten=True))
+        for commit in self.tail[count:]:
+            actions = _after(actions, commit)
+        self._listing[:] = [(len(self.tail), actions)]
+        return actions
+
+    def as_delta_rs(self) -> DeltaTable:
+        """The same version as delta-rs opens it, for what only it can do."""
+        if self.mirror is None and not self.tail:
+            return self.base
+        return DeltaTable(self.uri, version=self.version())
+
+    def with_checkpoint(self) -> "OpenTable":
+        """Put the log's state into one file; returns the same version, opened from there.
+
+        Raises:
+            OSError, DeltaError: that failed. Readers read the commits all the same.
+        """
+        if self.mirror is None:
+            table = self.as_delta_rs()
+            table.create_checkpoint()
+            return OpenTable.of(self.uri, table)
+        mirror = self.mirror.after([commit.content for commit in self.tail])
+        mirror.write_checkpoint()
+        return OpenTable.of_mirror(mirror)
+
+
+def _after(actions: pa.Table, commit: PlainCommit) -> pa.Table:
+    """The files of a table after a commit."""
+    # A file that is added once more is the same file, with more said about it.
+    gone_paths = commit.removed_paths | {file["path"] for file in commit.new_files}
+    if actions.num_rows and gone_paths:
+        is_gone = pc.is_in(actions.column("path"), value_set=pa.array(gone_paths, pa.string()))
+        if pc.any(is_gone).as_py():
+            actions = actions.filter(pc.invert(is_gone))
+    if not commit.new_files:
+        return actions
+    return pa.concat_tables([actions, _listed_files(commit.new_files, actions.schema)])
+
+
+def _listed_files(new_files: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Added files in the columns in which delta-rs lists them."""
+    statistics = [json.loads(file.get("stats") or "{}", parse_float=str) for file in new_files]
+    columns = []
+    for column in schema:
+        kind, _, name = column.name.partition(".")
+        if kind == "partition":
+            values = [file["partitionValues"].get(name) for file in new_files]
+        elif name:
+            values = [_value(one.get(_STATISTICS[kind]) or {}, name) for one in statistics]
+        elif column.name == "num_records":
+            values = [one.get("numRecords") for one in statistics]
+        else:
+            values = [file[_OF_A_FILE[column.name]] for file in new_files]
+        columns.append(_column(values, column.type))
+    return pa.table(columns, schema=schema)
+
+
+_OF_A_FILE = {"path": "path", "size_bytes": "size", "modification_time": "modificationTime"}
+_STATISTICS = {"min": "minValues", "max": "maxValues", "null_count": "nullCount"}
+
+
+def _value(statistics: Mapping[str, Any], name: str) -> Any:
+    """A statistic of a column, or of a field of one, which has the column's name before its own."""
+    if name in statistics:
+        return statistics[name]
+    column, _, field_name = name.partition(".")
+    fields = statistics.get(column)
+    return _value(fields, field_name) if field_name and isinstance(fields, dict) else None
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Values as the log has them, as a column."""
+    if any(isinstance(value, str) for value in values) and not pa.types.is_string(kind):
+        texts = [None if value is None else str(value) for value in values]
+        return pa.array(texts, pa.string()).cast(kind)
+    return pa.array(values, kind)

@@ -1,0 +1,129 @@
+"""`python -m tests.benchmarks.state_files --runs 250 --ranges 400`: what it costs a process to list the files
+of one snapshot in a state table that has the snapshots of many runs, a file for each range, and to commit
+one more.
+
+Only the log is written: nobody opens the files. CPU seconds of the process, all threads together, and its
+peak of resident memory after each step. The process that writes the log is another.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.statistics import Statistics
+from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.written_files import WrittenFile
+from slackwater.jobs.tables.schemas import Shape, partitioned_by, table_schemas
+from tests.benchmarks.state_backends import peak_mb
+
+TABLE = "window_state"
+COUNT = ("n__count", pa.int64())
+SHAPE = Shape((("key", pa.string()),), (("n", pa.int64()),), (COUNT,), (("key", pa.string()), COUNT))
+RUNS_AT_ONCE = 25
+# Every tenth commit of a table writes a checkpoint.
+COMMITS = 10
+
+
+class Step(NamedTuple):
+    """One step: CPU seconds, and megabytes of the peak so far."""
+
+    name: str
+    cpu_seconds: float
+    peak_mb: float
+
+
+def table_at(root: Path) -> Folder:
+    """The state table below `root`."""
+    return Folder(str(root / TABLE), table_schemas(SHAPE)[TABLE], partitioned_by(TABLE))
+
+
+def files_of(run: int, ranges: int) -> list[WrittenFile]:
+    """A file for each range, as a run would describe them; none of them is written."""
+    columns = [field for field in table_schemas(SHAPE)[TABLE] if field.name != "run_id"]
+    one_row = {field.name: [_value(field.type)] for field in columns}
+    run_id = f"20260101T000000-{run:016x}"
+    files = []
+    for number in range(ranges):
+        rows = pa.table({**one_row, "key_group": [number]}, schema=pa.schema(columns))
+        path = f"run_id={run_id}/range-{number}-{run:08x}-seal{run:08x}{number:08x}.parquet"
+        statistics = Statistics().add(rows).to_json()
+        files.append(WrittenFile(path, {"run_id": run_id}, rows=1, bytes=60_000, statistics=statistics))
+    return files
+
+
+def _value(kind: pa.DataType) -> object:
+    if pa.types.is_timestamp(kind):
+        return datetime(2026, 1, 1, tzinfo=UTC)
+    return "text of a key" if pa.types.is_string(kind) else 7 if pa.types.is_integer(kind) else None
+
+
+def write(root: Path, runs: int, ranges: int) -> None:
+    """Commit the files of `runs` snapshots to a new table, and put its log into one checkpoint."""
+    folder = table_at(root)
+    folder.ensure()
+    for first in range(0, runs, RUNS_AT_ONCE):
+        numbers = range(first, min(first + RUNS_AT_ONCE, runs))
+        folder.commit_files(file for run in numbers for file in files_of(run, ranges))
+    folder.open().with_checkpoint()
+
+
+def measure(root: Path, runs: int, ranges: int) -> list[Step]:
+    """What a new process does: open the table, find the last snapshot, and commit more, with a checkpoint."""
+    steps: list[Step] = []
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        began = time.process_time()
+        yield
+        steps.append(Step(name, time.process_time() - began, peak_mb()))
+
+    def count(run: int) -> int:
+        run_id = files_of(run, 1)[0].partition["run_id"]
+        return folder.files(Within.only("run_id", run_id)).actions.num_rows
+
+    folder = table_at(root)
+    with step("open the table"):
+        folder.open()
+    with step("list the files of the last snapshot"):
+        assert count(runs - 1) == ranges
+    with step("list them again"):
+        assert count(runs - 1) == ranges
+    for number in range(COMMITS):
+        files = files_of(runs + number, ranges)
+        has_checkpoint = (folder.open().version() + 2) % COMMITS == 0
+        with step("commit, list, and write a checkpoint" if has_checkpoint else "commit, and list"):
+            folder.commit_files(files)
+            assert count(runs + number) == ranges
+    return steps
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=250)
+    parser.add_argument("--ranges", type=int, default=400)
+    parser.add_argument("--measure", type=Path, help="a folder in which the table is written already")
+    options = parser.parse_args(arguments)
+    if options.measure is not None:
+        for name, seconds, megabytes in measure(options.measure, options.runs, options.ranges):
+            print(f"{name:40} {seconds:8.3f} s {megabytes:8.0f} MB")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), options.runs, options.ranges)
+        print(f"{options.runs * options.ranges:,} files")
+        sizes = ["--runs", str(options.runs), "--ranges", str(options.ranges)]
+        command = [sys.executable, "-m", "tests.benchmarks.state_files", "--measure", folder, *sizes]
+        return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

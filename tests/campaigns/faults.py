@@ -1,0 +1,354 @@
+"""A campaign of faults: `python -m tests.campaigns.faults --work FOLDER [--at-most N] [--seed N]`.
+
+Each verb that changes a warehouse is run once without faults, and its writes are counted. Then it is killed
+(-9) before and after each of them, each time on a fresh copy of the warehouse. After each kill readers must
+see a state that the run without faults has also passed, the same command must succeed, and what is then
+published, parked and recorded must be what the run without faults leaves. Runs also get a rival that comes
+while they work, and that must change nothing. The report counts what was not so.
+
+Trials are taken in an order that the seed decides; those in the results file of the folder are not repeated.
+"""
+
+import argparse
+import json
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from tests.integration.command import driver, here, start_driver
+from tests.integration.driver import Plan
+from tests.integration.facts import assert_corrections_make_published
+from tests.integration.fork_server import ForkedDriver
+from tests.integration.stored import ROOT, StoredTables, plain
+
+PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
+ENGINES = ("columnar", "operator")
+BRANCH = "trial"
+# What says when and by whom something was written, not what.
+_OF_THE_PROCESS = frozenset(
+    {"run_id", "revision", "run_seq", "started_at", "committed_at", "phase_seconds", "files", "at"}
+)
+Command = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A verb, and what has happened before it.
+
+    Attributes:
+        before: the commands that make its warehouse, from the loaded source on.
+        command: the verb that is killed, with its options.
+        codes: the exit codes with which it may end when it is repeated after a kill, if it may have ended
+            its work before it: what is done already can't be done twice.
+    """
+
+    name: str
+    before: tuple[Command, ...]
+    command: Command
+    codes: tuple[int, ...] = (0,)
+
+
+_TWO_DAYS: Command = ("run", "--to", "2013-01-03")
+_TO_THE_FOURTH: Command = ("run", "--to", "2013-01-04")
+SCENARIOS = (
+    Scenario("first run", (), _TWO_DAYS),
+    Scenario("run", (_TWO_DAYS,), _TO_THE_FOURTH),
+    Scenario("staged run", (_TWO_DAYS,), (*_TO_THE_FOURTH, "--no-publish")),
+    Scenario("publish", ((*_TWO_DAYS, "--no-publish"),), ("publish",), (0, 2)),
+    Scenario("backfill", (_TO_THE_FOURTH,), ("backfill", "--from", "2013-01-02", "--to", "2013-01-03")),
+    Scenario("restore", (_TO_THE_FOURTH,), ("state", "restore", "1"), (0, 2)),
+    Scenario("fork", (_TWO_DAYS,), ("state", "fork", BRANCH), (0, 2)),
+    Scenario(
+        "run of a branch", (_TWO_DAYS, ("state", "fork", BRANCH)), (*_TO_THE_FOURTH, "--branch", BRANCH)
+    ),
+    Scenario("close", (_TWO_DAYS,), ("state", "close"), (0, 2)),
+    Scenario("maintain", (_TWO_DAYS, _TO_THE_FOURTH), ("maintain",)),
+)
+
+# Those that commit to the ledger, under the lease.
+WITH_RIVALS = ("first run", "run")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One trial: the scenario is killed at its n-th write, see `Plan.dies_at_write`; 0: it is not killed, and
+    a rival comes.
+    """
+
+    scenario: str
+    engine: str
+    write: int
+
+
+@dataclass
+class Verdict:
+    """What became of a trial; `problems` is empty where everything held."""
+
+    scenario: str
+    engine: str
+    write: int
+    problems: list[str]
+
+
+class Prepared:
+    """A scenario on one engine: its warehouse before the verb, and what the verb leaves without faults.
+
+    Attributes:
+        planted: a breakage of the product in the trials, see `tests.campaigns.planted`.
+    """
+
+    def __init__(self, scenario: Scenario, engine: str, source: Path, work: Path) -> None:
+        self.scenario, self._engine = scenario, engine
+        self.planted: str | None = None
+        self._folder = work / f"{scenario.name}-{engine}".replace(" ", "-")
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.before = self._folder / "before"
+        shutil.copytree(source, self.before)
+        for command in scenario.before:
+            self._must_succeed(self.run(command, self.before, Plan()))
+        self.right = self._folder / "right"
+        shutil.copytree(self.before, self.right)
+        count = self._folder / "writes"
+        self._must_succeed(self.run(scenario.command, self.right, Plan(counts_writes=str(count))))
+        self.writes = int(count.read_text())
+
+    def run(self, command: Command, warehouse: Path, plan: Plan) -> Any:
+        return driver(replace(plan, planted=self.planted), *self._words(command, warehouse))
+
+    def start(self, command: Command, warehouse: Path, plan: Plan) -> ForkedDriver:
+        """As `run`, without waiting."""
+        return start_driver(plan, *map(str, self._words(command, warehouse)))
+
+    def _words(self, command: Command, warehouse: Path) -> list[object]:
+        words: list[object] = [*command]
+        words.insert(2 if command[0] == "state" else 1, "hourly")
+        if command[0] in ("run", "backfill"):
+            words += ["--engine", self._engine]
+        return [*words, "--warehouse", warehouse, "--pipelines", PIPELINES]
+
+    def copy(self) -> Path:
+        """A fresh warehouse as before the verb."""
+        folder = self._folder / "trial"
+        shutil.rmtree(folder, ignore_errors=True)
+        return shutil.copytree(self.before, folder)
+
+    @cached_property
+    def passed_states(self) -> list[Counter[str]]:
+        """What `published` held at each commit of the run without faults."""
+        uri = str(self.right / "hourly" / "published")
+        if not DeltaTable.is_deltatable(uri):
+            return [Counter()]
+        newest = DeltaTable(uri).version()
+        return [
+            Counter(),
+            *(_facts(plain(DeltaTable(uri, version=v).to_pyarrow_table())) for v in range(newest + 1)),
+        ]
+
+    @cached_property
+    def final_state(self) -> dict[str, Counter[str]]:
+        return state_of(self.right)
+
+    @staticmethod
+    def _must_succeed(done: Any) -> None:
+        if done.returncode:
+            raise RuntimeError(f"{done.args} ended with {done.returncode}: {done.stderr}")
+
+
+def state_of(warehouse: Path, pipeline: str = "hourly") -> dict[str, Counter[str]]:
+    """All that a warehouse says of a pipeline but names and wall times, by table."""
+    stored = StoredTables(warehouse, pipeline)
+    tables = {name: _facts(stored.live(name)) for name in ("panes", "late_events", "quarantine")}
+    tables |= {name: _facts(stored.parked(name)) for name in ("window_state", "timers")}
+    ledger = [
+        {name: row[name] for name in ("kind", "state_hash", "output_hash", "watermark_out")}
+        for branch in ("main", BRANCH)
+        for row in _live_runs(stored.ledger(), branch)
+    ]
+    return {**tables, "published": published(stored), "runs": _facts(ledger)}
+
+
+def _live_runs(ledger: Sequence[dict[str, Any]], branch: str) -> list[dict[str, Any]]:
+    """The runs that count on a branch. Others may be more after a fault: a restatement that had just ended is
+    made once more.
+    """
+    head = next((row for row in reversed(ledger) if row["branch"] == branch), None)
+    spans = [] if head is None else head["live"]
+    return [row for row in ledger for span in spans if span["first_seq"] <= row["seq"] <= span["last_seq"]]
+
+
+def published(stored: StoredTables) -> Counter[str]:
+    """The rows of `published`; none where there is no table yet."""
+    return (
+        _facts(stored.rows("published")) if DeltaTable.is_deltatable(stored.uri("published")) else Counter()
+    )
+
+
+def _facts(rows: Sequence[dict[str, Any]]) -> Counter[str]:
+    return Counter(
+        json.dumps(
+            {name: value for name, value in row.items() if name not in _OF_THE_PROCESS},
+            default=str,
+            sort_keys=True,
+        )
+        for row in rows
+    )
+
+
+def problems_of(prepared: Prepared, write: int) -> list[str]:
+    """What does not hold after a kill at that write."""
+    warehouse, problems = prepared.copy(), []
+    killed = prepared.run(prepared.scenario.command, warehouse, Plan(dies_at_write=write))
+    if killed.returncode != -signal.SIGKILL:
+        return [f"not killed, it ended with {killed.returncode}: {killed.stderr}"]
+    stored = StoredTables(warehouse, "hourly")
+    if published(stored) not in prepared.passed_states:
+        problems.append("half a state: readers of `published` see what was never there without the fault")
+    repeated = prepared.run(prepared.scenario.command, warehouse, Plan())
+    if repeated.returncode not in prepared.scenario.codes:
+        problems.append(f"the same command ended with {repeated.returncode}: {repeated.stderr.strip()}")
+    problems += _differences(prepared, warehouse)
+    try:
+        assert_corrections_make_published(stored)
+    except AssertionError as error:
+        problems.append(f"`corrections` do not make `published`: {error}")
+    verified = driver(
+        Plan(), "verify", "hourly", "--tables", "--warehouse", warehouse, "--pipelines", PIPELINES
+    )
+    if verified.returncode:
+        problems.append(
+            f"`verify --tables` ended with {verified.returncode}: {verified.stdout}{verified.stderr}"
+        )
+    return problems
+
+
+def _differences(prepared: Prepared, warehouse: Path) -> list[str]:
+    """In what a warehouse differs from what the verb leaves without faults."""
+    left, problems = state_of(warehouse), []
+    for table, facts in prepared.final_state.items():
+        lost, doubled = facts - left[table], left[table] - facts
+        if lost or doubled:
+            problems.append(f"{table}: {lost.total()} rows lost, {doubled.total()} rows too much")
+    return problems
+
+
+def problems_of_a_rival(prepared: Prepared) -> list[str]:
+    """What does not hold where the same command comes while the first one waits, its lease held: it
+    must end with 5, and the first one must leave what it leaves alone.
+    """
+    warehouse, command = prepared.copy(), prepared.scenario.command
+    meeting = warehouse / "meeting"
+    meeting.mkdir()
+    first = prepared.start(command, warehouse, Plan(at="before the panes are staged", meet=str(meeting)))
+    while first.poll() is None and not list(meeting.iterdir()):
+        time.sleep(0.05)
+    second = prepared.run(command, warehouse, Plan())
+    (meeting / "second").touch()
+    _, text = first.communicate()
+    problems = (
+        [] if second.returncode == 5 else [f"the rival ended with {second.returncode}: {second.stderr}"]
+    )
+    if first.poll():
+        problems.append(f"the first ended with {first.poll()}: {text}")
+    shutil.rmtree(meeting)
+    return problems + _differences(prepared, warehouse)
+
+
+class Campaign:
+    """Trials and their verdicts in a folder, which a second call continues."""
+
+    def __init__(self, work: Path, seed: int, names: Sequence[str] = ()) -> None:
+        self._work, self._seed = work, seed
+        self.scenarios = [one for one in SCENARIOS if not names or one.name in names]
+        self._prepared: dict[tuple[str, str], Prepared] = {}
+        work.mkdir(parents=True, exist_ok=True)
+        self._results = work / "verdicts.jsonl"
+        self.verdicts = [
+            Verdict(**json.loads(line))
+            for line in (self._results.read_text().splitlines() if self._results.exists() else [])
+        ]
+
+    @cached_property
+    def source(self) -> Path:
+        """A warehouse with the flights of three days, where nothing has run."""
+        folder = self._work / "source"
+        if not folder.exists():
+            period = ("--from", "2013-01-01", "--to", "2013-01-04")
+            if here("examples", "load", "departures", *period, "--warehouse", folder):
+                raise RuntimeError("the flights could not be loaded")
+        return folder
+
+    def prepared(self, scenario: Scenario, engine: str) -> Prepared:
+        place = (scenario.name, engine)
+        if place not in self._prepared:
+            self._prepared[place] = Prepared(scenario, engine, self.source, self._work)
+        return self._prepared[place]
+
+    def faults(self) -> list[Fault]:
+        """All of them, in an order that the seed decides."""
+        rivals = [
+            Fault(scenario.name, engine, 0)
+            for scenario in self.scenarios
+            for engine in ENGINES
+            if scenario.name in WITH_RIVALS
+        ]
+        faults = rivals + [
+            Fault(scenario.name, engine, sign * number)
+            for scenario in self.scenarios
+            for engine in ENGINES
+            for number in range(1, self.prepared(scenario, engine).writes + 1)
+            for sign in (1, -1)
+        ]
+        random.Random(self._seed).shuffle(faults)
+        return faults
+
+    def run(self, at_most: int | None = None) -> Iterator[Verdict]:
+        """Do trials that have no verdict yet, at most so many."""
+        done = {Fault(one.scenario, one.engine, one.write) for one in self.verdicts}
+        scenarios = {scenario.name: scenario for scenario in self.scenarios}
+        for fault in [fault for fault in self.faults() if fault not in done][:at_most]:
+            prepared = self.prepared(scenarios[fault.scenario], fault.engine)
+            problems = problems_of(prepared, fault.write) if fault.write else problems_of_a_rival(prepared)
+            verdict = Verdict(**asdict(fault), problems=problems)
+            self.verdicts.append(verdict)
+            with self._results.open("a") as file:
+                file.write(json.dumps(asdict(verdict)) + "\n")
+            yield verdict
+
+    def report(self) -> list[dict[str, Any]]:
+        """One row a scenario: faults tried, faults survived."""
+        rows = []
+        for scenario in self.scenarios:
+            verdicts = [verdict for verdict in self.verdicts if verdict.scenario == scenario.name]
+            survived = sum(not verdict.problems for verdict in verdicts)
+            rows.append({"scenario": scenario.name, "tried": len(verdicts), "survived": survived})
+        return rows
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns.faults", description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at-most", type=int)
+    parser.add_argument("--only", action="append", default=[], metavar="SCENARIO")
+    options = parser.parse_args()
+    campaign = Campaign(options.work.absolute(), options.seed, options.only)
+    for verdict in campaign.run(options.at_most):
+        for problem in verdict.problems:
+            print(f"{verdict.scenario}, {verdict.engine}, write {verdict.write}: {problem}", file=sys.stderr)
+    print(json.dumps(campaign.report(), indent=2))
+    sys.exit(any(verdict.problems for verdict in campaign.verdicts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What a command that works loads before it works: `run` without anything to do asks for nothing heavy, and a
+small slice for neither Spark nor Great Expectations.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.command import environment
+from tests.integration.stored import ROOT, StoredTables
+from tests.jobs.commands.conftest import REPLAYED_TO
+from tests.jobs.commands.test_inspection import MEASURED
+
+HEAVY = {"pyspark", "py4j", "great_expectations", "pandas", "rich", "openlineage", "rocksdict"}
+WITH_PANDAS = """
+import pandas
+import pyarrow
+
+from slackwater.jobs.examples.departures import departures
+
+assert pyarrow.table({"a": [1]}).to_pandas().a.tolist() == [1]
+"""
+
+
+def modules_of(*arguments: object) -> set[str]:
+    """The top-level modules that a command has loaded when it ends well."""
+    command = [sys.executable, "-c", MEASURED, *map(str, arguments)]
+    process = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment()
+    )
+    measured = json.loads(process.stderr.splitlines()[-1])
+    assert measured["code"] == 0, process.stderr
+    return set(measured["loaded"])
+
+
+def test_a_run_that_has_nothing_to_do_loads_nothing_heavy(replayed: StoredTables) -> None:
+    modules = modules_of("run", "departures", "--to", REPLAYED_TO, "--warehouse", replayed.warehouse)
+    assert "pyarrow" in modules
+    assert modules & (HEAVY | {"duckdb"}) == set()
+
+
+def test_a_small_slice_needs_neither_spark_nor_great_expectations(
+    replayed: StoredTables, tmp_path: Path
+) -> None:
+    warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
+    modules = modules_of("run", "departures", "--to", "2013-01-05", "--warehouse", warehouse)
+    assert modules & HEAVY == set()
+    assert StoredTables(warehouse, "departures").ledger()[-1]["verdict"] == "passed"
+
+
+def test_a_file_of_the_user_that_wants_pandas_has_it(replayed: StoredTables, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(WITH_PANDAS)
+    where = ("--warehouse", replayed.warehouse, "--pipelines", tmp_path / "mine.py")
+    assert "pandas" in modules_of("run", "departures", "--to", REPLAYED_TO, *where)

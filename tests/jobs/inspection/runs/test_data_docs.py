@@ -1,0 +1,88 @@
+"""Great Expectations judges as we do, every kind of expectation, by the recorded counts and by the rows
+themselves.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.jobs.engines.replaying.pane_metrics import pane_metrics
+from slackwater.jobs.inspection.runs.data_docs import ValidatedRun, library_result
+from slackwater.jobs.pipelines import Expectation, expect
+from slackwater.jobs.protocol.staging.validation import Check, check_panes
+from tests.integration.conftest import great_expectations as great_expectations
+from tests.jobs.protocol.staging import test_validation
+from tests.properties import test_pane_metrics
+from tests.properties.search import searched
+
+RUN = ValidatedRun("20130101T000000-0123456789abcdef", datetime(2013, 1, 2, tzinfo=UTC))
+EXPECTATIONS = [
+    *(item for item, *_ in test_validation.JUDGED),
+    expect.between("open", True, True),
+    expect.between("n", max=2**53 + 1),
+    expect.in_set("mean", [float("nan"), 0.5], severity="warn"),
+]
+
+
+def library_results(declarations: list[Expectation], checks: list[Check]) -> list[Any]:
+    pairs = [(item, asdict(check)) for item, check in zip(declarations, checks, strict=True)]
+    result = library_result("departures", RUN, pairs)
+    assert result.success == all(item.success for item in result.results)
+    return result.results
+
+
+@pytest.mark.parametrize("rows", [test_validation.PANES, test_validation.PANES[:1], []])
+def test_the_library_judges_as_we_do(great_expectations: None, rows: list[tuple[Any, ...]]) -> None:
+    metrics = pane_metrics(EXPECTATIONS, test_validation.panes(rows))
+    checks = check_panes(EXPECTATIONS, test_validation.SCHEMA, [metrics])
+    for check, item in zip(checks, library_results(EXPECTATIONS, checks), strict=True):
+        assert item.success == check.passed
+        severities = {"reject": "critical", "warn": "warning"}
+        assert item.expectation_config.severity.value == severities[check.severity]
+        assert item.result.get("unexpected_count", item.result.get("observed_value")) == check.unexpected
+        assert item.result.get("element_count", check.checked) == check.checked
+
+
+@given(st.lists(test_pane_metrics.expectations(), min_size=1, max_size=4), test_pane_metrics.ROWS)
+@searched(10, long=150)
+def test_the_library_judges_the_rows_themselves_as_we_do(
+    great_expectations: None, declarations: list[Expectation], rows: list[dict[str, Any]]
+) -> None:
+    """NaN is left out: in a frame of pandas it counts as null, with us and in SQL as the greatest number."""
+    rows = [{**row, "x": None if row["x"] != row["x"] else row["x"]} for row in rows]
+    schema = test_pane_metrics.SCHEMA
+    metrics = pane_metrics(declarations, pa.Table.from_pylist(rows, schema=schema))
+    checks = check_panes(declarations, schema, [metrics])
+    validate = validator_of([row for row in rows if row["kind"] != "withdrawn"])
+    for check, item in zip(checks, library_results(declarations, checks), strict=True):
+        assert item.success == check.passed
+        if item.expectation_config.type != "unexpected_rows_expectation":  # frames take no SQL
+            assert validate(item.expectation_config) == check.passed, check
+
+
+def validator_of(rows: list[dict[str, Any]]) -> Callable[[Any], bool]:
+    """Judges an expectation of the library by rows, in a frame of pandas."""
+    import great_expectations as gx
+    import pandas as pd
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+    names = test_pane_metrics.SCHEMA.names
+    frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in names})
+    definition = context.data_sources.add_pandas("p").add_dataframe_asset("p")
+    batch = definition.add_batch_definition_whole_dataframe("p").get_batch({"dataframe": frame})
+
+    def validate(configuration: Any) -> bool:
+        configuration.kwargs.pop("row_condition", None)  # the library leaves out nulls by itself
+        result = batch.validate(configuration.to_domain_obj())
+        assert not result.exception_info["raised_exception"], result.exception_info
+        return bool(result.success)
+
+    return validate

@@ -1,0 +1,122 @@
+"""The log of a table in an object store, read by the names of its files; delta-rs reads the same table from
+the server's files.
+"""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.errors import LogDamaged
+from tests.object_store.conftest import Store
+from tests.object_store.proxy import Fault
+from tests.object_store.server import BUCKET
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def table_in(store: Store, name: str, commits: int) -> tuple[str, Path]:
+    """(URI, the server's folder) of a table to which one process has appended so many rows."""
+    folder = Folder(f"s3://{BUCKET}/{name}", SCHEMA)
+    for n in range(commits):
+        folder.append(pa.table({"n": [n]}))
+    store.proxy.forget()
+    return folder.uri, store.folder / name
+
+
+def values(folder: Folder) -> list[int]:
+    return sorted(folder.read()["n"].to_pylist())
+
+
+def test_it_is_opened_by_its_checkpoint_and_the_commits_since(in_store: Store) -> None:
+    uri, files = table_in(in_store, "long", 22)
+    table = DeltaTable(files)
+    assert (table.version(), sorted(table.to_pyarrow_table()["n"].to_pylist())) == (22, list(range(22)))
+    checkpoints = sorted(path.name[:20] for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
+    assert list(map(int, checkpoints)) == [2, 5, 8, 11, 14, 17, 20]
+    reader = Folder(uri, SCHEMA)
+    assert reader.version() == 22
+    counts = in_store.proxy.counts()
+    assert counts == {"GET": len(["hint", "checkpoint", 21, 22, "no 23"])}
+    in_store.proxy.forget()
+    assert reader.version() == 22
+    assert in_store.proxy.counts() == {"GET": 1}
+
+
+def test_behind_a_recorded_version_its_files_are_read_by_their_names(in_store: Store) -> None:
+    """Who commits behind it learns of newer commits, and who reads asks for them."""
+    uri, _ = table_in(in_store, "recorded", 22)
+    reader, writer = Folder(uri, SCHEMA), Folder(uri, SCHEMA)
+    for folder in (reader, writer):
+        table = folder.find_behind(21)
+        assert table is not None and table.version() == 21
+        assert in_store.proxy.counts() == {"GET": len(["checkpoint", 21])}
+        in_store.proxy.forget()
+    assert values(reader) == list(range(22))
+    writer.append(pa.table({"n": [22]}))
+    assert values(reader) == values(writer) == list(range(23))
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["no checkpoint", "no commit"])
+def test_where_such_a_file_is_missing_the_table_is_opened_by_its_hint(
+    in_store: Store, is_there: bool
+) -> None:
+    """An earlier version writes fewer checkpoints. Without the commit that is recorded it is an older table,
+    which the caller refuses.
+    """
+    uri, files = table_in(in_store, f"early_{is_there}", 12)
+    missing = f"{12:020d}.json" if is_there else f"{11:020d}.checkpoint.parquet"
+    (files / "_delta_log" / missing).unlink()
+    if not is_there:
+        hint = {"version": 8, "size": 9}
+        (files / "_delta_log" / "_last_checkpoint").write_text(json.dumps(hint))
+    table = Folder(uri, SCHEMA).find_behind(12)
+    assert table is not None and table.version() == (11 if is_there else 12)
+
+
+def test_a_commit_whose_answer_is_lost_is_among_what_is_known(in_store: Store) -> None:
+    uri, _ = table_in(in_store, "unanswered", 2)
+    folder = Folder(uri, SCHEMA)
+    assert values(folder) == [0, 1]
+    with in_store.proxy.faults(Fault.LOST, r"PUT .*unanswered/_delta_log/"):
+        folder.append(pa.table({"n": [2]}))
+    assert folder.known_files().rows == 3
+    assert folder.files(table=folder.newest_known()).rows == 3
+
+
+def test_a_checkpoint_is_as_good_as_the_commits_before_it(in_store: Store) -> None:
+    uri, files = table_in(in_store, "cleaned", 12)
+    for version in range(9):
+        (files / f"_delta_log/{version:020d}.json").unlink()
+    assert values(Folder(uri, SCHEMA)) == list(range(12))
+    assert sorted(DeltaTable(files).to_pyarrow_table()["n"].to_pylist()) == list(range(12))
+
+
+def test_what_others_commit_is_seen(in_store: Store) -> None:
+    """Plain commits by their names, others by opening the table anew."""
+    uri, files = table_in(in_store, "shared", 2)
+    reader, other = Folder(uri, SCHEMA), Folder(uri, SCHEMA)
+    assert values(reader) == [0, 1]
+    other.append(pa.table({"n": [2]}))
+    assert values(reader) == [0, 1, 2]
+    other.add_columns([pa.field("more", pa.string())])
+    assert reader.stored_layout().schema.names == ["n"], "what it knows will do"
+    assert reader.open().schema.names == ["n", "more"]
+    DeltaTable(files).delete("n = 1")
+    assert values(reader) == [0, 2]
+
+
+def test_where_there_is_no_table_there_is_none(in_store: Store) -> None:
+    folder = Folder(f"s3://{BUCKET}/nowhere", SCHEMA)
+    assert folder.find() is None and values(folder) == []
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_empty_commit_is_named(in_store: Store, version: int) -> None:
+    uri, files = table_in(in_store, f"damaged_{version}", 4)
+    (files / f"_delta_log/{version:020d}.json").write_bytes(b"")
+    with pytest.raises(LogDamaged, match=f"{version:020d}.json is empty"):
+        Folder(uri, SCHEMA).read()

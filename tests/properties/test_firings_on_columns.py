@@ -1,0 +1,199 @@
+"""What functions are handed on columns is the same as in the operator engine: of windows whose trigger fires
+early, that an evictor thins out, or that a reduce or an aggregate folds; and so is what stays of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.windowing import (
+    AggregateFunction,
+    CountEvictor,
+    DeltaEvictor,
+    DynamicEventTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    Evictor,
+    GlobalWindows,
+    ProcessWindowFunction,
+    TimeEvictor,
+)
+from tests.properties.search import searched
+from tests.properties.slices import pipeline_of
+from tests.properties.test_engines import (
+    AT_THE_END,
+    CONTINUOUS,
+    COUNTED,
+    FIXED,
+    SESSIONS,
+    purging_or_not,
+    replays,
+)
+from tests.properties.test_functions_on_columns import FUNCTIONS, check_engines
+
+
+def distance(a: Any, b: Any) -> int:
+    return abs((a.x or 0) - (b.x or 0))
+
+
+@dataclass(frozen=True)
+class EveryOther(Evictor):
+    """Takes every other element away before the function, turns the others around, and afterwards takes those
+    of a small value: an evictor of the user's own.
+    """
+
+    def evict_before(self, elements: Any, size: int, window: Any, context: Any) -> None:
+        elements[:] = elements[::-2]
+
+    def evict_after(self, elements: Any, size: int, window: Any, context: Any) -> None:
+        if context.current_watermark % 3:
+            elements[:] = [item for item in elements if (item.value.x or 0) > 1 and item.timestamp]
+
+
+EVICTORS = st.one_of(
+    st.builds(CountEvictor, max_count=st.integers(0, 3), do_evict_after=st.booleans()),
+    st.builds(TimeEvictor, size_ms=st.sampled_from([0, 9, 60]), do_evict_after=st.booleans()),
+    # A threshold of 0 takes all elements away, the last one included.
+    st.builds(
+        DeltaEvictor,
+        threshold=st.sampled_from([0.0, 2.0, 9.0]),
+        delta=st.just(distance),
+        do_evict_after=st.booleans(),
+    ),
+    st.just(EveryOther()),
+)
+
+
+def newest(a: Any, b: Any) -> Any:
+    """Shows the order of the calls, and begins anew now and then."""
+    x = ((a.x or 0) * 31 + (b.x or 0)) % 1009
+    return None if x % 7 == 3 else b._replace(x=x)
+
+
+class Trail(AggregateFunction):
+    """A list that is changed in its place, and no result for some."""
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add(self, value: Any, accumulator: list[Any]) -> list[Any]:
+        accumulator.append((value.row, value.x))
+        return accumulator
+
+    def get_result(self, accumulator: list[Any]) -> Any:
+        return None if len(accumulator) % 5 == 2 else accumulator
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        return a + b
+
+
+class LastElement(AggregateFunction):
+    """The newest element, as it is."""
+
+    def create_accumulator(self) -> tuple[Any, ...]:
+        return ()
+
+    def add(self, value: Any, accumulator: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*accumulator[-1:], value)
+
+    def get_result(self, accumulator: tuple[Any, ...]) -> Any:
+        return [element.row for element in accumulator]
+
+    def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (a + b)[-2:]
+
+
+class Shown(ProcessWindowFunction):
+    """What it is handed, and when."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        for element in elements:
+            text = repr(tuple(element)) if hasattr(element, "row") else repr(element)
+            yield (text, context.current_watermark, context.current_processing_time)
+
+
+SHOWN = {"process": Shown(), "output": "text string, watermark_then long, clock long"}
+FOLDS = {
+    "reduce": {"reduce": newest, "columns": ["x", "row"], "output": "x int, row long"},
+    "reduce, process": {"reduce": newest, **SHOWN},
+    "aggregate": {"aggregate": LastElement(), "output": "rows array<long>"},
+    "aggregate, process": {"aggregate": Trail(), **SHOWN},
+}
+ALL_FUNCTIONS = FUNCTIONS | FOLDS
+# Those that a window may hand no element at all.
+FOR_EVICTORS = sorted({*FOLDS, "reads all columns", "emits nothing at times", "arrow tables", "few columns"})
+
+
+@st.composite
+def triggers_and_windows(draw: st.DrawFn) -> dict[str, Any]:
+    """Declarations of a trigger, and of the global window where the trigger is for that alone."""
+    is_global = draw(st.booleans(), label="global windows")
+    kinds = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
+    trigger = draw(purging_or_not(kinds), label="trigger")
+    return {
+        "trigger": trigger,
+        **({"window": GlobalWindows.create(), "allowed_lateness": timedelta(0)} if is_global else {}),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL_FUNCTIONS)
+@given(st.data())
+@searched(2, long=3)
+def test_firings_hand_over_the_same_on_columns(name: str, data: st.DataObject) -> None:
+    rules, events = data.draw(replays(FIXED), label="replay")
+    declarations = data.draw(triggers_and_windows(), label="windows")
+    pipeline = replace(pipeline_of(rules, False), select={}, **declarations, **ALL_FUNCTIONS[name])
+    check_engines(pipeline, rules, events, data)
+
+
+@pytest.mark.first_fast
+@given(st.data())
+@searched(4, long=12)
+def test_evictors_take_the_same_away_on_columns(data: st.DataObject) -> None:
+    rules, events = data.draw(replays(FIXED), label="replay")
+    declarations = data.draw(triggers_and_windows(), label="windows")
+    name = data.draw(st.sampled_from(FOR_EVICTORS), label="function")
+    pipeline = replace(pipeline_of(rules, False), select={}, **declarations, **ALL_FUNCTIONS[name])
+    evictor = data.draw(EVICTORS, label="evictor")
+    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(3, long=12)
+def test_folds_come_to_the_same_on_columns(data: st.DataObject) -> None:
+    rules, events = data.draw(replays(FIXED), label="replay")
+    name = data.draw(st.sampled_from(sorted(FOLDS)), label="function")
+    purging = data.draw(st.booleans(), label="purging")
+    check_engines(replace(pipeline_of(rules, purging), select={}, **FOLDS[name]), rules, events, data)
+
+
+def gap_of(element: Any) -> int:
+    """Gaps whose sessions merge in many ways, and may come to equal bounds."""
+    return 1 + (element.x or 0) % 4 * 20
+
+
+SESSION_WINDOWS = st.one_of(
+    st.sampled_from([10, 20, 40, 80]).map(lambda gap: EventTimeSessionWindows(gap_ms=gap)),
+    st.just(DynamicEventTimeSessionWindows(gap_ms_of=gap_of)),
+)
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(4, long=24)
+def test_sessions_hand_over_the_same_on_columns(data: st.DataObject) -> None:
+    rules, events = data.draw(replays(SESSIONS), label="replay")
+    purging = data.draw(st.booleans(), label="purging")
+    evictor = data.draw(st.none() | EVICTORS, label="evictor")
+    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
+    name = data.draw(st.sampled_from(names), label="function")
+    declarations = {"window": data.draw(SESSION_WINDOWS, label="window"), "evictor": evictor}
+    pipeline = replace(pipeline_of(rules, purging), select={}, **declarations, **ALL_FUNCTIONS[name])
+    check_engines(pipeline, rules, events, data)

@@ -1,0 +1,123 @@
+"""Lists of elements as accumulators: what a window keeps for a function that is called with its elements.
+
+An element is its number: the elements of parked windows come first, window by window, then those of the
+slice in order of arrival. So the list of a window is its elements' numbers, ascending, and no kernel sees an
+element. A list is a span of one long column, because the lists of a window's refires begin alike:
+
+    numbers              4  9 │ 1  2  7  8
+    on time   [1, 2]            └────┘
+    refire    [1, 2, 7]         └───────┘
+    refire    [1, 2, 7, 8]      └──────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.columnar.arrays.orders import stable_order
+from slackwater.windowing.columnar.arrays.spans import Spans
+
+
+@dataclass(frozen=True, eq=False)
+class ElementLists:
+    """One list of elements for each row.
+
+    Attributes:
+        numbers: int64[m], the numbers of elements.
+        starts, ends: int64[n]; row i holds numbers[starts[i] : ends[i]].
+    """
+
+    numbers: Longs
+    starts: Longs
+    ends: Longs
+
+    @classmethod
+    def of_lengths(cls, lengths: Longs, first: int = 0) -> ElementLists:
+        """Lists of these lengths, of elements that are numbered on from `first`, list by list."""
+        ends = np.cumsum(lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        return cls(np.arange(first, first + total), ends - lengths, ends)
+
+    @property
+    def lengths(self) -> Longs:
+        """How many elements each list has."""
+        lengths: Longs = self.ends - self.starts
+        return lengths
+
+    def explode(self) -> Longs:
+        """The numbers of all lists, one list after the other."""
+        lengths = self.lengths
+        before = np.cumsum(lengths) - lengths
+        places = np.arange(int(lengths.sum())) + np.repeat(self.starts - before, lengths)
+        numbers: Longs = self.numbers[places]
+        return numbers
+
+    def distinct_numbers(self) -> Longs:
+        """The numbers of all lists, those that several lists share once: the refires of one window hold each
+        of its elements again and again.
+        """
+        depths = np.zeros(len(self.numbers) + 1, np.int64)
+        np.add.at(depths, self.starts, 1)
+        np.add.at(depths, self.ends, -1)
+        return np.unique(self.numbers[np.cumsum(depths[:-1]) > 0])
+
+    def without_first(self, counts: Longs) -> ElementLists:
+        """The same lists, each without its first elements, so many as `counts` says."""
+        return ElementLists(self.numbers, self.starts + counts, self.ends)
+
+    @classmethod
+    def of_arrays(cls, lists: Sequence[Longs]) -> ElementLists:
+        """Lists of these numbers."""
+        ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
+        numbers = np.concatenate(lists) if lists else ends
+        return cls(numbers, np.append(0, ends)[: len(lists)], ends)
+
+    def arrays(self) -> Iterator[Longs]:
+        """The numbers of each list."""
+        for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
+            yield self.numbers[start:end]
+
+    def take(self, rows: Longs | slice) -> ElementLists:
+        return ElementLists(self.numbers, self.starts[rows], self.ends[rows])
+
+    def join(self, others: Sequence[ElementLists]) -> ElementLists:
+        parts = [self, *(other for other in others if len(other.starts))]
+        columns: list[Longs] = []
+        firsts: dict[int, int] = {}
+        total = 0
+        for part in parts:
+            if id(part.numbers) not in firsts:
+                firsts[id(part.numbers)] = total
+                columns.append(part.numbers)
+                total += len(part.numbers)
+        shifts = [firsts[id(part.numbers)] for part in parts]
+        return ElementLists(
+            columns[0] if len(columns) == 1 else np.concatenate(columns),
+            np.concatenate([part.starts + shift for part, shift in zip(parts, shifts, strict=True)]),
+            np.concatenate([part.ends + shift for part, shift in zip(parts, shifts, strict=True)]),
+        )
+
+    def combine(self, groups: Groups) -> ElementLists:
+        numbers, codes = self.explode(), np.repeat(groups.codes, self.lengths)
+        if not bool(np.all(numbers[1:] >= numbers[:-1])):
+            order = np.argsort(numbers, kind="stable")
+            numbers, codes = numbers[order], codes[order]
+        order = stable_order(codes, groups.size)
+        ends = np.cumsum(np.bincount(codes, minlength=groups.size))
+        return ElementLists(numbers[order], np.append(0, ends)[: groups.size], ends)
+
+    def combine_spans(self, spans: Spans) -> ElementLists:
+        rows, groups = spans.explode()
+        return self.take(rows).combine(groups)
+
+    def running(self, starts: Longs) -> ElementLists:
+        lengths = self.lengths
+        ends = np.cumsum(lengths)
+        starts_of_runs = (ends - lengths)[starts]
+        runs = np.diff(np.append(starts, len(lengths)))
+        return ElementLists(self.explode(), np.repeat(starts_of_runs, runs), ends)

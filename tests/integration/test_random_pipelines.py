@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.planner import why_not_columnar
+from slackwater.jobs.engines.planner import choose, why_not_columnar
 from slackwater.jobs.engines.replaying.replay import Engine
 from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.errors import SlackwaterError
@@ -60,8 +60,9 @@ def on_spark(spark: "SparkSession") -> OnSpark:
 def test_windows(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
     rules, _ = replay
     pipeline = data.draw(window_pipelines.pipelines(rules))
-    operator = OperatorEngine()
-    engines = [operator] if why_not_columnar(pipeline, SCHEMA) else [ColumnarEngine(), operator]
+    engines: list[Engine] = [OperatorEngine()]
+    if why_not_columnar(pipeline, SCHEMA) is None:
+        engines.insert(0, choose(pipeline, SCHEMA).make())
     check(on_spark, pipeline, replay, data, engines, test_window_pipelines.everything)
 
 

@@ -64,7 +64,9 @@ class CommitUnknown(RetryableError):
 
 
 class LogDamaged(PermanentError):
-    """A file of a Delta log is empty or missing. Facts: uri of the table, path of the file in its folder."""
+    """A file of a Delta log is empty, missing, cut off or changed. Facts: uri of the table, path of the file
+    in its folder.
+    """
 
 
 class SnapshotGone(UsageError):

@@ -163,7 +163,8 @@ def _run_id_reused() -> None:
 
 
 def _empty_commits_passed_over() -> None:
-    _replace(table_handles, "check_commits", _nothing)
+    for name in ("check_commits", "check_commit"):
+        _replace(table_handles, name, _nothing)
 
 
 def _damage_not_named() -> None:

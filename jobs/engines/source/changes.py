@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from slackwater.jobs.engines.source.deletion_vectors import DeletionVector
-from slackwater.jobs.tables.delta.log_files import commit_path, empty_commit
+from slackwater.jobs.tables.delta.log_files import check_commit, commit_path
 from slackwater.jobs.tables.storage_errors import reads
 from slackwater.jobs.tables.stores import filesystem
 
@@ -190,18 +190,18 @@ def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
     lost one of them, those after it.
 
     Raises:
-        LogDamaged: one of them is empty.
+        LogDamaged: one of them is empty, cut off or changed.
     """
     log, commits_newest_first = filesystem(uri), []
     for version in range(last, first - 1, -1):
         path = commit_path(version)
         try:
             with reads(uri), log.open_input_stream(path) as stream:
-                actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+                content = stream.read()
         except FileNotFoundError:
             break
-        if not actions:
-            raise empty_commit(uri, path)
+        check_commit(uri, path, content)
+        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
         commits_newest_first.append(_commit(version, actions))
     return commits_newest_first[::-1]
 

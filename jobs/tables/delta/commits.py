@@ -19,7 +19,7 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
-from slackwater.jobs.tables.delta.log_files import commit_path
+from slackwater.jobs.tables.delta.log_files import commit_path, counted, line_count
 from slackwater.jobs.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.delta.written_files import WrittenFile
@@ -90,12 +90,8 @@ class PendingCommit:
         Raises:
             OSError, DeltaError: it may stand all the same, see `owner`.
         """
-        own_actions = [
-            self._info(table, facts),
-            *([] if transaction is None else [_txn(transaction)]),
-            *actions,
-        ]
-        commit = PlainCommit.of("\n".join(map(json.dumps, own_actions)).encode())
+        own_actions = [*([] if transaction is None else [_txn(transaction)]), *actions]
+        commit = PlainCommit.of(counted(self._info(table, facts), own_actions))
         if commit is not None and table.takes_plain_commits:
             put_first(self.uri, commit_path(self.version), commit.content)
             return table.after(commit)
@@ -105,21 +101,21 @@ class PendingCommit:
             "append",
             delta.schema(),
             partition_by,
-            commit_properties=self.properties(transaction, facts),
+            commit_properties=self.properties(
+                transaction, {**(facts or {}), **line_count(1 + len(own_actions))}
+            ),
         )
         return OpenTable.of(self.uri, delta)
 
     def _info(self, table: OpenTable, facts: Mapping[str, str] | None) -> dict[str, Any]:
         parameters = {"mode": "Append", "partitionBy": json.dumps(table.partition_columns)}
         return {
-            "commitInfo": {
-                "timestamp": int(datetime.now(UTC).timestamp() * 1000),
-                "operation": "WRITE",
-                "operationParameters": parameters,
-                "engineInfo": f"slackwater:{version_of('slackwater')}",
-                **(facts or {}),
-                TOKEN: self.token,
-            }
+            "timestamp": int(datetime.now(UTC).timestamp() * 1000),
+            "operation": "WRITE",
+            "operationParameters": parameters,
+            "engineInfo": f"slackwater:{version_of('slackwater')}",
+            **(facts or {}),
+            TOKEN: self.token,
         }
 
     def properties(

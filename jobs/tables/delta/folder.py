@@ -20,6 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.jobs.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
+from slackwater.jobs.tables.delta.log_files import line_count
 from slackwater.jobs.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.partitions import by_partition, folder_of
@@ -32,6 +33,8 @@ from slackwater.jobs.tables.stores import filesystem
 
 # Whenever a table is opened, all commits since its last checkpoint are read.
 _CHECKPOINT_INTERVAL = 10
+# commitInfo, protocol, metaData.
+_LINES_OF_CREATE = 3
 _CONFIGURATION = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
 # How long to wait before a commit is tried again that storage did not take.
 _PAUSES_S = (0.1, 0.5)
@@ -154,7 +157,9 @@ class Folder:
                     schema=self.schema,
                     partition_by=list(self.partition_by) or None,
                     configuration=_CONFIGURATION,
-                    commit_properties=CommitProperties(max_commit_retries=0),
+                    commit_properties=CommitProperties(
+                        custom_metadata=line_count(_LINES_OF_CREATE), max_commit_retries=0
+                    ),
                 )
             )
         except (OSError, DeltaError) as error:

@@ -1,25 +1,40 @@
-"""Finds damage in a Delta log from the names and sizes of its files: commits that are empty or missing,
-checkpoints that are not where the log says.
+"""Finds damage in a Delta log: commits that are empty, missing, cut off or changed, checkpoints that are not
+where the log says.
 
-delta-rs passes over an empty commit file in silence, so that rows are missing or stand twice, and calls a log
-with a gap an error of its kernel. The errors here name the file. A log whose newest commits are lost looks
+delta-rs passes over an empty commit file in silence, so that rows are missing or stand twice, takes the first
+lines of one that was cut between two of them for all of it, and calls a log with a gap an error of its
+kernel. The errors here name the file. So that they can, the first line of each of our commits (its
+commitInfo) says how many lines the file has, and, where we write the file ourselves, the checksum of the
+other lines:
+
+    {"commitInfo": {…, "slackwaterLines": "3", "slackwaterChecksum": "8c736521"}}
+    {"txn": …}                                                          }  checksum
+    {"add": …}                                                          }
+
+Commits of other writers and of earlier versions say neither. A log whose newest commits are lost looks
 complete; it is found out by the table versions that the ledger has recorded
 (`slackwater.jobs.tables.warehouse`).
 """
 
 import json
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from pyarrow.fs import FileSelector, FileSystem
 
+from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.errors import LogDamaged
+from slackwater.jobs.tables.stores import is_local
 
 LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
 NO_VERSION = -1
+LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
 _EMPTY = "is empty: what that commit changed is lost, and would be passed over in silence"
 
 
@@ -29,21 +44,65 @@ def commit_path(version: int) -> str:
 
 
 def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None = None) -> None:
-    """Refuse a log in which the commit of a version in (since, newest] is empty. `since` is by default the
-    version of the last checkpoint, which holds all before it. Storage is asked for one file size a version.
+    """Refuse a log in which the commit of a version in (since, newest] is damaged. `since` is by default the
+    version of the last checkpoint, which holds all before it. Storage is asked for one file a version.
 
     Raises:
         LogDamaged: with the first such file.
     """
     first = (_hinted_version(folder) if since is None else since) + 1
-    for info in folder.get_file_info([commit_path(version) for version in range(first, newest + 1)]):
-        if info.is_file and info.size == 0:
-            raise empty_commit(uri, f"{LOG}/{info.base_name}")
+    paths = [commit_path(version) for version in range(first, newest + 1)]
+    read = partial(content_of, folder)
+    contents = map(read, paths) if is_local(uri) else map_concurrently(read, paths)
+    for path, content in zip(paths, contents, strict=True):
+        if content is not None:
+            check_commit(uri, path, content)
 
 
-def empty_commit(uri: str, path: str) -> LogDamaged:
-    """The error for a commit file of no bytes."""
-    return _log_damaged(uri, path, _EMPTY)
+def content_of(folder: FileSystem, path: str) -> bytes | None:
+    """The content of a file; None where there is none."""
+    try:
+        with folder.open_input_stream(path) as stream:
+            content: bytes = stream.read()
+            return content
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def counted(info: Mapping[str, Any], actions: Sequence[dict[str, Any]]) -> bytes:
+    """The content of a commit: its commitInfo, which gets the count and the checksum, and the actions."""
+    following_lines = "\n".join(map(json.dumps, actions)).encode()
+    seal = {**line_count(1 + len(actions)), CHECKSUM: f"{zlib.crc32(following_lines):08x}"}
+    first_line = json.dumps({"commitInfo": {**info, **seal}}).encode()
+    return b"\n".join([first_line, following_lines]) if actions else first_line
+
+
+def line_count(lines: int) -> dict[str, str]:
+    """What a commit of so many lines says of them."""
+    return {LINES: str(lines)}
+
+
+def check_commit(uri: str, path: str, content: bytes) -> None:
+    """Refuse the commit file `path` if it is empty, or not as long or another than it says of itself.
+
+    Raises:
+        LogDamaged: with the file.
+    """
+    if not content.strip():
+        raise _log_damaged(uri, path, _EMPTY)
+    first_line, _, following_lines = content.partition(b"\n")
+    if LINES.encode() not in first_line:
+        return
+    try:
+        info = json.loads(first_line)["commitInfo"]
+        lines, checksum = int(info[LINES]), info.get(CHECKSUM)
+    except (ValueError, KeyError, TypeError):
+        raise _log_damaged(uri, path, "was changed: its first line can't be read") from None
+    present_lines = 1 + sum(not line.isspace() for line in following_lines.splitlines())
+    if present_lines != lines:
+        raise _log_damaged(uri, path, f"was cut off: it has {present_lines} of its {lines} lines")
+    if checksum is not None and checksum != f"{zlib.crc32(following_lines):08x}":
+        raise _log_damaged(uri, path, "was changed: its lines are not those that were written")
 
 
 def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
@@ -76,8 +135,8 @@ def refuse_lost_rows(uri: str, newest: int | None, seq: int, rolled_forward: int
 
 
 def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
-    """What is wrong with a log that delta-rs can't read, as far as the names and sizes of its files show;
-    None where they show nothing.
+    """What is wrong with a log that delta-rs can't read, as far as the names of its files and its commits
+    show; None where they show nothing.
 
     Raises:
         OSError: the log can't be listed.
@@ -109,6 +168,10 @@ def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
     for version in range(start + 1, later_versions[-1] + 1) if later_versions else ():
         if not commits.get(version):
             return _log_damaged(uri, commit_path(version), _EMPTY if version in commits else "is missing")
+    try:
+        check_commits(folder, uri, max(later_versions, default=start), start)
+    except LogDamaged as error:
+        return error
     return None
 
 

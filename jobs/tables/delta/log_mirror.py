@@ -22,10 +22,16 @@ from functools import partial
 from pathlib import Path
 
 from deltalake import DeltaTable
-from pyarrow.fs import FileSystem
 
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
-from slackwater.jobs.tables.delta.log_files import HINT, LOG, NO_VERSION, commit_path, empty_commit
+from slackwater.jobs.tables.delta.log_files import (
+    HINT,
+    LOG,
+    NO_VERSION,
+    check_commit,
+    commit_path,
+    content_of,
+)
 from slackwater.jobs.tables.stores import filesystem
 
 # A process that opens a table reads the commits since the last checkpoint, one request each; a checkpoint is
@@ -55,7 +61,7 @@ class LogMirror:
 
         Raises:
             OSError: storage failed.
-            LogDamaged: a commit is empty.
+            LogDamaged: a commit is empty, cut off or changed.
         """
         store, folder = filesystem(uri), _Folder()
         (folder.path / LOG).mkdir()
@@ -70,8 +76,7 @@ class LogMirror:
             (folder.path / _checkpoint_path(version)).write_bytes(content)
         while (content := content_of(store, commit_path(version + 1))) is not None:
             version += 1
-            if not content:
-                raise empty_commit(uri, commit_path(version))
+            check_commit(uri, commit_path(version), content)
             (folder.path / commit_path(version)).write_bytes(content)
         return None if version == NO_VERSION else cls(uri, version, folder)
 
@@ -92,8 +97,8 @@ class LogMirror:
         for path, content in zip(paths, map_concurrently(partial(content_of, store), paths), strict=True):
             if content is None:
                 return None
-            if not content:
-                raise empty_commit(uri, path)
+            if path.endswith(".json"):
+                check_commit(uri, path, content)
             (folder.path / path).write_bytes(content)
         return cls(uri, version, folder)
 
@@ -122,13 +127,3 @@ class LogMirror:
 
 def _checkpoint_path(version: int) -> str:
     return f"{LOG}/{version:020d}.checkpoint.parquet"
-
-
-def content_of(folder: FileSystem, path: str) -> bytes | None:
-    """The content of a file; None where there is none."""
-    try:
-        with folder.open_input_stream(path) as stream:
-            content: bytes = stream.read()
-            return content
-    except (FileNotFoundError, NotADirectoryError):
-        return None

@@ -11,8 +11,15 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileInfo, FileSystem
 
 from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.tables.delta.log_files import LOG, check_commits, commit_path, damage, empty_commit
-from slackwater.jobs.tables.delta.log_mirror import LogMirror, content_of
+from slackwater.jobs.tables.delta.log_files import (
+    LOG,
+    check_commit,
+    check_commits,
+    commit_path,
+    content_of,
+    damage,
+)
+from slackwater.jobs.tables.delta.log_mirror import LogMirror
 from slackwater.jobs.tables.delta.open_table import MOST_COMMITS, OpenTable, PlainCommit
 from slackwater.jobs.tables.errors import NotADeltaTable
 from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
@@ -27,8 +34,7 @@ class TableHandles:
         uri: the table's folder.
         newest: the table as of the newest version that was opened, read or committed here; None before the
             first.
-        checked_to: the version up to which somebody has looked at the sizes of commits; None: the last
-            checkpoint.
+        checked_to: the version up to which somebody has looked at the commits; None: the last checkpoint.
         lacks_own_commit: whether this process has made a commit behind `newest`, to which storage gave no
             answer.
     """
@@ -56,7 +62,7 @@ class TableHandles:
 
         Raises:
             NotADeltaTable: something else is there.
-            LogDamaged: a commit file is empty or missing.
+            LogDamaged: a commit file is empty, missing, cut off or changed.
         """
         newest = self.newest
         if version is not None:
@@ -123,8 +129,7 @@ class TableHandles:
                 content = content_of(folder, path)
                 if content is None:
                     return table
-                if not content:
-                    raise empty_commit(self.uri, path)
+                check_commit(self.uri, path, content)
                 commit = PlainCommit.of(content)
                 if commit is None:
                     return None

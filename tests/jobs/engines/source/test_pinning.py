@@ -143,9 +143,9 @@ class TestALogThatHasLostAFile:
         requested_uris: list[str] = []
 
         class Listed:
-            def get_file_info(self, paths: list[str]) -> list[Any]:
-                requested_uris.extend(paths)
-                return filesystem(uri).get_file_info(paths)
+            def open_input_stream(self, path: str) -> Any:
+                requested_uris.append(path)
+                return filesystem(uri).open_input_stream(path)
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(table_handles, "filesystem", lambda _: Listed())

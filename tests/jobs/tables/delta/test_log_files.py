@@ -2,8 +2,10 @@
 is read.
 """
 
+import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -132,3 +134,71 @@ def test_an_empty_newest_commit_of_one_s_own_is_seen(folder: Folder) -> None:
         with pytest.raises(LogDamaged, match=f"{commit(22)} is empty"):
             use()
     assert not (log_of(folder) / commit(23)).exists()
+
+
+def drop_last_line(log: Path) -> None:
+    path = log / commit(23)
+    path.write_bytes(path.read_bytes().rpartition(b"\n")[0])
+
+
+def replace_in_newest(old: bytes, new: bytes) -> Damage:
+    def damage(log: Path) -> None:
+        path = log / commit(23)
+        content = path.read_bytes()
+        assert content.count(old) == 1
+        path.write_bytes(content.replace(old, new))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (drop_last_line, r"was cut off: it has 1 of its 2 lines"),
+        (replace_in_newest(b'\\"numRecords\\": 1', b'\\"numRecords\\": 7'), "was changed: its lines are not"),
+        (
+            replace_in_newest(b'"slackwaterLines": "2"', b'"slackwaterLines": "z"'),
+            "was changed: its first line",
+        ),
+    ],
+)
+def test_a_commit_that_is_cut_between_two_lines_or_changed_is_named(
+    folder: Folder, damage: Damage, message: str
+) -> None:
+    """By one who reads, by one who would extend the table, and by one who has it open as of before."""
+    Folder(folder.uri, SCHEMA).append(pa.table({"n": [23]}))
+    damage(log_of(folder))
+    for use in (
+        Folder(folder.uri, SCHEMA).read,
+        partial(Folder(folder.uri, SCHEMA).append, pa.table({"n": [24]})),
+        folder.read,
+    ):
+        with pytest.raises(LogDamaged, match=f"{commit(23)} {message}") as raised_error:
+            use()
+        assert raised_error.value.exit_code == 1
+    assert not (log_of(folder) / commit(24)).exists()
+
+
+def test_commits_that_delta_rs_writes_for_us_say_how_long_they_are(tmp_path: Path) -> None:
+    """A value of a partition that needs quotes makes a commit that is no plain one."""
+    schema = pa.schema([("n", pa.int64()), ("place", pa.string())])
+    folder = Folder(f"{tmp_path}/t", schema, partition_by=("place",))
+    folder.append(pa.table({"n": [1, 2], "place": ["a b", "c d"]}))
+    newest = log_of(folder) / commit(1)
+    lines = newest.read_bytes().splitlines()
+    info = json.loads(lines[0])["commitInfo"]
+    assert info["slackwaterLines"] == "3" == str(len(lines)) and "slackwaterChecksum" not in info
+    newest.write_bytes(b"\n".join(lines[:2]))
+    with pytest.raises(LogDamaged, match="was cut off: it has 2 of its 3 lines"):
+        Folder(folder.uri, schema).read()
+
+
+def test_commits_that_say_nothing_of_their_length_are_read(folder: Folder) -> None:
+    """As earlier versions and other writers have written them."""
+    for path in log_of(folder).glob("*.json"):
+        info, *others = path.read_bytes().splitlines()
+        known = json.loads(info)
+        for name in ("slackwaterLines", "slackwaterChecksum"):
+            known["commitInfo"].pop(name, None)
+        path.write_bytes(b"\n".join([json.dumps(known).encode(), *others]))
+    assert sorted(Folder(folder.uri, SCHEMA).read().column("n").to_pylist()) == list(range(1, 23))

@@ -20,7 +20,7 @@ from slackwater.jobs.errors import SlackwaterError, without_credentials
 from slackwater.jobs.runtime.heap import keep_heap
 from slackwater.jobs.runtime.parent import end_with_parent
 from slackwater.jobs.tables.errors import DamagedFile
-from slackwater.jobs.tables.storage_errors import unforeseen
+from slackwater.jobs.tables.storage_errors import is_failure, unforeseen
 from slackwater.windowing.errors import ConfigurationError, WindowingError
 
 VERBS = {
@@ -207,6 +207,16 @@ def run(work: Callable[[], Any]) -> int:
         failure = unforeseen(error)
         click.echo(f"slackwater: {failure}", err=True)
         return failure.exit_code
+    except (MemoryError, RuntimeError) as error:
+        if not _lacks_memory(error):
+            raise
+        click.echo(
+            f"slackwater: memory ran out ({error or 'no more could be taken'}). What is committed stands. "
+            "Give the process more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a nearer "
+            "--to), and repeat the command.",
+            err=True,
+        )
+        return 3
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -227,7 +237,25 @@ def run(work: Callable[[], Any]) -> int:
             )
             return 1
         return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
+    except BaseException as error:
+        if not (_is_panic(error) and is_failure(error)):
+            raise
+        failure = unforeseen(error)
+        click.echo(f"slackwater: {failure}", err=True)
+        return failure.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether Python or Arrow could take no more memory, the stack of a new thread included."""
+    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether Rust code has given up, as delta-rs does where it can open no file for its threads. Each
+    package has a class of its own for that.
+    """
+    return type(error).__name__ == "PanicException"
 
 
 def _is_of_printing(exit_: SystemExit) -> bool:

@@ -69,6 +69,12 @@ class LogDamaged(PermanentError):
     """
 
 
+class PercentInPath(UsageError):
+    """A path of this machine has a percent sign with two digits behind it, which delta-rs takes for one
+    character.
+    """
+
+
 class SnapshotGone(UsageError):
     """Upkeep has dropped the snapshot that a command needs."""
 

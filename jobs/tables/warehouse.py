@@ -3,6 +3,7 @@ their sources. Makes the tables, and refuses tables that this version or this pi
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.delta.open_table import OpenTable
-from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, RunAtWork, ShapeChanged
+from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork, ShapeChanged
 from slackwater.jobs.tables.grown_columns import grown_schema, may_grow
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader
@@ -50,10 +51,20 @@ class Warehouse:
 
         Raises:
             CredentialsInUri: it holds some.
+            PercentInPath: delta-rs can't open it.
         """
         root = location or os.environ.get(VARIABLE) or DEFAULT
         _refuse_credentials(root)
-        return cls(root.rstrip("/") if "://" in root else str(Path(root).expanduser().absolute()))
+        if "://" in root:
+            return cls(root.rstrip("/"))
+        path = str(Path(root).expanduser().absolute())
+        if _ENCODED.search(path):
+            raise PercentInPath(
+                f"{path}: delta-rs takes a percent sign and two digits in a path for one character, and "
+                "finds no table there. Rename the folder, or give the warehouse another one.",
+                uri=path,
+            )
+        return cls(path)
 
     def source(self, table: str) -> str:
         """The location of a source table: `table` itself if it is absolute, else in the warehouse.
@@ -363,6 +374,10 @@ class Tables:
 
     def _refuse_newer(self) -> None:
         self.ledger.columns("seq")  # opens every file, which refuses rows of a newer version
+
+
+# As in a URL.
+_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
 
 
 def _refuse_credentials(uri: str) -> None:

@@ -8,12 +8,14 @@ such moments.
 import functools
 import json
 import os
+import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.delivery import Delivery
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+from slackwater.jobs.protocol.staging import lease, run
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.sinks.targets.change_feed import ChangeFeedTarget
 from slackwater.jobs.sinks.targets.redis import RedisTarget
@@ -31,6 +34,7 @@ from slackwater.jobs.sinks.targets.sql import SqlTarget
 from slackwater.jobs.tables.delta import written_files
 from slackwater.jobs.tables.delta.commits import PendingCommit
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.ledger import attempts
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
@@ -81,6 +85,9 @@ class Plan:
             None for never.
         counts_writes: a file that gets the number of its writes.
         planted: a breakage of the product that is built in, by its name in `tests.campaigns.breakages`.
+        lease_s: how long a lease lasts, in seconds; None for as long as ever.
+        limits: soft limits of the process by their names in the module `resource`; that of open files counts
+            from those that are open, that of memory in bytes beyond what the process has taken so far.
     """
 
     at: str | None = None
@@ -95,6 +102,8 @@ class Plan:
     dies_at_write: int | None = None
     counts_writes: str | None = None
     planted: str | None = None
+    lease_s: float | None = None
+    limits: dict[str, int] = field(default_factory=dict)
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -118,9 +127,29 @@ def main() -> None:
         from tests.campaigns.breakages import BREAKAGES
 
         BREAKAGES[plan.planted]()
+    if plan.lease_s is not None:
+        _shorten_lease(timedelta(seconds=plan.lease_s))
     if plan.at is not None:
         _build_in(plan, *MOMENTS[plan.at])
+    for name, value in plan.limits.items():
+        _limit(name, value)
     command_line.main()
+
+
+def _shorten_lease(duration: timedelta) -> None:
+    attempts.LEASE = lease.LEASE = duration  # type: ignore[misc,attr-defined]
+    renewing_lease = functools.partial(lease.renewing_lease, every=duration / 3)
+    run.renewing_lease = lease.renewing_lease = renewing_lease  # type: ignore[attr-defined,assignment]
+
+
+def _limit(name: str, value: int) -> None:
+    if name == "RLIMIT_NOFILE":
+        value += len(os.listdir("/proc/self/fd"))
+    if name == "RLIMIT_AS":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        value += pages * resource.getpagesize()
+    kind = getattr(resource, name)
+    resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 
 
 def one_by_one(task: Callable[[int], None], numbers: Iterable[int]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import click
+import pyarrow as pa
 import pytest
 
 from slackwater.jobs import command_line, errors
@@ -341,3 +342,42 @@ def test_a_function_that_exits_is_named_and_ends_with_a_documented_code(
 ) -> None:
     assert command_line.run(lambda: sys.exit(7)) == 1
     assert "sys.exit(7) was called by a function of the pipeline" in capsys.readouterr().err
+
+
+class PanicException(BaseException):
+    """As Rust code raises it; each package has a class of this name."""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "memory ran out (no more could be taken)"),
+        (pa.ArrowMemoryError("malloc of size 64 failed"), "memory ran out (malloc of size 64 failed)"),
+        (RuntimeError("can't start new thread"), "memory ran out (can't start new thread)"),
+        (
+            PanicException(
+                'Failed to create a tokio runtime.: Os { code: 24, kind: Uncategorized, message: "Too many '
+                'open files" }'
+            ),
+            "too many files are open",
+        ),
+    ],
+)
+def test_a_process_that_may_take_no_more_says_so_and_can_be_repeated(
+    error: BaseException, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error
+
+    assert command_line.run(work) == 3
+    text = capsys.readouterr().err
+    assert words in text and "epeat the command" in text
+
+
+@pytest.mark.parametrize("error", [PanicException("index out of bounds"), RuntimeError("of another kind")])
+def test_other_errors_of_native_code_and_of_python_are_faults(error: BaseException) -> None:
+    def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        command_line.run(work)

@@ -18,6 +18,14 @@ from slackwater import AggregateFunction, DeltaSource, KeyedProcessFunction, Pip
 from slackwater import TumblingEventTimeWindows, ValueStateDescriptor, WatermarkStrategy
 
 def recurse(n): return recurse(n + 1) + 1
+def recurse_in_sorted(items): return sorted(items, key=lambda item: recurse_in_sorted(items))
+def take_all_memory():
+    import resource
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (256 << 20), limit))
+    blocks = []
+    while True: blocks.append(bytearray(1 << 20))
 class Odd:
     def __repr__(self): raise ValueError("no text of it")
 """
@@ -67,6 +75,8 @@ RAISES = {
     "raises StopIteration": "raise StopIteration",
     "changes the element": "row.x = 1",
     "raises MemoryError": "raise MemoryError",
+    "takes all memory": "take_all_memory()",
+    "recurses without end in sorted": "recurse_in_sorted([1])",
     "raises a text of a megabyte": 'raise ValueError("p" * (1 << 20))',
     "raises a text with control characters": r'raise ValueError("\\x1b[2J\\x00")',
 }
@@ -92,7 +102,7 @@ def cases() -> Iterator[Case]:
     group = "functions"
     for name, poison in RAISES.items():
         for policy in ("fail", "quarantine"):
-            is_of_all = "exits" in name or "Memory" in name
+            is_of_all = "exits" in name or "emory" in name
             expects = "error" if policy == "fail" or is_of_all else "quarantine"
             for kind, code in (("aggregate", _AGGREGATE), ("process function", _KEYED)):
                 act = partial(

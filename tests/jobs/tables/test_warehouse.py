@@ -16,6 +16,7 @@ from slackwater.jobs.tables.errors import (
     LogDamaged,
     NewerFormat,
     NoRuns,
+    PercentInPath,
     RunAtWork,
     ShapeChanged,
     WarehouseNotWritable,
@@ -311,3 +312,11 @@ def test_a_uri_that_holds_credentials_is_refused_and_not_shown(uri: str) -> None
         with pytest.raises(CredentialsInUri, match=r"\*\*\*.*environment") as raised_error:
             refuse(uri)
         assert "geheim" not in f"{raised_error.value}{raised_error.value.facts}"
+
+
+def test_a_folder_that_delta_rs_would_take_for_another_is_refused(tmp_path: Path) -> None:
+    """It opens no table below it, also where there is one."""
+    with pytest.raises(PercentInPath, match=r"per%20cent.*Rename the folder"):
+        Warehouse.at(f"{tmp_path}/per%20cent")
+    assert Warehouse.at(f"{tmp_path}/100%").root.endswith("/100%")
+    assert Warehouse.at("s3://bucket/per%20cent").root == "s3://bucket/per%20cent"

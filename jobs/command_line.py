@@ -211,9 +211,9 @@ def run(work: Callable[[], Any]) -> int:
         if not _lacks_memory(error):
             raise
         click.echo(
-            f"slackwater: memory ran out ({error or 'no more could be taken'}). What is committed stands. "
-            "Give the process more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a nearer "
-            "--to), and repeat the command.",
+            f"slackwater: memory ran out ({str(error) or 'no more could be taken'}). What is committed "
+            "stands. Give the process more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a "
+            "nearer --to), and repeat the command.",
             err=True,
         )
         return 3

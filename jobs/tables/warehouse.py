@@ -58,7 +58,7 @@ class Warehouse:
         if "://" in root:
             return cls(root.rstrip("/"))
         path = str(Path(root).expanduser().absolute())
-        if _ENCODED.search(path):
+        if _PERCENT_CODE.search(path):
             raise PercentInPath(
                 f"{path}: delta-rs takes a percent sign and two digits in a path for one character, and "
                 "finds no table there. Rename the folder, or give the warehouse another one.",
@@ -377,7 +377,7 @@ class Tables:
 
 
 # As in a URL.
-_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
+_PERCENT_CODE = re.compile("%[0-9A-Fa-f]{2}")
 
 
 def _refuse_credentials(uri: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
-from slackwater.jobs.tables.delta.log_files import commit_path, counted, line_count
+from slackwater.jobs.tables.delta.log_files import commit_path, content_of_commit, line_count
 from slackwater.jobs.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.delta.written_files import WrittenFile
@@ -91,7 +91,7 @@ class PendingCommit:
             OSError, DeltaError: it may stand all the same, see `owner`.
         """
         own_actions = [*([] if transaction is None else [_txn(transaction)]), *actions]
-        commit = PlainCommit.of(counted(self._info(table, facts), own_actions))
+        commit = PlainCommit.of(content_of_commit(self._info(table, facts), own_actions))
         if commit is not None and table.takes_plain_commits:
             put_first(self.uri, commit_path(self.version), commit.content)
             return table.after(commit)

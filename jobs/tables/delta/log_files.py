@@ -69,7 +69,7 @@ def content_of(folder: FileSystem, path: str) -> bytes | None:
         return None
 
 
-def counted(info: Mapping[str, Any], actions: Sequence[dict[str, Any]]) -> bytes:
+def content_of_commit(info: Mapping[str, Any], actions: Sequence[dict[str, Any]]) -> bytes:
     """The content of a commit: its commitInfo, which gets the count and the checksum, and the actions."""
     following_lines = "\n".join(map(json.dumps, actions)).encode()
     seal = {**line_count(1 + len(actions)), CHECKSUM: f"{zlib.crc32(following_lines):08x}"}

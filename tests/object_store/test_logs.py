@@ -120,3 +120,13 @@ def test_an_empty_commit_is_named(in_store: Store, version: int) -> None:
     (files / f"_delta_log/{version:020d}.json").write_bytes(b"")
     with pytest.raises(LogDamaged, match=f"{version:020d}.json is empty"):
         Folder(uri, SCHEMA).read()
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_commit_that_is_cut_between_two_lines_is_named(in_store: Store, version: int) -> None:
+    uri, files = table_in(in_store, f"cut_{version}", 4)
+    commit = files / f"_delta_log/{version:020d}.json"
+    commit.write_bytes(commit.read_bytes().rpartition(b"\n")[0])
+    for use in (Folder(uri, SCHEMA).read, lambda: Folder(uri, SCHEMA).append(pa.table({"n": [9]}))):
+        with pytest.raises(LogDamaged, match=f"{version:020d}.json was cut off: it has 1 of its 2 lines"):
+            use()

@@ -146,6 +146,10 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWind
 
     looks_at_elements: ClassVar[bool] = False
 
+    @property
+    def clock_grid(self) -> Grid:
+        return Grid(self.size_ms, self.size_ms, self.offset_ms)
+
     @classmethod
     def of(cls, size: timedelta, offset: timedelta = timedelta(0)) -> TumblingProcessingTimeWindows:
         return cls(
@@ -194,6 +198,10 @@ class SlidingProcessingTimeWindows(_AlignedProcessingTimeWindows):
     looks_at_elements: ClassVar[bool] = False
 
     slide_ms: int = 0
+
+    @property
+    def clock_grid(self) -> Grid:
+        return Grid(self.size_ms, self.slide_ms, self.offset_ms)
 
     def __post_init__(self) -> None:
         _check_sliding(self)

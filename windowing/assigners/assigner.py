@@ -51,6 +51,7 @@ class Grid(NamedTuple):
 _METHODS_BY_PROMISE: Final = {
     "looks_at_elements": EVERYTHING,
     "grid": EVERYTHING,
+    "clock_grid": EVERYTHING,
     "session_gap_ms": EVERYTHING,
     "merges_on_touch": ("merge_windows",),
 }
@@ -82,6 +83,11 @@ class WindowAssigner:
         """Promise that an element's timestamp places its windows on this grid, newest first, or in the one
         period of this calendar that holds it; None if not.
         """
+        return None
+
+    @property
+    def clock_grid(self) -> Grid | None:
+        """Promise that the clock at an element places its windows on this grid, newest first; None if not."""
         return None
 
     @property

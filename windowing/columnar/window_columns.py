@@ -114,7 +114,8 @@ class Firings(NamedTuple):
         kinds: numbers of PaneKind.
         elements: how many elements the window had accepted; 0 for a withdrawal.
         watermarks: the watermark in force.
-        tick_ends: the tick end of the watermark that fired the window, or NO_TIME.
+        tick_ends: the tick end of the watermark that fired the window, or the moment of the clock's timer
+            that did; NO_TIME for neither.
         causes: the clock at the element that fired or absorbed the window, or NO_TIME.
         contents: the contents that it shows, as in OpenWindows; NO_CONTENTS for a withdrawal.
     """

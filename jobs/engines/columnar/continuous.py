@@ -75,8 +75,8 @@ class ContinuousFamily(ElementFamily):
             slices = rows_behind = np.zeros(0, np.int64)
             groups, keys = self._cells(elements, np.zeros(len(elements.keys), np.int64), rows_behind)
         else:
-            slices = windows.slices(elements.events)
-            rows_behind = windows.rows_behind(elements.events, slices, elements.watermarks)
+            slices = windows.slices(elements.times)
+            rows_behind = windows.rows_behind(elements.times, slices, elements.watermarks)
             groups, keys = self._cells(elements, slices, rows_behind)
         combined_count = len(elements.keys) - len(rows_behind)
         if len(keys) * ROWS_PER_CELL > combined_count:

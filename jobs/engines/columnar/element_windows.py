@@ -40,7 +40,7 @@ class ElementFamily:
     def split(self, elements: BatchElements) -> Split:
         windows = fixed_windows(self.setting)
         if windows is not None:
-            slices = windows.slices(elements.events)
+            slices = windows.slices(elements.times)
             return judge_elements(self.setting, windows, elements, slices, np.arange(len(slices)))
         rows = elements.rows.select([*self.setting.source_columns, ARRIVAL, EVENT])
         counts = {"rows_accepted": rows.num_rows, "assignments_made": rows.num_rows}
@@ -69,7 +69,7 @@ class CountFamily(ElementFamily):
             max_count=self._max_count(),
             accumulates=not self.setting.purges,
         )
-        return replay_counted(slice_input, initial_state, self.setting.timeline, rules)
+        return replay_counted(slice_input, initial_state, self.setting.window_timeline, rules)
 
     def _max_count(self) -> int:
         """Elements for each firing; a count below 1 fires at each element, as in Flink."""

@@ -7,6 +7,7 @@ a family connects the two. Keys are numbers here, times are milliseconds.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -70,14 +71,39 @@ class Setting:
         """Whether the windows are global: one for each key, which never ends."""
         return isinstance(self.pipeline.windows, GlobalWindows)
 
+    @property
+    def passes_with_clock(self) -> bool:
+        """Whether windows are assigned by the clock and pass with it: those of processing time."""
+        return not (self.windows_are_global or self.pipeline.windows.is_event_time)
+
+    @cached_property
+    def window_timeline(self) -> Timeline:
+        """What windows pass with: the watermarks, or the clock as a watermark (`Timeline.as_clock`)."""
+        return self.timeline.as_clock() if self.passes_with_clock else self.timeline
+
+    @property
+    def lateness_ms(self) -> int:
+        """How long after its last instant a window is collected; at once where windows pass with the
+        clock.
+        """
+        return 0 if self.passes_with_clock else self.pipeline.allowed_lateness_ms
+
     def clocks(self, arrivals: Longs) -> Longs:
         """The clock at each element: its arrival, or the slice's start for an element that arrived before the
         slice and is folded into it.
         """
         return np.maximum(arrivals, self.timeline.from_ms)
 
+    def times(self, rows: pa.Table, clocks: Longs) -> Longs:
+        """The time by which each element, of which the clock is known, is assigned to windows."""
+        return clocks if self.passes_with_clock else rows.column(EVENT).to_numpy()
+
     def watermarks(self, rows: pa.Table, clocks: Longs) -> Longs:
-        """The watermark in force at each element, of which the clock is known."""
+        """The watermark in force at each element, of which the clock is known; the clock's where windows pass
+        with it.
+        """
+        if self.passes_with_clock:
+            return clocks - 1
         if isinstance(self.timeline, CarriedTimeline):
             return self.timeline.watermarks_of(self.pipeline, rows)
         return self.timeline.at_arrival(clocks)
@@ -89,7 +115,7 @@ class BatchElements(NamedTuple):
     Attributes:
         rows: the source's columns that the pipeline reads and, as int64, `__arrival_ms` and `__event_ms`.
         keys: int64[n], the number of each row's key.
-        events: int64[n], event times.
+        times: int64[n], the times by which they are assigned to windows: event times, or the clock.
         clocks: int64[n], the clock when the row is processed.
         watermarks: int64[n], the watermark in force then.
         read_full_rows: reads all columns of the source for rows at ascending positions; None where `rows` has
@@ -98,7 +124,7 @@ class BatchElements(NamedTuple):
 
     rows: pa.Table
     keys: Longs
-    events: Longs
+    times: Longs
     clocks: Longs
     watermarks: Longs
     read_full_rows: Callable[[Longs], pa.Table] | None = None
@@ -116,7 +142,7 @@ class BatchElements(NamedTuple):
         return cls(
             rows=rows,
             keys=keys,
-            events=rows.column(EVENT).to_numpy(),
+            times=setting.times(rows, clocks),
             clocks=clocks,
             watermarks=setting.watermarks(rows, clocks),
             read_full_rows=read_full_rows,
@@ -225,7 +251,7 @@ def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]
     clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
     elements = Elements(
         keys=np.asarray(rows.column(KEY_NUMBER)),
-        times=rows.column(EVENT).to_numpy(),
+        times=setting.times(rows, clocks),
         clocks=clocks,
         watermarks=setting.watermarks(rows, clocks),
     )

@@ -63,7 +63,7 @@ def _pane_table(
     label = "count" if setting.windows_are_global else LABELS[kind]
     return pa.table(
         {
-            **columns_of_firings(firings, distinct),
+            **columns_of_firings(firings, distinct, setting),
             "ordinal": constant(0, rows, pa.int64()),
             "kind": constant(label, rows, pa.string()),
             **{name: array for (name, _), array in zip(shape.results, results, strict=True)},
@@ -71,8 +71,9 @@ def _pane_table(
     )
 
 
-def columns_of_firings(firings: Firings, distinct: pa.Table) -> dict[str, Any]:
+def columns_of_firings(firings: Firings, distinct: pa.Table, setting: Setting) -> dict[str, Any]:
     """The columns of `panes` without ordinal, kind and results, one row for each firing."""
+    no_ticks = np.full(len(firings.keys), NO_TIME)
     return {
         **values_of_keys(distinct, firings.keys),
         "window_start": times(firings.starts),
@@ -80,7 +81,7 @@ def columns_of_firings(firings: Firings, distinct: pa.Table) -> dict[str, Any]:
         "firing": pa.array(firings.firings),
         "elements": pa.array(firings.elements),
         "watermark": watermarks(firings.watermarks),
-        "tick_end": times(firings.tick_ends),
+        "tick_end": times(no_ticks if setting.passes_with_clock else firings.tick_ends),
         "cause_arrival": times(firings.causes),
     }
 

@@ -1,4 +1,4 @@
-"""The family of tumbling, sliding and calendar windows of event time.
+"""The family of tumbling, sliding and calendar windows that fire at their last instant.
 
 Map side: elements that are on time for all of their windows are aggregated by key and slice into cells, one
 partial aggregate each. An element that the watermark has passed in one of its windows travels by itself. Both
@@ -27,6 +27,8 @@ from slackwater.jobs.engines.columnar.families import (
     read_accumulators,
 )
 from slackwater.jobs.engines.rows.columns_read import ARRIVAL, EVENT
+from slackwater.windowing.assigners import Grid, WindowAssigner
+from slackwater.windowing.calendars import Calendar
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import (
     Groups,
@@ -46,10 +48,15 @@ SLICE, ELEMENTS, FIRST, LAST = "__slice", "__elements", "__first_arrival", "__la
 
 def fixed_windows(setting: Setting) -> NumberedWindows | None:
     """The windows of the pipeline's assigner; None for the global window."""
-    grid, lateness_ms = setting.pipeline.windows.grid, setting.pipeline.allowed_lateness_ms
+    grid = grid_of(setting.pipeline.windows)
     if grid is None:
         return None
-    return windows_on(grid, lateness_ms, setting.timeline.collected_mark)
+    return windows_on(grid, setting.lateness_ms, setting.window_timeline.collected_mark)
+
+
+def grid_of(windows: WindowAssigner) -> Grid | Calendar | None:
+    """The grid on which the times of elements, or the clock at them, place their windows; None for others."""
+    return windows.grid or windows.clock_grid
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,8 @@ class FixedFamily:
         return windows
 
     def split(self, elements: BatchElements) -> Split:
-        slices = self.windows.slices(elements.events)
-        tardy = self.windows.rows_behind(elements.events, slices, elements.watermarks)
+        slices = self.windows.slices(elements.times)
+        tardy = self.windows.rows_behind(elements.times, slices, elements.watermarks)
         split = judge_elements(self.setting, self.windows, elements, slices, tardy)
         split.parts[CELLS] = self._cells(elements, slices, tardy)
         split.counts["rows_accepted"] += len(slices) - len(tardy)
@@ -99,7 +106,7 @@ class FixedFamily:
 
     def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         rules = FixedRules(windows=self.windows, accumulates=not self.setting.purges)
-        return replay_fixed(slice_input, initial_state, self.setting.timeline, rules)
+        return replay_fixed(slice_input, initial_state, self.setting.window_timeline, rules)
 
     def _cells(self, elements: BatchElements, slices: Longs, tardy: Longs) -> Part:
         """Partial aggregates by key and slice of all rows but those at `tardy`."""
@@ -125,7 +132,7 @@ class FixedFamily:
         """
         stays = np.zeros(groups.size, np.bool_)
         newest = self.windows.newest_windows(slices)
-        stays[: len(slices)] = self.windows.cleanup_times(newest) > self.setting.timeline.final
+        stays[: len(slices)] = self.windows.cleanup_times(newest) > self.setting.window_timeline.final
         if not stays.any():
             return np.zeros(groups.size, np.int64), np.zeros(groups.size, np.int64)
         first, last = least_of_groups(clocks, groups), greatest_of_groups(clocks, groups)
@@ -152,7 +159,7 @@ def verdict_of(
 ) -> Verdict:
     """Judge the elements at `candidates`; `slices` are those of all elements."""
     slices, watermarks = slices[candidates], elements.watermarks[candidates]
-    is_accepted, is_late = windows.judge(elements.events[candidates], slices, watermarks)
+    is_accepted, is_late = windows.judge(elements.times[candidates], slices, watermarks)
     late_rows, accepted_rows = candidates[is_late], candidates[is_accepted]
     missed_windows = windows.explode(slices[is_late])
     starts, ends = windows.starts(missed_windows.windows), windows.ends(missed_windows.windows)

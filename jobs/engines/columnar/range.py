@@ -273,7 +273,7 @@ class _PartMerge:
         yield from self._table_handed_over("late_events", late_rows, None)
         with self._timing_state():
             windows = [window_table(slice_result, distinct, self.family)]
-            timers = [timer_table(timers, distinct) for timers in slice_result.timers]
+            timers = [timer_table(timers, distinct, self.family.setting) for timers in slice_result.timers]
             of_snapshot = [
                 *self._table_handed_over("window_state", windows, state),
                 *self._table_handed_over("timers", timers, state),

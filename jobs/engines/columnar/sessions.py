@@ -61,8 +61,8 @@ class SessionFamily:
         """Three parts: pieces of sessions; tardy elements that are accepted in any case; doubtful elements,
         which are late unless they join an open session.
         """
-        harmless = is_harmless(elements.events, elements.watermarks)
-        is_late = self.rules.are_late(elements.events + (self.rules.gap_ms - 1), elements.watermarks)
+        harmless = is_harmless(elements.times, elements.watermarks)
+        is_late = self.rules.are_late(elements.times + (self.rules.gap_ms - 1), elements.watermarks)
         doubtful, tardy = np.flatnonzero(~harmless & is_late), np.flatnonzero(~harmless & ~is_late)
         tardy_rows = elements.rows.select([*self.setting.source_columns, ARRIVAL, EVENT]).take(
             pa.array(tardy)
@@ -112,7 +112,7 @@ class SessionFamily:
         The other rows make one group more, which is cut off the result: that is cheaper than a copy of the
         chosen rows.
         """
-        keys, events, clocks = elements.keys, elements.events, elements.clocks
+        keys, events, clocks = elements.keys, elements.times, elements.clocks
         codes = np.empty(len(keys), np.int64)
         if chosen is not None:
             keys, events, clocks = keys[chosen], events[chosen], clocks[chosen]

@@ -162,20 +162,20 @@ def columns_of_open_windows(
 
 def _cleanup_times(windows: OpenWindows, setting: Setting) -> Longs:
     """When each window is collected; NO_TIME for global windows, which never are."""
-    cleanups = windows.ends - 1 + setting.pipeline.allowed_lateness_ms
+    cleanups = windows.ends - 1 + setting.lateness_ms
     return np.where(windows.ends == NO_TIME, NO_TIME, cleanups)
 
 
-def timer_table(timers: Timers, distinct: pa.Table) -> pa.Table:
+def timer_table(timers: Timers, distinct: pa.Table, setting: Setting) -> pa.Table:
     """Rows of `timers`, one for each pending timer, in order."""
-    rows = len(timers.keys)
+    rows, domain = len(timers.keys), "processing" if setting.passes_with_clock else "event"
     return pa.table(
         {
             **values_of_keys(distinct, timers.keys),
             "window_start": times(timers.starts),
             "window_end": times(timers.ends),
             "service": constant(TIMER_SERVICE, rows, pa.string()),
-            "domain": constant("event", rows, pa.string()),
+            "domain": constant(domain, rows, pa.string()),
             "time": times(timers.times),
             "purpose": constant(timers.purpose, rows, pa.string()),
         }

@@ -6,21 +6,30 @@ A new family is added to `_FAMILIES`; a pipeline with other windows or triggers 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from slackwater.jobs.engines.columnar.clock_windows import (
+    CLOCK_GRIDS,
+    CLOCK_SESSIONS,
+    CountClockFamily,
+    FixedClockFamily,
+    SessionClockFamily,
+)
 from slackwater.jobs.engines.columnar.continuous import ContinuousFamily
 from slackwater.jobs.engines.columnar.element_windows import CountFamily
 from slackwater.jobs.engines.columnar.families import Family, Setting
-from slackwater.jobs.engines.columnar.fixed import FixedFamily
+from slackwater.jobs.engines.columnar.fixed import FixedFamily, grid_of
 from slackwater.jobs.engines.columnar.sessions import SessionFamily
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
     CalendarEventTimeWindows,
     ContinuousEventTimeTrigger,
     CountTrigger,
+    DynamicProcessingTimeSessionWindows,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
     NeverTrigger,
+    ProcessingTimeTrigger,
     SlidingEventTimeWindows,
     Trigger,
     TumblingEventTimeWindows,
@@ -54,6 +63,9 @@ _FAMILIES = (
     _SupportedWindows((GlobalWindows,), (NeverTrigger,), CountFamily),
     _SupportedWindows((*_FIXED_ASSIGNERS, GlobalWindows), (ContinuousEventTimeTrigger,), ContinuousFamily),
     _SupportedWindows((GlobalWindows,), (EndOfStreamTrigger, EventTimeTrigger), ContinuousFamily),
+    _SupportedWindows(CLOCK_GRIDS, (ProcessingTimeTrigger,), FixedClockFamily),
+    _SupportedWindows(CLOCK_GRIDS, (CountTrigger,), CountClockFamily),
+    _SupportedWindows(CLOCK_SESSIONS, (ProcessingTimeTrigger,), SessionClockFamily),
 )
 
 
@@ -65,8 +77,12 @@ def why_not(pipeline: Pipeline) -> str | None:
     if not any(entry.takes(pipeline.effective_trigger) for entry in entries):
         trigger_name = _class_names(pipeline.effective_trigger)
         return f"{trigger_name} has no columnar form on {type(pipeline.window).__name__}"
-    grid, trigger = pipeline.windows.grid, pipeline.effective_trigger
-    looks_at_clocks = isinstance(pipeline.window, GlobalWindows) or not trigger.fires_at_last_instant
+    if isinstance(pipeline.window, DynamicProcessingTimeSessionWindows) and pipeline.select:
+        return "the gap of each session is a function's"
+    grid, trigger = grid_of(pipeline.windows), pipeline.effective_trigger
+    looks_at_clocks = isinstance(pipeline.window, GlobalWindows) or not (
+        trigger.fires_at_last_instant or isinstance(trigger.firing_trigger, ProcessingTimeTrigger)
+    )
     if looks_at_clocks and pipeline.watermarks.kind == "punctuated":
         return f"{_class_names(trigger)} is not exact under punctuated watermarks, which rise inside a tick"
     if grid is not None and grid.most_windows > _MOST_WINDOWS_PER_ELEMENT:

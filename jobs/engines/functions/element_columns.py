@@ -30,6 +30,10 @@ class ElementColumns:
         self._parked_rows: pa.Table | None = None
         self._columns: dict[str, pa.Array] = {}
 
+    def of_slice(self) -> "ElementColumns":
+        """The elements of the slice alone, numbered from 0."""
+        return ElementColumns(self._texts, pa.array([], pa.string()), self.rows, self._row_times)
+
     def decode(self, numbers: Longs) -> None:
         """Read the elements of parked windows that are among `numbers`, which ascend: `column` then has their
         values.

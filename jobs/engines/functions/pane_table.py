@@ -37,7 +37,7 @@ def pane_table(
     labels = pa.array(["count" if is_global else LABELS[kind] for kind in PaneKind])
     ordinals = np.append(np.array(result_rows.ordinals, np.int64), np.zeros(len(withdrawn), np.int64))
     columns = {
-        **columns_of_firings(rows_of(firings, np.append(places, withdrawn)), distinct),
+        **columns_of_firings(rows_of(firings, np.append(places, withdrawn)), distinct, setting),
         "ordinal": pa.array(ordinals),
         "kind": labels.take(pa.array(kinds)),
     }

@@ -21,6 +21,7 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.window_columns import OpenWindows
 from slackwater.windowing.runtime.window_operator_builder import CONTENTS
 from slackwater.windowing.snapshot import list_pieces
+from slackwater.windowing.snapshot.columns import STATE_WINDOW
 
 _LIST: Final = '{"list":['
 _END: Final = "]}"
@@ -72,6 +73,13 @@ class ParkedLists:
             raise LeftToOperator("state of a function")
         contents = window_rows.column("contents").combine_chunks()
         return cls(np.asarray(contents.is_valid()).astype(np.int64), contents.drop_null())
+
+
+def state_windows_in(window_rows: pa.Table) -> StateWindows:
+    """Where the contents of parked sessions stand, which rows of `window_state` hold."""
+    return StateWindows(
+        *(times_in_ms(window_rows.column(f"{STATE_WINDOW}_{side}")) for side in ("start", "end"))
+    )
 
 
 def _with_long_lists(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import SelectFunction
-from slackwater.jobs.engines.columnar.arrow_columns import times, times_in_ms
+from slackwater.jobs.engines.columnar.arrow_columns import times
 from slackwater.jobs.engines.columnar.families import BatchElements, Family, Part, Setting
 from slackwater.jobs.engines.columnar.firing import late_table
 from slackwater.jobs.engines.columnar.fixed import (
@@ -32,6 +32,7 @@ from slackwater.jobs.engines.functions.calls import (
     elements_of,
     in_order_of_calls,
 )
+from slackwater.jobs.engines.functions.clock_sessions import ClockSessions, is_clock_session
 from slackwater.jobs.engines.functions.element_columns import ElementColumns
 from slackwater.jobs.engines.functions.element_texts import ElementTexts
 from slackwater.jobs.engines.functions.eviction import NumberEvictor, evict
@@ -42,7 +43,7 @@ from slackwater.jobs.engines.functions.increments import Increments, contents_of
 from slackwater.jobs.engines.functions.lazy_rows import RowMaker
 from slackwater.jobs.engines.functions.left_over import LeftToOperator
 from slackwater.jobs.engines.functions.pane_table import pane_table
-from slackwater.jobs.engines.functions.parked_lists import ParkedLists, park_lists
+from slackwater.jobs.engines.functions.parked_lists import ParkedLists, park_lists, state_windows_in
 from slackwater.jobs.engines.functions.session_contents import (
     FoldsOfSessions,
     ListsOfSessions,
@@ -197,7 +198,8 @@ class FunctionRange:
                 raise LeftToOperator(f"{name} of parked windows")
         if self.fold is not None:
             return window_rows, ParkedLists.of_values(window_rows, keyed_rows)
-        prefix = "window" if self.family is not None else STATE_WINDOW
+        merges = self.family is None or is_clock_session(self.pipeline)
+        prefix = STATE_WINDOW if merges else "window"
         return window_rows, ParkedLists.read(
             window_rows, keyed_rows, self.keys.names, self.texts, owner=prefix
         )
@@ -221,14 +223,24 @@ class FunctionRange:
         """
         windows_at_start = read_open_windows(parked_part, parked_lists.lengths > 0)
         elements, verdict = self._judge(keys)
-        columns = ElementColumns(self.texts, parked_lists.texts, self._accepted_rows(verdict), elements.times)
+        event_times = self.rows.column(columns_read.EVENT).to_numpy()[verdict.accepted_rows]
+        columns = ElementColumns(self.texts, parked_lists.texts, self._accepted_rows(verdict), event_times)
         if self.family is None:
             return self._walk_sessions(
                 elements, parked_part.rows, windows_at_start, parked_lists.lengths, columns
             )
         initial_state = self._state_at_start(windows_at_start, parked_part.rows, parked_lists.lengths)
-        slice_result = self._replay(self.family, elements, initial_state)
-        return self._let_fire(slice_result, windows_at_start, columns, verdict, parked_lists.texts)
+        clock_sessions = None
+        if is_clock_session(self.pipeline):
+            rows = RowMaker(self.record, columns.of_slice().column)
+            clock_sessions = ClockSessions(self.pipeline, elements, rows)
+        slice_result = self._replay(self.family, elements, initial_state, clock_sessions)
+        fired_windows = self._let_fire(slice_result, windows_at_start, columns, verdict, parked_lists.texts)
+        if clock_sessions is not None:
+            fired_windows.state_windows = clock_sessions.state_windows(
+                slice_result.windows, windows_at_start, state_windows_in(parked_part.rows)
+            )
+        return fired_windows
 
     def _walk_sessions(
         self,
@@ -241,8 +253,7 @@ class FunctionRange:
         """`_replay_slice` of sessions."""
         evictor = self.pipeline.evictor
         parked_lists = ElementLists.of_lengths(parked_lengths)
-        new_columns = ElementColumns(self.texts, pa.array([], pa.string()), columns.rows, elements.times)
-        new_rows = RowMaker(self.record, new_columns.column)
+        new_rows = RowMaker(self.record, columns.of_slice().column)
         gaps = gaps_of(self.pipeline, elements, new_rows)
         folds, number_evictor = None, None
         if evictor is not None:
@@ -260,9 +271,7 @@ class FunctionRange:
             )
         contents = folds or ListsOfSessions(number_evictor)
         walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)
-        state_windows = StateWindows(
-            *(times_in_ms(parked_rows.column(f"{STATE_WINDOW}_{side}")) for side in ("start", "end"))
-        )
+        state_windows = state_windows_in(parked_rows)
         with objects_set_aside():
             slice_result, state_windows = walk.walk(elements, windows_at_start, state_windows, parked_lists)
         [events] = slice_result.firings
@@ -289,10 +298,10 @@ class FunctionRange:
         batch = BatchElements.of(self.rows, keys, self.setting)
         if self.windows is None:
             verdict = verdict_of_taken(len(keys))
-            return Elements(batch.keys, batch.events, batch.clocks, batch.watermarks), verdict
-        slices = self.windows.slices(batch.events)
+            return Elements(batch.keys, batch.times, batch.clocks, batch.watermarks), verdict
+        slices = self.windows.slices(batch.times)
         verdict = verdict_of(self.windows, batch, slices, np.arange(len(slices)))
-        elements = Elements(batch.keys, batch.events, batch.clocks, batch.watermarks)
+        elements = Elements(batch.keys, batch.times, batch.clocks, batch.watermarks)
         if len(verdict.accepted_rows) < len(slices):
             elements = rows_of(elements, verdict.accepted_rows)
         return elements, verdict
@@ -315,11 +324,17 @@ class FunctionRange:
         return WindowState(windows, triggers, ElementLists.of_lengths(lengths))
 
     def _replay(
-        self, family: Family, elements: Elements, initial_state: WindowState[ElementLists]
+        self,
+        family: Family,
+        elements: Elements,
+        initial_state: WindowState[ElementLists],
+        clock_sessions: ClockSessions | None,
     ) -> SliceResult[ElementLists]:
         """Run the kernel."""
         parked_count = len(initial_state.accumulators.numbers)
         lists = ElementLists.of_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
+        if clock_sessions is not None:
+            return family.replay(clock_sessions.slice_input(lists), initial_state)
         pieces = columns_of(Pieces, [])
         slice_input = SliceInput(pieces, lists.take(slice(0, 0)), elements, lists)
         return family.replay(slice_input, initial_state)
@@ -464,7 +479,9 @@ class FunctionRange:
             of_windows["trigger_state"] = trigger_texts(
                 self.family.trigger_state, slice_result.triggers, windows
             )
-        timers = pa.concat_tables([timer_table(timers, distinct) for timers in slice_result.timers])
+        timers = pa.concat_tables(
+            [timer_table(timers, distinct, self.setting) for timers in slice_result.timers]
+        )
         state = {"window_state": pa.table(of_windows), "timers": timers}
         return state if pieces is None else {**state, "keyed_state": pieces}
 

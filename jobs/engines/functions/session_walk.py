@@ -26,8 +26,10 @@ from slackwater.jobs.engines.functions.session_contents import SessionContents
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
     DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
 )
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
@@ -102,13 +104,13 @@ def is_session(pipeline: Pipeline) -> bool:
 
 
 def gaps_of(pipeline: Pipeline, elements: Elements, rows: RowMaker) -> Longs:
-    """The gap of each element of the slice; the function of dynamic gaps is called once for each, in order of
-    arrival.
+    """The gap of each element of the slice, also of sessions of processing time; the function of dynamic gaps
+    is called once for each, in order of arrival.
     """
     count = len(elements.keys)
-    if isinstance(pipeline.windows, EventTimeSessionWindows):
+    if isinstance(pipeline.windows, EventTimeSessionWindows | ProcessingTimeSessionWindows):
         return np.full(count, pipeline.windows.gap_ms)
-    assert isinstance(pipeline.windows, DynamicEventTimeSessionWindows)
+    assert isinstance(pipeline.windows, DynamicEventTimeSessionWindows | DynamicProcessingTimeSessionWindows)
     gaps: list[int] = []
     gap_ms_of = pipeline.windows.gap_ms_of
     with leaving_errors("the gap"):

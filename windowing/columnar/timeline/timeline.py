@@ -117,6 +117,26 @@ class Timeline:
         ticks -= first
         return self._from_initial()[self._rises_until(np.arange(first, last + 1) * self.interval_ms)][ticks]
 
+    def at_clock_timer(self, moments_ms: ArrayLike) -> Longs:
+        """int64[m]: the watermark in force when the clock reaches a timer that is due at that moment. A
+        watermark of the same moment comes after it.
+        """
+        return self._from_initial()[np.searchsorted(self.tick_ends, longs(moments_ms), side="left")]
+
+    def as_clock(self) -> Timeline:
+        """The slice as windows of processing time see it: the clock c at an element is a watermark of c - 1,
+        as a timer for t is due at t + 1. Elements carry theirs, so the one rise is that to the slice's end.
+        """
+        ends = longs([self.to_ms] if self.to_ms > self.from_ms else [])
+        return Timeline(
+            from_ms=self.from_ms,
+            to_ms=self.to_ms,
+            interval_ms=1,
+            initial=self.from_ms - 1,
+            tick_ends=ends,
+            watermarks=ends - 1,
+        )
+
     def at_tick_end(self, tick_ends_ms: ArrayLike) -> Longs:
         """int64[m]: the watermark after those tick ends. Raises TimelineError for what is no tick end of
         [from_ms, to_ms].

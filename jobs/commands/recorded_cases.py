@@ -1,8 +1,10 @@
-"""Plays recorded cases of Flink's window operator through an engine: each case becomes one slice of a
-pipeline, rows in, panes and late rows out.
+"""Plays recorded cases of Flink's window operator through an engine: each case becomes a slice of a pipeline, or
+several where it restores a snapshot or moves the clock that its windows pass with; rows in, panes and late rows
+out.
 
 The columnar engine works on a slice at once, so there are no steps to watch. The rows that it leaves say when
-they were caused, and step i of a case happens at i + 1 milliseconds, so each row is assigned to its step:
+they were caused, and steps happen one after the other (see `recorded_slices`), so each row is assigned to its
+step:
 
     step      0: element    1: element    2: watermark 9
     ms        1             2             3                → slice [0, 4), ticks of 1 ms
@@ -14,7 +16,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ from slackwater.jobs.commands.recorded_functions import (
     evictor_of_elements,
     trigger_of_elements,
 )
+from slackwater.jobs.commands.recorded_slices import RecordedSlice, RecordedSlices
 from slackwater.jobs.engines.functions import FunctionEngine, LeftToOperator
 from slackwater.jobs.engines.planner import choose, why_not_columnar
 from slackwater.jobs.engines.replaying.replay import Replay
@@ -41,13 +44,14 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.protocol.staging.shapes import shape_of
+from slackwater.jobs.tables.delta.written_files import write_file
 from slackwater.jobs.tables.run_files.staging import stack
-from slackwater.jobs.tables.schemas import TIME, side_table, table_schemas
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, TIME, side_table, table_schemas
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
-    GlobalWindows,
+    DynamicProcessingTimeSessionWindows,
     MergingWindowAssigner,
     PurgingTrigger,
     TimeEvictor,
@@ -169,7 +173,10 @@ def _play_as(case: Case, engine: str, calls_function: bool) -> Mismatch | None:
         our_steps, our_end = replayed_case.play()
     names = {name for step in flink_steps for row in step.rows for name in row}
     last = case.expected[-1]
-    flink_end = {"timers": last["event_timers"], "contents": last["state"].get("window-contents", 0)}
+    flink_end = {
+        "timers": last["event_timers"] + last["processing_timers"],
+        "contents": last["state"].get("window-contents", 0),
+    }
     for number, step in enumerate(flink_steps):
         ours = our_steps.get(number, StepResult([], [], 0)).with_facts(names)
         if ours.comparable() != step.comparable():
@@ -225,10 +232,12 @@ def _recorded_result(step: Json, facts: Callable[[Any], Json]) -> StepResult:
 
 
 class _ReplayedCase:
-    """One case as one slice of a pipeline; its rows, tables and files stand below `folder`."""
+    """One case as slices of a pipeline; its rows, tables and files stand below `folder`."""
 
     def __init__(self, case: Case, engine: str, folder: Path, calls_function: bool) -> None:
         self.config, self.steps, self.folder = case.config, case.steps, folder
+        self.recorded = RecordedSlices.of(case.config, case.steps)
+        self.step_at = {moment: number for number, moment in enumerate(self.recorded.moments)}
         self.calls_function = calls_function
         self.keys = [f"key{number}" for number in range(len(_KEYS[self.config["key_type"]]))]
         kinds = zip(self.keys, _KEYS[self.config["key_type"]], strict=True)
@@ -238,6 +247,8 @@ class _ReplayedCase:
             self.shape = shape_of(self.pipeline, self.schema)
         except (WindowingError, PipelineError) as error:
             raise TraceError(str(error)) from error
+        if isinstance(self.pipeline.windows, DynamicProcessingTimeSessionWindows):
+            self.recorded.refuse_equal_windows(case.steps)
         # Also for the operator engine: both play the same cases, to be compared.
         reason = why_not_columnar(self.pipeline, self.schema)
         if reason is not None:
@@ -250,29 +261,51 @@ class _ReplayedCase:
         """The results by step, without steps that caused nothing; and the numbers of pending timers and of
         windows with contents at the end.
         """
-        rows = pa.Table.from_pylist(self._elements(), schema=self.schema)
-        pq.write_table(rows, self.folder / "steps.parquet")
-        source = PinnedSource(str(self.folder), 0, self.schema, None)
-        file = InputFile("steps.parquet", (), rows.num_rows, 1, False)
-        end_ms = len(self.steps) + 1
+        results: dict[int, StepResult] = {}
+        state: dict[str, tuple[str, ...]] = {}
+        watermark = INITIAL_WATERMARK
+        for number, slice_ in enumerate(self.recorded.slices):
+            if slice_.begins_anew:
+                watermark = INITIAL_WATERMARK
+            timeline = self._timeline(slice_, watermark)
+            watermark = timeline.final
+            rows_by_table = self._replay(number, slice_, timeline, state)
+            self._add_results(results, rows_by_table, slice_)
+            self._check_restorable(number, watermark, rows_by_table)
+        # Accumulators of a select stand in columns of their own.
+        contents = [
+            row
+            for row in rows_by_table["window_state"]
+            if (row["contents"] is not None) == self.calls_function
+        ]
+        return results, {"timers": len(rows_by_table["timers"]), "contents": len(contents)}
+
+    def _replay(
+        self, number: int, slice_: RecordedSlice, timeline: Timeline, state: dict[str, tuple[str, ...]]
+    ) -> dict[str, list[Json]]:
+        """The rows that slice `number` leaves, by table; `state` has the files of the snapshot before it, and
+        afterwards those of the one that it leaves.
+        """
+        rows = pa.Table.from_pylist(self._elements(slice_), schema=self.schema)
+        path = f"{number}.parquet"
+        pq.write_table(rows, self.folder / path)
         scan = SliceScan(
-            source=source,
-            files=(file,),
+            source=PinnedSource(str(self.folder), 0, self.schema, None),
+            files=(InputFile(path, (), rows.num_rows, 1, False),),
             columns=tuple(self.schema.names),
             arrival="arrival_time",
-            from_ms=0,
-            to_ms=end_ms,
+            from_ms=slice_.from_ms,
+            to_ms=slice_.to_ms,
             start_ms=0,
         )
         schemas = table_schemas(self.shape)
-        folders = {name: str(self.folder / name) for name in schemas}
         replay = Replay(
             pipeline=self.pipeline,
             shape=self.shape,
             scan=scan,
-            timeline=self._timeline(end_ms),
-            state={},
-            folders=folders,
+            timeline=timeline,
+            state=dict(state),
+            folders={name: str(self.folder / name) for name in schemas},
             run_id="r",
             ranges=min(2, self.config["max_parallelism"]),
             file_rows=1 << 40,  # so that all rows come back as Arrow
@@ -283,21 +316,34 @@ class _ReplayedCase:
             raise TraceError(str(reason)) from reason
         if outcome.counts["rows_quarantined"]:
             raise TraceError("an element has no timestamp, or one that no table can hold")
-        rows_by_table = {
-            name: stack(outcome.rows.get(name, []), schemas[name], "r").to_pylist() for name in schemas
-        }
-        # Accumulators of a select stand in columns of their own.
-        contents = [
-            row
+        tables = {name: stack(outcome.rows.get(name, []), schemas[name], "r") for name in schemas}
+        for name in SNAPSHOT_TABLES:
+            parked_rows = tables[name].drop_columns(["run_id"])
+            state[name] = (write_file(replay.folders[name], path, parked_rows, {}).path,)
+        return {name: table.to_pylist() for name, table in tables.items()}
+
+    def _check_restorable(self, number: int, watermark: int, rows_by_table: dict[str, list[Json]]) -> None:
+        """Whether the snapshot that slice `number` leaves means the same in a replay.
+
+        Raises:
+            TraceError: it does not.
+        """
+        due_ms = self.recorded.slices[number].unplayable_until
+        if any(
+            to_ms(timer["time"]) < due_ms for timer in rows_by_table["timers"] if timer["time"] is not None
+        ):
+            raise TraceError("Flink's harness fires a timer of the clock before its millisecond is over")
+        begins_anew = any(slice_.begins_anew for slice_ in self.recorded.slices[number + 1 : number + 2])
+        if begins_anew and any(
+            row["window_end"] is not None and to_ms(row["window_end"]) - 1 <= watermark
             for row in rows_by_table["window_state"]
-            if (row["contents"] is not None) == self.calls_function
-        ]
-        counts = {"timers": len(rows_by_table["timers"]), "contents": len(contents)}
-        return self._results_by_step(rows_by_table), counts
+        ):
+            raise TraceError("Flink forgets the watermark at a restore, which has passed an open window")
 
     def _pipeline(self) -> Pipeline:
-        config, assigner = self.config, self.config["assigner"]
-        trigger = None if config["trigger"] is None else trigger_from_json(config["trigger"])
+        config, recorded = self.config, self.recorded
+        assigner, trigger = config["assigner"], config["trigger"]
+        trigger = None if trigger is None else trigger_from_json(recorded.lengths(trigger))
         evictor = None if config["evictor"] is None else evictor_from_json(config["evictor"])
         if assigner["type"] == "count":
             trigger = trigger or PurgingTrigger.of(CountTrigger.of(assigner["size"]))
@@ -309,11 +355,16 @@ class _ReplayedCase:
             raise TraceError("built-in aggregates see no single element, as an evictor does")
         else:
             declarations = {"select": _SELECT}
-        windows = assigner_of_elements(assigner_from_json(assigner))
+        windows = recorded.sessions(assigner_of_elements(assigner_from_json(recorded.lengths(assigner))))
         is_folded = self.calls_function and evictor is None
         order_shows = is_folded and config["function"]["type"] in _SHOW_ORDER_OF_MERGES
-        # Flink's two kinds of state merge folded values in different orders.
-        merges_target_first = config["backend"] == "hashmap" and isinstance(windows, MergingWindowAssigner)
+        # Flink's two kinds of state merge folded values in different orders. Of sessions of processing time
+        # one is open at most, so that none merge.
+        merges_target_first = (
+            config["backend"] == "hashmap"
+            and isinstance(windows, MergingWindowAssigner)
+            and windows.is_event_time
+        )
         return Pipeline(
             name="recorded",
             source=DeltaSource("steps", event_time="event_time", arrival_time="arrival_time"),
@@ -333,82 +384,94 @@ class _ReplayedCase:
             max_parallelism=config["max_parallelism"],
         )
 
-    def _elements(self) -> list[Json]:
-        # The global window takes elements without a timestamp, and of the triggers and evictors that are
-        # played few look at one.
+    def _elements(self, slice_: RecordedSlice) -> list[Json]:
+        # Global windows and those of processing time take elements without a timestamp, and of the triggers
+        # and evictors that are played few look at one.
         parts = (self.pipeline.effective_trigger.firing_trigger, self.pipeline.evictor)
-        is_timeless = isinstance(self.pipeline.window, GlobalWindows) and not any(
+        is_timeless = not self.pipeline.windows.is_event_time and not any(
             isinstance(part, ContinuousEventTimeTrigger | TimeEvictor) for part in parts
         )
         elements = []
-        for number, step in enumerate(self.steps):
-            [(kind, question), *_] = step.items()
-            if kind == "snapshot_restore":
-                raise TraceError("Flink forgets the watermark at a restore")
+        for number in range(slice_.first, slice_.beyond):
+            [(kind, question), *_] = self.steps[number].items()
             if kind == "element":
                 key = question["key"] if len(self.keys) > 1 else [question["key"]]
                 time = 0 if is_timeless else question.get("timestamp")
                 values = {
                     "value": question["value"],
                     "event_time": _moment(time),
-                    "arrival_time": _moment(number + 1),
+                    "arrival_time": _moment(self.recorded.moments[number]),
                 }
                 elements.append({**dict(zip(self.keys, key, strict=True)), **values})
         return elements
 
-    def _timeline(self, to_ms: int) -> Timeline:
+    def _timeline(self, slice_: RecordedSlice, initial: int) -> Timeline:
         rises = [
-            (number + 1, step["watermark"]) for number, step in enumerate(self.steps) if "watermark" in step
+            (self.recorded.moments[number], self.steps[number]["watermark"])
+            for number in range(slice_.first, slice_.beyond)
+            if "watermark" in self.steps[number]
         ]
         ends, watermarks = np.array(rises, np.int64).reshape(-1, 2).T
         return Timeline(
-            from_ms=0,
-            to_ms=to_ms,
+            from_ms=slice_.from_ms,
+            to_ms=slice_.to_ms,
             interval_ms=1,
-            initial=INITIAL_WATERMARK,
+            initial=initial,
             tick_ends=ends,
             watermarks=watermarks,
         )
 
-    def _results_by_step(self, rows_by_table: dict[str, list[Json]]) -> dict[int, StepResult]:
-        results: dict[int, StepResult] = {}
+    def _add_results(
+        self,
+        results: dict[int, StepResult],
+        rows_by_table: dict[str, list[Json]],
+        slice_: RecordedSlice,
+    ) -> None:
+        """Add what the rows of a slice show of its steps."""
         names = [EMISSION] if self.calls_function else list(_SELECT)
         firings: dict[tuple[Any, ...], tuple[StepResult, Json]] = {}
         for pane in rows_by_table["panes"]:
             if pane["kind"] == "withdrawn":  # ours alone: Flink emits nothing when a session is merged away
                 continue
             start, end = pane["window_start"], pane["window_end"]
-            window = "global" if start is None else [to_ms(start), to_ms(end)]
+            window = None if start is None else self.recorded.window(to_ms(start), to_ms(end))
+            # Timers of the clock tell no moment: they fire on the way to the end of their slice.
+            moment = pane["cause_arrival"] or pane["tick_end"]
+            number = slice_.beyond - 1 if moment is None else self.step_at[to_ms(moment)]
             times = {
-                "window": window,
-                "timestamp": LONG_MAX if end is None else to_ms(end) - 1,
-                "watermark": self._watermark(pane),
+                "window": window or "global",
+                "timestamp": LONG_MAX if window is None else window[1] - 1,
+                "watermark": self._watermark(pane, number),
             }
             row = {"key": self._key(pane), **times, **{name: pane[name] for name in names}}
-            result = _result_at(results, pane["cause_arrival"] or pane["tick_end"])
+            result = results.setdefault(number, StepResult([], [], 0))
             result.rows.append(row)
             firings[self._firing(pane)] = (result, {**row, EMISSION: None})
         for side_row in rows_by_table.get(side_table(SIDE), []):
             result, of_firing = firings[self._firing(side_row)]
             result.rows.append({**of_firing, "side": SIDE, EMISSION: side_row[EMISSION]})
         for late in rows_by_table["late_events"]:
-            number = to_ms(late["arrival_time"]) - 1
-            result = _result_at(results, late["arrival_time"])
+            number = self.step_at[to_ms(late["arrival_time"])]
+            result = results.setdefault(number, StepResult([], [], 0))
             if self.config["side_output_late"]:
                 result.late.append(
                     {"key": self._key(late), "value": late["value"], "timestamp": to_ms(late["event_time"])}
                 )
             else:
                 results[number] = result._replace(dropped_elements=result.dropped_elements + 1)
-        return results
 
-    def _watermark(self, pane: Json) -> int:
-        """The watermark at which the pane fired. The table holds null for the initial watermark, which has no
-        tick end, and for the final one, which is emitted at one.
+    def _watermark(self, pane: Json, step: int) -> int:
+        """The watermark at which the pane fired, in this step. The table holds null for the initial
+        watermark and for the final one.
         """
         if pane["watermark"] is not None:
             return to_ms(pane["watermark"])
-        return INITIAL_WATERMARK if pane["tick_end"] is None else LONG_MAX
+        watermark = INITIAL_WATERMARK
+        for earlier in self.steps[: step + 1]:
+            if "snapshot_restore" in earlier:
+                watermark = INITIAL_WATERMARK
+            watermark = max(watermark, earlier.get("watermark", INITIAL_WATERMARK))
+        return watermark
 
     def _firing(self, row: Json) -> tuple[Any, ...]:
         """Which firing a row of panes or of a side output is of."""
@@ -418,11 +481,6 @@ class _ReplayedCase:
     def _key(self, row: Json) -> Any:
         values = [row[name] for name in self.keys]
         return values if len(values) > 1 else values[0]
-
-
-def _result_at(results: dict[int, StepResult], moment: datetime) -> StepResult:
-    """The result of the step that happened at `moment`, an empty one where there is none yet."""
-    return results.setdefault(to_ms(moment) - 1, StepResult([], [], 0))
 
 
 def _duration(ms: int) -> timedelta:

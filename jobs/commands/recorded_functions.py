@@ -12,6 +12,7 @@ from slackwater.windowing import (
     DeltaEvictor,
     DeltaTrigger,
     DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
     Evictor,
     ProcessWindowFunction,
     PurgingTrigger,
@@ -172,8 +173,8 @@ class OfValues:
 
 def assigner_of_elements(assigner: WindowAssigner) -> WindowAssigner:
     """The assigner with its gaps read from elements."""
-    if isinstance(assigner, DynamicEventTimeSessionWindows):
-        return DynamicEventTimeSessionWindows(gap_ms_of=OfValues(assigner.gap_ms_of))
+    if isinstance(assigner, DynamicEventTimeSessionWindows | DynamicProcessingTimeSessionWindows):
+        return type(assigner)(gap_ms_of=OfValues(assigner.gap_ms_of))
     return assigner
 
 

@@ -34,6 +34,7 @@ NO_VERBS = {
     "progress",
     "recorded_cases",
     "recorded_functions",
+    "recorded_slices",
     "sql_prompt",
     "table_layout",
 }

@@ -1,6 +1,6 @@
-"""Plays recorded cases of Flink's window operator through an engine: each case becomes a slice of a pipeline, or
-several where it restores a snapshot or moves the clock that its windows pass with; rows in, panes and late rows
-out.
+"""Plays recorded cases of Flink's window operator through an engine: each case becomes a slice of a pipeline,
+or several where it restores a snapshot or moves the clock that its windows pass with; rows in, panes and late
+rows out.
 
 The columnar engine works on a slice at once, so there are no steps to watch. The rows that it leaves say when
 they were caused, and steps happen one after the other (see `recorded_slices`), so each row is assigned to its

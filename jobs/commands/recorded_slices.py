@@ -111,8 +111,8 @@ class RecordedSlices:
         return assigner
 
     def refuse_equal_windows(self, steps: Sequence[Json]) -> None:
-        """Refuse a case in which elements of one key and clock have several gaps: with the third of them, Flink
-        may lose what their session holds, while here they come one after the other.
+        """Refuse a case in which elements of one key and clock have several gaps: with the third of them,
+        Flink may lose what their session holds, while here they come one after the other.
 
         Raises:
             TraceError: it is such a case.

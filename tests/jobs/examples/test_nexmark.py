@@ -140,10 +140,11 @@ def test_event_time_queries_fire_what_the_model_fires(query: str, engine: str, s
     )
 
 
+@pytest.mark.parametrize("engine", ["columnar", "operator"])
 def test_processing_time_windows_count_what_arrived_within_them(
-    source: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, source: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    panes = replayed("nexmark_q12", "operator", source, monkeypatch)
+    panes = replayed("nexmark_q12", engine, source, monkeypatch)
     arrived = Counter(
         (row["bidder"], ms(row["arrival_time"]) // 10_000)
         for row in events_arrived(at(SINCE), at(TO)).to_pylist()

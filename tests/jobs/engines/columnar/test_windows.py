@@ -1,5 +1,6 @@
 """Which windows run on whole columns, and what is said of those that do not."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,14 +11,17 @@ from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,
+    DynamicProcessingTimeSessionWindows,
     EndOfStreamTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
     NeverTrigger,
+    ProcessingTimeSessionWindows,
     ProcessingTimeTrigger,
     PurgingTrigger,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     Trigger,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
@@ -55,6 +59,22 @@ def test_windows_that_fire_early_have_a_form(window: Any, trigger: Trigger, oute
     assert reason(window, outer(trigger)) is None
 
 
+@pytest.mark.parametrize("outer", [lambda trigger: trigger, PurgingTrigger.of], ids=["alone", "purging"])
+@pytest.mark.parametrize(
+    ("window", "trigger"),
+    [
+        (TumblingProcessingTimeWindows.of(HOUR), ProcessingTimeTrigger()),
+        (TumblingProcessingTimeWindows.of(HOUR), CountTrigger.of(3)),
+        (SlidingProcessingTimeWindows.of(HOUR, HOUR / 4), ProcessingTimeTrigger()),
+        (ProcessingTimeSessionWindows.with_gap(HOUR), ProcessingTimeTrigger()),
+    ],
+)
+def test_windows_of_processing_time_have_a_form(
+    window: Any, trigger: Trigger, outer: Callable[[Trigger], Trigger]
+) -> None:
+    assert reason(window, outer(trigger)) is None
+
+
 @pytest.mark.parametrize("trigger", [None, NeverTrigger(), EndOfStreamTrigger(), EventTimeTrigger()])
 def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
     assert reason(GLOBAL, trigger) is None
@@ -79,7 +99,16 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
             ContinuousEventTimeTrigger.of(HOUR),
             "ContinuousEventTimeTrigger has no columnar form on EventTimeSessionWindows",
         ),
-        (TumblingProcessingTimeWindows.of(HOUR), None, "TumblingProcessingTimeWindows has no columnar form"),
+        (
+            TumblingProcessingTimeWindows.of(HOUR),
+            EventTimeTrigger(),
+            "EventTimeTrigger has no columnar form on TumblingProcessingTimeWindows",
+        ),
+        (
+            DynamicProcessingTimeSessionWindows(gap_ms_of=len),
+            None,
+            "the gap of each session is a function's",
+        ),
     ],
 )
 def test_what_has_no_form_is_named_by_its_classes(

@@ -43,6 +43,11 @@ class ClockSessions:
         if pipeline.flink_exact and isinstance(pipeline.windows, DynamicProcessingTimeSessionWindows):
             self._require_no_equal_windows()
 
+    @classmethod
+    def of(cls, pipeline: Pipeline, elements: Elements, rows: RowMaker) -> "ClockSessions | None":
+        """Those of a pipeline; None where its windows are others."""
+        return cls(pipeline, elements, rows) if is_clock_session(pipeline) else None
+
     def slice_input(self, lists: ElementLists) -> SliceInput[ElementLists]:
         """The input of the kernel, a piece for each element; `lists` hold one each."""
         elements = self._elements
@@ -57,11 +62,11 @@ class ClockSessions:
         return SliceInput(pieces, lists, columns_of(Elements, []), lists.take(slice(0, 0)))
 
     def state_windows(
-        self, windows: OpenWindows, before: OpenWindows, restored: StateWindows
+        self, windows: OpenWindows, before: OpenWindows, state_before: StateWindows
     ) -> StateWindows:
         """Where the contents of open sessions stand: under the window of the element that began each. A
         session never begins earlier than its first element, so that of a parked session has its start;
-        `restored` are the state windows of `before`, the sessions that were open at the slice's start.
+        `state_before` are the state windows of `before`, the sessions that were open at the slice's start.
         """
         keys, _, clocks, _ = self._elements
         order = np.lexsort((clocks, keys))
@@ -73,7 +78,7 @@ class ClockSessions:
                 np.append(before.starts, clocks[first_rows]),
             ),
         )
-        ends = np.append(restored.ends, (clocks + self._gaps)[first_rows])
+        ends = np.append(state_before.ends, (clocks + self._gaps)[first_rows])
         return StateWindows(starts=windows.starts, ends=ends[places])
 
     def _require_no_equal_windows(self) -> None:

@@ -230,10 +230,8 @@ class FunctionRange:
                 elements, parked_part.rows, windows_at_start, parked_lists.lengths, columns
             )
         initial_state = self._state_at_start(windows_at_start, parked_part.rows, parked_lists.lengths)
-        clock_sessions = None
-        if is_clock_session(self.pipeline):
-            rows = RowMaker(self.record, columns.of_slice().column)
-            clock_sessions = ClockSessions(self.pipeline, elements, rows)
+        rows = RowMaker(self.record, columns.of_slice().column)
+        clock_sessions = ClockSessions.of(self.pipeline, elements, rows)
         slice_result = self._replay(self.family, elements, initial_state, clock_sessions)
         fired_windows = self._let_fire(slice_result, windows_at_start, columns, verdict, parked_lists.texts)
         if clock_sessions is not None:

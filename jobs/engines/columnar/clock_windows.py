@@ -44,9 +44,9 @@ from slackwater.windowing import (
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from slackwater.windowing.columnar.clock_sessions import replay_clock_sessions
 from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.sessions.chains import SessionRules
+from slackwater.windowing.columnar.sessions.clock_kernel import replay_clock_sessions
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_TIME,

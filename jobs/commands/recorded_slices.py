@@ -25,6 +25,7 @@ from slackwater.windowing import (
 )
 from slackwater.windowing.conformance.trace import Json
 from slackwater.windowing.errors import TraceError
+from slackwater.windowing.java import LONG_MIN
 
 _LENGTHS_BY_CLOCK: Final = {
     "tumbling": ("size", "offset"),
@@ -43,7 +44,7 @@ class RecordedSlice:
         first, beyond: its steps are first, …, beyond - 1.
         begins_anew: whether it restores a snapshot as Flink does, which forgets the watermark.
         unplayable_until: no timer of the clock may be due by this moment when the slice is over: the
-            recording has fired it, or does so at another step than the replay.
+            recording has fired it, or does so at another step than the replay. Long.MIN where any may be.
     """
 
     from_ms: int
@@ -111,8 +112,8 @@ class RecordedSlices:
         return assigner
 
     def refuse_equal_windows(self, steps: Sequence[Json]) -> None:
-        """Refuse a case in which elements of one key and clock have several gaps: with the third of them,
-        Flink may lose what their session holds, while here they come one after the other.
+        """Refuse a case in which an element may have just the window that elements of its key and clock have
+        made grow: Flink then loses what their session holds, while here they come one after the other.
 
         Raises:
             TraceError: it is such a case.
@@ -123,7 +124,11 @@ class RecordedSlices:
                 element = step["element"]
                 owner = (str(element["key"]), moment // self.unit)
                 values.setdefault(owner, []).append(element["value"])
-        if any(len(of_owner) > 2 and len(set(of_owner)) > 1 for of_owner in values.values()):
+        if any(
+            of_owner[0] < max(of_owner[:place]) == of_owner[place]
+            for of_owner in values.values()
+            for place in range(2, len(of_owner))
+        ):
             raise TraceError("Flink may lose what a session holds, of elements of one millisecond")
 
     def window(self, start_ms: int, end_ms: int) -> list[int]:
@@ -161,18 +166,18 @@ class _Cutting:
             self._move_clock(question)
             is_over = not self._are_sessions and not self._is_followed_by_element(number)
             self.now = max(self.now, (self._clock + is_over) * self._unit + number + 1)
-            self.cut(number + 1, self.now, 0 if is_over else self._end_of_millisecond())
+            self.cut(number + 1, self.now, LONG_MIN if is_over else self._end_of_millisecond())
         elif kind == "snapshot_restore":
             at, clock = self.now, question.get("processing_time", self._clock)
             has_moved = by_clock and clock != self._clock
             if has_moved:
                 self._move_clock(clock)
                 self.now = max(self.now, clock * self._unit + number + 1)
-            self.cut(number + 1, at, self._end_of_millisecond() if has_moved else 0)
+            self.cut(number + 1, at, self._end_of_millisecond() if has_moved else LONG_MIN)
             self._begins_anew = True
         self.moments.append(self.now)
 
-    def cut(self, beyond: int, to_ms: int, unplayable_until: int = 0) -> None:
+    def cut(self, beyond: int, to_ms: int, unplayable_until: int = LONG_MIN) -> None:
         """End a slice before the step `beyond`."""
         first, from_ms = (self.slices[-1].beyond, self.slices[-1].to_ms) if self.slices else (0, 0)
         self.slices.append(

@@ -28,12 +28,13 @@ CASES_PLAYED = {
     "window_session": 242,
     "window_global_count": 125,
     "window_dynamic_session": 75,
-    "window_evictors": 147,
-    "window_edge_cases": 110,
+    "window_evictors": 161,
+    "window_edge_cases": 119,
     "window_functions": 108,
-    "window_triggers": 83,
-    "window_flink_tests": 10,
-    "window_restore": 17,
+    "window_triggers": 96,
+    "window_flink_tests": 16,
+    "window_restore": 93,
+    "window_processing_time": 116,
 }
 
 FEW = 5

@@ -33,7 +33,7 @@ CASES_PLAYED = {
     "window_functions": 108,
     "window_triggers": 96,
     "window_flink_tests": 16,
-    "window_restore": 93,
+    "window_restore": 95,
     "window_processing_time": 116,
 }
 

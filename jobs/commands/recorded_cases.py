@@ -53,6 +53,7 @@ from slackwater.windowing import (
     CountTrigger,
     DynamicProcessingTimeSessionWindows,
     MergingWindowAssigner,
+    ProcessingTimeoutTrigger,
     PurgingTrigger,
     TimeEvictor,
     WatermarkStrategy,
@@ -345,6 +346,8 @@ class _ReplayedCase:
         assigner, trigger = config["assigner"], config["trigger"]
         trigger = None if trigger is None else trigger_from_json(recorded.lengths(trigger))
         evictor = None if config["evictor"] is None else evictor_from_json(config["evictor"])
+        if trigger is not None and type(trigger.firing_trigger) is ProcessingTimeoutTrigger:
+            raise TraceError("its timeouts run by a clock, which moves otherwise in a table of its steps")
         if assigner["type"] == "count":
             trigger = trigger or PurgingTrigger.of(CountTrigger.of(assigner["size"]))
         elif assigner["type"] == "sliding_count":

@@ -175,7 +175,7 @@ def window_table(
     if layout.windows is None or not rows:
         return schema.empty_table()
     windows, lives = layout.windows, [row.life for row in rows]
-    cleanup_time, fires_before_cleanup = cache(windows.cleanup_time), windows.fires_before_cleanup
+    cleanup_time = cache(windows.cleanup_time)
     state_windows = (row.state_window if windows.keeps_state_windows else None for row in rows)
     columns = {
         "key_group": pa.array([row.key_group for row in rows], pa.int32()),
@@ -196,20 +196,28 @@ def window_table(
             [None if life is None else life.last_arrival for life in lives], "last_arrival"
         ),
         **_contents_columns(rows, windows, layout),
-        "trigger_state": pa.array(
-            [
-                dump_states(layout.json, _trigger_state(row, fires_before_cleanup), row.key, row.window)
-                for row in rows
-            ],
-            pa.string(),
-        ),
-        "user_state": pa.array(
-            [dump_states(layout.json, row.user, row.key, row.window) for row in rows], pa.string()
-        ),
+        **state_columns(rows, layout),
     }
     table = pa.table(columns, schema=schema).append_column(_PLACE, pa.array([row.place for row in rows]))
     order = ["key_group", *layout.keys.names, _PLACE, *layout.window_columns.names()]
     return sort_rows(table, order).drop_columns(_PLACE)
+
+
+def state_columns(rows: Iterable[WindowRow], layout: SnapshotLayout) -> dict[str, pa.Array]:
+    """The columns with the state of triggers and functions, a value for each row."""
+    assert layout.windows is not None
+    fires_before_cleanup = layout.windows.fires_before_cleanup
+    texts = [
+        (
+            dump_states(layout.json, _trigger_state(row, fires_before_cleanup), row.key, row.window),
+            dump_states(layout.json, row.user, row.key, row.window),
+        )
+        for row in rows
+    ]
+    return {
+        "trigger_state": pa.array([trigger for trigger, _ in texts], pa.string()),
+        "user_state": pa.array([user for _, user in texts], pa.string()),
+    }
 
 
 def _contents_columns(

@@ -55,13 +55,13 @@ class _SupportedWindows:
         return type(trigger.firing_trigger) in self.triggers
 
 
-_FIXED_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, CalendarEventTimeWindows)
+GRID_ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows, CalendarEventTimeWindows)
 _FAMILIES = (
-    _SupportedWindows(_FIXED_ASSIGNERS, (EventTimeTrigger,), FixedFamily),
+    _SupportedWindows(GRID_ASSIGNERS, (EventTimeTrigger,), FixedFamily),
     _SupportedWindows((EventTimeSessionWindows,), (EventTimeTrigger,), SessionFamily),
-    _SupportedWindows((*_FIXED_ASSIGNERS, GlobalWindows), (CountTrigger,), CountFamily),
+    _SupportedWindows((*GRID_ASSIGNERS, GlobalWindows), (CountTrigger,), CountFamily),
     _SupportedWindows((GlobalWindows,), (NeverTrigger,), CountFamily),
-    _SupportedWindows((*_FIXED_ASSIGNERS, GlobalWindows), (ContinuousEventTimeTrigger,), ContinuousFamily),
+    _SupportedWindows((*GRID_ASSIGNERS, GlobalWindows), (ContinuousEventTimeTrigger,), ContinuousFamily),
     _SupportedWindows((GlobalWindows,), (EndOfStreamTrigger, EventTimeTrigger), ContinuousFamily),
     _SupportedWindows(CLOCK_GRIDS, (ProcessingTimeTrigger,), FixedClockFamily),
     _SupportedWindows(CLOCK_GRIDS, (CountTrigger,), CountClockFamily),
@@ -79,15 +79,21 @@ def why_not(pipeline: Pipeline) -> str | None:
         return f"{trigger_name} has no columnar form on {type(pipeline.window).__name__}"
     if isinstance(pipeline.window, DynamicProcessingTimeSessionWindows) and pipeline.select:
         return "the gap of each session is a function's"
-    grid, trigger = grid_of(pipeline.windows), pipeline.effective_trigger
+    trigger = pipeline.effective_trigger
     looks_at_clocks = isinstance(pipeline.window, GlobalWindows) or not (
         trigger.fires_at_last_instant or isinstance(trigger.firing_trigger, ProcessingTimeTrigger)
     )
     if looks_at_clocks and pipeline.watermarks.kind == "punctuated":
         return f"{_class_names(trigger)} is not exact under punctuated watermarks, which rise inside a tick"
+    return why_not_at_any_trigger(pipeline)
+
+
+def why_not_at_any_trigger(pipeline: Pipeline) -> str | None:
+    """Why columns can't hold the windows of `pipeline` or the times of its trigger; None when they can."""
+    grid, trigger = grid_of(pipeline.windows), pipeline.effective_trigger
     if grid is not None and grid.most_windows > _MOST_WINDOWS_PER_ELEMENT:
         return f"each element has {grid.most_windows:,} windows, and columns hold one row for each"
-    if getattr(trigger.firing_trigger, "interval_ms", 0) > _LONGEST_INTERVAL_MS:
+    if getattr(trigger.innermost, "interval_ms", 0) > _LONGEST_INTERVAL_MS:
         return f"{_class_names(trigger)} adds intervals to times until they wrap"
     return None
 

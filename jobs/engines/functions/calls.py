@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
-from slackwater.jobs.engines.functions.firing_moments import clocks_of, windows_of
+from slackwater.jobs.engines.functions.firing_moments import windows_of
 from slackwater.jobs.engines.functions.lazy_rows import RowMaker
-from slackwater.jobs.engines.functions.left_over import LeftToOperator, leaving_errors
+from slackwater.jobs.engines.functions.left_over import AsksForState, leaving_errors
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, rows_of
@@ -66,9 +66,19 @@ class ResultRows:
         self.owners += [owner] * count
 
 
-class StateOfOperator:
-    """The stores of state of a function: whoever asks them for state is left to the operator engine, even if
-    the function catches what they raise.
+class StateStores(Protocol):
+    """Where a function finds its state."""
+
+    def window_state(self, window: Window) -> Any:
+        """The store of the key's state for a window."""
+
+    def global_state(self) -> Any:
+        """The store of the key's state without a window."""
+
+
+class NoState:
+    """The stores of state of a function that keeps none: whoever asks them for state raises AsksForState,
+    even if the function catches what they raise.
 
     Attributes:
         was_asked: whether anybody has.
@@ -76,36 +86,44 @@ class StateOfOperator:
 
     was_asked = False
 
+    def window_state(self, window: Window) -> "NoState":
+        return self
+
+    def global_state(self) -> "NoState":
+        return self
+
     def __getattr__(self, name: str) -> NoReturn:
         self.was_asked = True
-        raise LeftToOperator(f"the function asks for {name}")
+        raise AsksForState(f"the function asks for {name}")
 
 
 class FiringContext:
-    """The WindowContext of the calls, pointed at a firing before each call."""
+    """The WindowContext of the calls, pointed at a firing before each call, or at a window that is
+    collected.
+    """
 
-    def __init__(self, state: StateOfOperator, side_rows: list[SideRow]) -> None:
-        self._state = state
+    def __init__(self, stores: StateStores, side_rows: list[SideRow]) -> None:
+        self._stores = stores
         self.window: Window = TimeWindow(0, 1)
         self.current_watermark = 0
         self.current_processing_time = 0
         self._side_rows = side_rows
         self._ordinals: dict[str, int] = {}
         self._key: Any = None
-        self._firing = 0
+        self._firing: int | None = None
 
-    def point_at(self, key: Any, window: Window, firing: int, watermark: int, clock: int) -> None:
-        """The next call is of this firing."""
+    def point_at(self, key: Any, window: Window, firing: int | None, watermark: int, clock: int) -> None:
+        """The next call is of this firing; None: of the window's end."""
         self.window, self.current_watermark, self.current_processing_time = window, watermark, clock
         self._key, self._firing = key, firing
         if self._ordinals:
             self._ordinals = {}
 
-    def window_state(self) -> StateOfOperator:
-        return self._state
+    def window_state(self) -> Any:
+        return self._stores.window_state(self.window)
 
-    def global_state(self) -> StateOfOperator:
-        return self._state
+    def global_state(self) -> Any:
+        return self._stores.global_state()
 
     def output(self, tag: str, value: Any) -> None:
         if tag is None:
@@ -146,7 +164,12 @@ def in_order_of_calls(firings: Firings, lists: ElementLists) -> tuple[Firings, E
 
 
 def call_function(
-    function: InternalWindowFunction, firings: Firings, contents: Iterator[Any], *, keys: Sequence[Any]
+    function: InternalWindowFunction,
+    firings: Firings,
+    contents: Iterator[Any],
+    *,
+    keys: Sequence[Any],
+    clocks: Longs,
 ) -> ResultRows:
     """Call `function` once for each firing.
 
@@ -155,13 +178,15 @@ def call_function(
         firings: in the order of the calls.
         contents: of each; None where a fold has no result, for which the function is not called.
         keys: each key by its number.
+        clocks: at each firing.
 
     Raises:
-        LeftToOperator: the function has raised, or asks for state.
+        LeftToOperator: the function has raised.
+        AsksForState: it asks for state.
     """
-    result_rows, state = ResultRows(), StateOfOperator()
+    result_rows, state = ResultRows(), NoState()
     context = FiringContext(state, result_rows.side_rows)
-    columns = (firings.keys, firings.firings, firings.watermarks, clocks_of(firings))
+    columns = (firings.keys, firings.firings, firings.watermarks, clocks)
     calls = zip(*(column.tolist() for column in columns), windows_of(firings), contents, strict=True)
     with closing(function):
         with leaving_errors("the function"):
@@ -177,7 +202,7 @@ def call_function(
                 )
                 result_rows.add(place, (key, window), rows)
     if state.was_asked:
-        raise LeftToOperator("the function asks for state")
+        raise AsksForState("the function asks for state")
     return result_rows
 
 

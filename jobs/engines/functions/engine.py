@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.jobs.engines.functions.left_over import LeftToOperator
+from slackwater.jobs.engines.functions.exactness import is_walked, keeps_state
+from slackwater.jobs.engines.functions.left_over import AsksForState, LeftToOperator
 from slackwater.jobs.engines.functions.range import FunctionRange
+from slackwater.jobs.engines.functions.trigger_range import TriggerRange, why_not_walked
 from slackwater.jobs.engines.operator.window_range import WindowRange
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
 from slackwater.jobs.engines.replaying.results import collect
@@ -57,10 +59,24 @@ class CallInRange:
         yield from range_elements.receive(tables_of_range)
         rows = range_elements.take_rows()
         try:
-            tables = FunctionRange(self.replay, self.keys, number, rows).run()
+            tables = self._run(number, rows)
         except LeftToOperator:
             if not self.leaves_ranges:
                 raise
             yield from WindowRange(self.replay, self.keys, number, rows).run()
         else:
             yield from tables
+
+    def _run(self, number: int, rows: pa.Table) -> Iterator[pa.Table]:
+        pipeline = self.replay.pipeline
+        try:
+            if not is_walked(pipeline):
+                return FunctionRange(self.replay, self.keys, number, rows).run()
+            return self._walk(number, rows, keeps_state(pipeline))
+        except AsksForState:
+            if why_not_walked(pipeline) is not None:
+                raise
+            return self._walk(number, rows, True)
+
+    def _walk(self, number: int, rows: pa.Table, keeps_state: bool) -> Iterator[pa.Table]:
+        return TriggerRange(self.replay, self.keys, number, rows, keeps_state).run()

@@ -1,6 +1,5 @@
-"""Which pipelines with functions of their own run on columns: those whose windows a kernel decides, whose
-elements have columns of plain types where windows keep them, and whose function sees nothing but the contents
-and the firing.
+"""Which pipelines with functions of their own run on columns: those whose windows a kernel decides or a walk,
+and whose elements have columns of plain types where windows keep them.
 """
 
 from types import CodeType, FunctionType
@@ -11,6 +10,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.columnar import windows
 from slackwater.jobs.engines.functions.element_texts import has_text
 from slackwater.jobs.engines.functions.session_walk import is_session
+from slackwater.jobs.engines.functions.trigger_range import why_not_walked
 from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.pipelines import Pipeline
@@ -34,18 +34,23 @@ _STATE: Final = frozenset(
 )
 
 
+def keeps_state(pipeline: Pipeline) -> bool:
+    """Whether a function of `pipeline` says that it keeps state, or sees each window that is collected."""
+    function = pipeline.process
+    return _overrides_clear(function) or (isinstance(function, Function) and _names_a_state(function))
+
+
+def is_walked(pipeline: Pipeline) -> bool:
+    """Whether the windows of `pipeline` are walked with their trigger."""
+    return keeps_state(pipeline) or _why_no_kernel(pipeline) is not None
+
+
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     """Why the function of `pipeline` is not called on columns, in one line; None when it is. `schema` is that
     of the source, None where it is not known.
     """
-    function = pipeline.process
-    reason = _why_no_sessions(pipeline) if is_session(pipeline) else windows.why_not(pipeline)
-    if reason is not None:
+    if is_walked(pipeline) and (reason := why_not_walked(pipeline)) is not None:
         return reason
-    if _overrides_clear(function):
-        return f"{type(function).__name__}.clear sees each window that is collected"
-    if isinstance(function, Function) and _keeps_state(function):
-        return f"{type(function).__name__} keeps state"
     if schema is None:
         return None
     columns = with_derived_columns(pipeline, schema)
@@ -61,10 +66,12 @@ def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     return None
 
 
-def _why_no_sessions(pipeline: Pipeline) -> str | None:
-    """Why sessions with a function are not walked on columns."""
+def _why_no_kernel(pipeline: Pipeline) -> str | None:
+    """Why no kernel decides the windows of `pipeline`."""
+    if not is_session(pipeline):
+        return windows.why_not(pipeline)
     if type(pipeline.effective_trigger.firing_trigger) is not EventTimeTrigger:
-        return "sessions have a columnar form only where they fire at their end"
+        return "sessions have a kernel only where they fire at their end"
     return None
 
 
@@ -75,9 +82,9 @@ def _overrides_clear(function: object) -> bool:
     return False
 
 
-def _keeps_state(function: Function) -> bool:
-    """Whether a method of the function's class names a way to its state. A function that gets there by
-    another way is left to the operator engine when it does.
+def _names_a_state(function: Function) -> bool:
+    """Whether a method of the function's class names a way to its state. The range of a function that gets
+    there by another way is done anew when it does.
     """
     return any(
         _names_state(method.__code__)

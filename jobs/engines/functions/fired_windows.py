@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from slackwater.jobs.engines.columnar.fixed import Verdict
 from slackwater.jobs.engines.functions.element_columns import ElementColumns
+from slackwater.jobs.engines.functions.firing_moments import clocks_of
 from slackwater.jobs.engines.functions.folds import Folding
 from slackwater.jobs.engines.functions.session_contents import WalkedFolds
 from slackwater.jobs.engines.functions.session_walk import StateWindows
+from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.kernels import SliceResult
 from slackwater.windowing.columnar.window_columns import Firings, OpenWindows
@@ -27,6 +29,7 @@ class FiredWindows:
         withdrawals: of the rows of sessions that another has absorbed; None for other windows.
         state_windows: where the contents of sessions stand; None for other windows.
         unjudged_count: how many elements the verdict does not count.
+        firing_clocks: the clock at each firing; None where tick ends and causes say it.
     """
 
     slice_result: SliceResult[ElementLists]
@@ -39,3 +42,9 @@ class FiredWindows:
     withdrawals: Firings | None = None
     state_windows: StateWindows | None = None
     unjudged_count: int = 0
+    firing_clocks: Longs | None = None
+
+    @property
+    def clocks(self) -> Longs:
+        """int64[k], the clock at each firing."""
+        return clocks_of(self.firings) if self.firing_clocks is None else self.firing_clocks

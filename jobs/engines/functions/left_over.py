@@ -11,6 +11,10 @@ class LeftToOperator(Exception):
     """
 
 
+class AsksForState(LeftToOperator):
+    """A function asks for state that is not at hand: its range is walked with the function's state."""
+
+
 @contextmanager
 def leaving_errors(caller: str) -> Iterator[None]:
     """Whatever code of the user's raises inside, the operator engine raises it, too."""

@@ -7,6 +7,7 @@ Nothing is handed over before all is behind that may leave the range to the oper
 import copy
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -123,7 +124,6 @@ class FunctionRange:
             source_columns=columns_read.columns_read(self.pipeline, replay.schema.names),
         )
         self.windows = fixed_windows(self.setting)
-        self.family = None if is_session(self.pipeline) else family_of(self.setting)
         self.config = window_config(self.pipeline, keys.type, SelectFunction([], []))
         self.fold = fold_of(self.config.contents)
         record: Any = element_class(self.pipeline, replay.schema)
@@ -134,6 +134,11 @@ class FunctionRange:
             pa.schema([replay.schema.field(name) for name in self.record._fields]),
             keeps_times=self.pipeline.evictor is not None,
         )
+
+    @cached_property
+    def family(self) -> Family | None:
+        """The family of the windows; None for sessions, which are walked."""
+        return None if is_session(self.pipeline) else family_of(self.setting)
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are.
@@ -407,14 +412,7 @@ class FunctionRange:
             results = FiringTables(calls, columns.column, distinct).results(firings, lists)
             result_rows = ResultRows.one_for_each(firings)
             return {"panes": self._panes(fired_windows, result_rows, results, distinct)}
-        # Operators of one process must not share what a function keeps in `self`.
-        function = copy.deepcopy(self.config.function)
-        if fired_windows.folding is not None:
-            contents = fired_windows.folding.results()
-        else:
-            contents = elements_of(lists, RowMaker(self.record, columns.column))
-        with objects_set_aside():
-            result_rows = call_function(function, firings, contents, keys=self.keys.values(distinct))
+        result_rows = self._call(fired_windows, distinct)
         try:
             results = output_of(self.pipeline).arrays(result_rows.results, result_rows.owners)
             return {
@@ -423,6 +421,22 @@ class FunctionRange:
             }
         except EmittedRowError as error:
             raise LeftToOperator(str(error)) from error
+
+    def _call(self, fired_windows: FiredWindows, distinct: pa.Table) -> ResultRows:
+        """Call the function firing by firing."""
+        if fired_windows.folding is not None:
+            contents = fired_windows.folding.results()
+        else:
+            contents = elements_of(fired_windows.lists, RowMaker(self.record, fired_windows.columns.column))
+        with objects_set_aside():
+            return call_function(
+                # Operators of one process must not share what a function keeps in `self`.
+                copy.deepcopy(self.config.function),
+                fired_windows.firings,
+                contents,
+                keys=self.keys.values(distinct),
+                clocks=fired_windows.clocks,
+            )
 
     def _panes(
         self,

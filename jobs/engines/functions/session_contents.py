@@ -39,6 +39,9 @@ class SessionContents(Protocol):
     def park(self, contents: Any) -> int:
         """The number of what is parked of a session."""
 
+    def shown(self, number: int) -> Any:
+        """What a firing shows: the numbers of its elements, or the result of a fold."""
+
     def lists(self) -> ElementLists:
         """The numbers of the elements of everything that has been shown or parked. Of a fold: the newest."""
 
@@ -79,6 +82,10 @@ class ListsOfSessions:
     def park(self, contents: list[int]) -> int:
         self._picks.append((contents, len(contents)))
         return len(self._picks) - 1
+
+    def shown(self, number: int) -> list[int]:
+        numbers, length = self._picks[number]
+        return numbers[:length]
 
     def lists(self) -> ElementLists:
         begins: dict[int, int] = {}
@@ -149,6 +156,9 @@ class FoldsOfSessions:
         self.results.append(result)
         self._newest.append(contents[1])
         return len(self._newest) - 1
+
+    def shown(self, number: int) -> Any:
+        return self.results[number]
 
     def lists(self) -> ElementLists:
         places = np.arange(len(self._newest))

@@ -1,0 +1,113 @@
+"""The timers of one key while its windows are walked: event time by the rises of a slice's watermark,
+processing time by its clock, as `InternalTimerService` and `ReplayProcessingTimeService` have them.
+
+    heap of event timers         (time, start of the window as unsigned, window)
+    heap of processing timers    (newest time that has passed when it fires, time, start, window)
+
+The timers of one key that have one time fire by the bytes of their windows, as in RocksDB's order.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any, Final, Literal
+
+from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.windows import GLOBAL_WINDOW, Window
+
+Domain = Literal["event", "processing"]
+TimerOfKey = tuple[int, Window]
+
+_NEVER: Final = 2**63  # after every time
+_UNSIGNED: Final = 2**64 - 1
+
+
+class KeyTimers:
+    """The timers of one key. The walk sets watermark and clock, and asks for what is due.
+
+    Attributes:
+        current_watermark, current_processing_time: as a trigger's context shows them.
+        event, processing: the pending timers of each domain.
+    """
+
+    __slots__ = ("_events", "_moments", "current_processing_time", "current_watermark", "event", "processing")
+
+    def __init__(self, watermark: int, clock: int) -> None:
+        self.current_watermark, self.current_processing_time = watermark, clock
+        self.event: set[TimerOfKey] = set()
+        self.processing: set[TimerOfKey] = set()
+        self._events: list[tuple[int, int, Window]] = []
+        self._moments: list[tuple[int, int, int, Window]] = []
+
+    def restore(self, event: Iterable[TimerOfKey], processing: Iterable[TimerOfKey]) -> None:
+        """Take pending timers back."""
+        for time, window in event:
+            self.register_event_time_timer(time, None, window)
+        for time, window in processing:
+            self.register_processing_time_timer(time, None, window)
+
+    def register_event_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
+        """Add the timer, unless it is pending; the key is that of the walk."""
+        timer = (timestamp, namespace)
+        if timer not in self.event:
+            self.event.add(timer)
+            heappush(self._events, (timestamp, _place(namespace), namespace))
+
+    def delete_event_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
+        """Remove the timer, if it is pending."""
+        self.event.discard((timestamp, namespace))
+
+    def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
+        """Add the timer, unless it is pending: it is due 1 ms after its time, or after now if that is
+        later.
+        """
+        timer = (timestamp, namespace)
+        if timer not in self.processing:
+            self.processing.add(timer)
+            passed = max(timestamp, self.current_processing_time)
+            heappush(self._moments, (passed, timestamp, _place(namespace), namespace))
+
+    def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
+        """Remove the timer, if it is pending."""
+        self.processing.discard((timestamp, namespace))
+
+    def next_rise(self, watermarks: list[int], first: int) -> int:
+        """The number of the first of these watermarks, from number `first` on, at which an event timer is
+        due; their count for none.
+        """
+        events = self._events
+        while events and (events[0][0], events[0][2]) not in self.event:
+            heappop(events)
+        return bisect_left(watermarks, events[0][0], first) if events else len(watermarks)
+
+    def next_moment(self) -> int:
+        """The clock at which the next processing timer is due; a timer at Long.MAX never is."""
+        moments = self._moments
+        while moments and (moments[0][1], moments[0][3]) not in self.processing:
+            heappop(moments)
+        return moments[0][0] + 1 if moments and moments[0][0] < LONG_MAX else _NEVER
+
+    def poll_event(self) -> TimerOfKey | None:
+        """Remove and return the next event timer that the watermark has reached."""
+        events = self._events
+        while events and events[0][0] <= self.current_watermark:
+            time, _, window = heappop(events)
+            if (time, window) in self.event:
+                self.event.remove((time, window))
+                return time, window
+        return None
+
+    def poll_processing(self) -> TimerOfKey | None:
+        """Remove and return the next processing timer that the clock has passed."""
+        moments = self._moments
+        while moments and moments[0][0] < self.current_processing_time:
+            _, time, _, window = heappop(moments)
+            if (time, window) in self.processing:
+                self.processing.remove((time, window))
+                return time, window
+        return None
+
+
+def _place(window: Window) -> int:
+    """Where a window stands among those of its key: by the bytes of its start."""
+    return 0 if window is GLOBAL_WINDOW else window.start & _UNSIGNED

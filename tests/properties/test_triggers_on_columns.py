@@ -1,0 +1,174 @@
+"""Windows that columns walk with their trigger leave the same as in the operator engine, and a pipeline may
+change engine between any two runs: sessions that fire before their end, triggers of deltas and timeouts, and
+functions that keep state (P3).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.windowing import (
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    GlobalWindows,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessWindowFunction,
+    ValueStateDescriptor,
+)
+from tests.properties.search import searched
+from tests.properties.slices import pipeline_of
+from tests.properties.test_engines import (
+    AT_THE_END,
+    CONTINUOUS,
+    COUNTED,
+    FIXED,
+    SESSIONS,
+    purging_or_not,
+    replays,
+)
+from tests.properties.test_firings_on_columns import (
+    ALL_FUNCTIONS,
+    EVICTORS,
+    FOR_EVICTORS,
+    SESSION_WINDOWS,
+    distance,
+)
+from tests.properties.test_functions_on_columns import check_engines
+
+ROWS = ListStateDescriptor("rows")
+FIRINGS = ValueStateDescriptor("firings")
+PARITIES = MapStateDescriptor("parities")
+DELTAS = st.builds(DeltaTrigger, threshold=st.sampled_from([0.0, 2.0, 9.0]), delta=st.just(distance))
+
+
+def timeouts(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        ProcessingTimeoutTrigger,
+        trigger=inner,
+        timeout_ms=st.sampled_from([0, 3, 40]),
+        resets_timer_on_new_record=st.booleans(),
+        clears_on_timeout=st.booleans(),
+    )
+
+
+class Remembering(ProcessWindowFunction):
+    """Shows what it keeps for its key and for its window, and forgets some of it when a window is
+    collected.
+    """
+
+    def open(self, runtime_context: Any) -> None:
+        self.parities = runtime_context.get_map_state(PARITIES)
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        rows, firings = context.global_state().get_list_state(ROWS), self.firings(context)
+        if firings is not None:
+            firings.update((firings.value() or 0) + 1)
+        for element in elements:
+            parity = getattr(element, "x", None) or 0
+            self.parities.put(parity % 2, (self.parities.get(parity % 2) or 0) + 1)
+            rows.add(getattr(element, "row", -1))
+        if len(rows.get()) > 9:
+            rows.clear()
+        seen = [*rows.get(), *sorted(self.parities.items()), context.current_processing_time]
+        yield {"seen": repr(seen), "times": 0 if firings is None else firings.value()}
+
+    def clear(self, context: Any) -> None:
+        firings = self.firings(context)
+        if firings is not None:
+            context.output("ended", {"times": firings.value(), "watermark_then": context.current_watermark})
+            if (firings.value() or 0) % 2:
+                firings.clear()
+        elif self.parities.contains(1):
+            self.parities.remove(1)
+
+    def firings(self, context: Any) -> Any:
+        """The state of the window; None where windows merge."""
+        return context.window_state().get_state(FIRINGS)
+
+
+class RememberingSessions(Remembering):
+    def firings(self, context: Any) -> None:
+        return None
+
+
+def with_state(process: ProcessWindowFunction) -> dict[str, Any]:
+    return {
+        "process": process,
+        "output": "seen string, times long",
+        "side_outputs": {"ended": "times long, watermark_then long"},
+    }
+
+
+@pytest.mark.first_fast
+@given(st.data())
+@searched(4, long=40)
+def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject) -> None:
+    rules, events = data.draw(replays(SESSIONS), label="replay")
+    trigger = data.draw(purging_or_not(COUNTED | CONTINUOUS), label="trigger")
+    evictor = data.draw(st.none() | EVICTORS, label="evictor")
+    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
+    name = data.draw(st.sampled_from(names), label="function")
+    window = data.draw(SESSION_WINDOWS, label="window")
+    declarations = {"trigger": trigger, "window": window, "evictor": evictor, **ALL_FUNCTIONS[name]}
+    check_engines(replace(pipeline_of(rules, False), select={}, **declarations), rules, events, data)
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(4, long=30)
+def test_deltas_and_timeouts_leave_the_same_on_columns(data: st.DataObject) -> None:
+    rules, events = data.draw(replays(FIXED), label="replay")
+    is_global = data.draw(st.booleans(), label="global windows")
+    others = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
+    trigger = data.draw(purging_or_not(DELTAS | timeouts(purging_or_not(DELTAS | others))), label="trigger")
+    evictor = data.draw(st.none() | EVICTORS, label="evictor")
+    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
+    name = data.draw(st.sampled_from(names), label="function")
+    pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **ALL_FUNCTIONS[name])
+    if is_global:
+        pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
+    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(4, long=30)
+def test_functions_that_keep_state_leave_the_same_on_columns(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["fixed", "global", "sessions"]), label="windows")
+    rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
+    triggers = COUNTED | CONTINUOUS | st.just(NeverTrigger() if kind == "global" else EventTimeTrigger())
+    trigger = data.draw(purging_or_not(triggers), label="trigger")
+    evictor = data.draw(st.none() | EVICTORS, label="evictor")
+    process = RememberingSessions() if kind == "sessions" else Remembering()
+    pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **with_state(process))
+    if kind == "global":
+        pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
+    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+
+
+class Collided(ProcessWindowFunction):
+    """Counts in the state of the trigger, which has the same name."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        count = context.window_state().get_reducing_state(CountTrigger.states[0])
+        count.add(1)
+        yield (count.get(), len(list(elements)))
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(2, long=10)
+def test_a_function_may_share_state_with_the_trigger_on_columns(data: st.DataObject) -> None:
+    rules, events = data.draw(replays(FIXED), label="replay")
+    trigger = data.draw(purging_or_not(COUNTED), label="trigger")
+    declarations = {"process": Collided(), "output": "count long, n long", "trigger": trigger}
+    check_engines(replace(pipeline_of(rules, False), select={}, **declarations), rules, events, data)

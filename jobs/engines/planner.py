@@ -70,6 +70,9 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
         return Choice(override, "asked for", calls_function)
     if reason is not None:
         return Choice(OPERATOR, f"not columnar: {reason}", calls_function)
+    if calls_function and functions.is_faster_in_operator(pipeline):
+        why = "its function keeps state, and the elements of such windows are taken together, which is faster"
+        return Choice(OPERATOR, why, calls_function)
     why = (
         "its windows are decided on columns, and its functions are called from there, in the faster engine"
         if calls_function

@@ -20,6 +20,8 @@ from slackwater.windowing import (
     ProcessWindowFunction,
 )
 from slackwater.windowing.functions import Function
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.shared_windows import takes_together
 
 _STATE: Final = frozenset(
     (
@@ -43,6 +45,14 @@ def keeps_state(pipeline: Pipeline) -> bool:
 def is_walked(pipeline: Pipeline) -> bool:
     """Whether the windows of `pipeline` are walked with their trigger."""
     return keeps_state(pipeline) or _why_no_kernel(pipeline) is not None
+
+
+def is_faster_in_operator(pipeline: Pipeline) -> bool:
+    """Whether a walk would take one by one what the operator engine takes together: elements that share
+    windows, where only the function that keeps state needs the walk.
+    """
+    trigger, order_mode = pipeline.effective_trigger, OrderMode(pipeline.order_mode)
+    return is_walked(pipeline) and takes_together(pipeline.windows, trigger, order_mode)
 
 
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.engines.columnar.arrow_columns import times, times_in_ms, values_of_keys
 from slackwater.jobs.engines.functions.element_texts import ElementTexts, join_lists
-from slackwater.jobs.engines.functions.left_over import LeftToOperator
+from slackwater.jobs.engines.functions.left_over import AsksForState, LeftToOperator
 from slackwater.jobs.engines.functions.session_walk import StateWindows
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.window_columns import OpenWindows
@@ -70,7 +70,7 @@ class ParkedLists:
     def of_values(cls, window_rows: pa.Table, keyed_rows: pa.Table) -> "ParkedLists":
         """Lists of one text each: the value of a fold that the window holds."""
         if keyed_rows.num_rows:
-            raise LeftToOperator("state of a function")
+            raise AsksForState("state of a function")
         contents = window_rows.column("contents").combine_chunks()
         return cls(np.asarray(contents.is_valid()).astype(np.int64), contents.drop_null())
 
@@ -87,7 +87,7 @@ def _with_long_lists(
 ) -> pa.Array:
     """`texts` with those of lists that stand in pieces in `keyed_rows`."""
     if pc.unique(keyed_rows.column("state_name")).to_pylist() != [CONTENTS]:
-        raise LeftToOperator("state of a function")
+        raise AsksForState("state of a function")
     pieces: dict[tuple[Any, ...], dict[int, str]] = {}
     owners = _owners(keyed_rows, keys, "namespace")
     values = (keyed_rows.column(name).to_pylist() for name in ("map_key", "value_json"))

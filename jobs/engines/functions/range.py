@@ -42,7 +42,7 @@ from slackwater.jobs.engines.functions.firing_tables import FiringTables
 from slackwater.jobs.engines.functions.folds import Folding, fold_of
 from slackwater.jobs.engines.functions.increments import Increments, contents_of
 from slackwater.jobs.engines.functions.lazy_rows import RowMaker
-from slackwater.jobs.engines.functions.left_over import LeftToOperator
+from slackwater.jobs.engines.functions.left_over import AsksForState, LeftToOperator
 from slackwater.jobs.engines.functions.pane_table import pane_table
 from slackwater.jobs.engines.functions.parked_lists import ParkedLists, park_lists, state_windows_in
 from slackwater.jobs.engines.functions.session_contents import (
@@ -200,7 +200,7 @@ class FunctionRange:
         has_trigger_state = self.family is not None and self.family.trigger_state is not None
         for name in ("user_state",) if has_trigger_state else ("user_state", "trigger_state"):
             if window_rows.column(name).null_count < window_rows.num_rows:
-                raise LeftToOperator(f"{name} of parked windows")
+                raise AsksForState(f"{name} of parked windows")
         if self.fold is not None:
             return window_rows, ParkedLists.of_values(window_rows, keyed_rows)
         merges = self.family is None or is_clock_session(self.pipeline)

@@ -21,6 +21,7 @@ from slackwater.windowing import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
+    ProcessingTimeoutTrigger,
     ProcessingTimeTrigger,
     ProcessWindowFunction,
     PurgingTrigger,
@@ -136,6 +137,11 @@ def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
         {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
         {"window": EventTimeSessionWindows.with_dynamic_gap(max), "evictor": CountEvictor.of(2)},
         {"window": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(2))},
+        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
+        {"trigger": DeltaTrigger.of(2, max)},
+        {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(minutes=1))},
+        {"process": Counting(), "trigger": CountTrigger.of(2)},
+        {"process": Telling(), "window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
         {"process": None, "reduce": max},
         {"process": None, "reduce": max, "evictor": CountEvictor.of(2)},
         # A fold's elements are parked nowhere.
@@ -149,21 +155,36 @@ def test_firings_of_other_triggers_evictors_and_folds_are_called_on_columns(chan
     assert isinstance(choose(pipeline, schema).make(), FunctionEngine)
 
 
+@pytest.mark.parametrize("process", [Counting(), Telling()])
+def test_a_function_that_sees_windows_end_is_not_walked_where_elements_are_taken_together(process):
+    pipeline = replace(departures, **{**OF_ALL, "process": process})
+    choice = choose(pipeline, SCHEMA)
+    assert choice.engine == "operator" and "taken together" in choice.why
+    assert isinstance(choose(pipeline, SCHEMA, "columnar").make(), FunctionEngine)
+
+
+class Patient(CountTrigger):
+    """A trigger of the user's own."""
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"process": Counting()}, "Counting keeps state"),
-        ({"process": Telling()}, "Telling.clear sees each window that is collected"),
-        ({"trigger": DeltaTrigger.of(2, max)}, "DeltaTrigger has no columnar form"),
+        ({"trigger": Patient.of(2)}, "Patient has no columnar form on"),
+        ({"trigger": ProcessingTimeTrigger()}, "ProcessingTimeTrigger has no columnar form on"),
         (
-            {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
-            "sessions have a columnar form only where they fire at their end",
+            {
+                "watermarks": WatermarkStrategy.punctuated(max),
+                "process": Counting(),
+                "trigger": CountTrigger.of(2),
+            },
+            "punctuated watermarks rise inside one",
         ),
         ({"columns": ["tags"]}, "the column 'tags' of its elements is a list<item: string>"),
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_functions_that_see_more_than_a_firing_stay_with_the_operator_engine(changes, reason):
+def test_functions_of_other_triggers_and_elements_stay_with_the_operator_engine(changes, reason):
     pipeline = replace(departures, **{**OF_ALL, **changes})
     schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
     assert reason in (why_not_columnar(pipeline, schema) or "")

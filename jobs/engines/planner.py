@@ -85,10 +85,10 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
     """Why the columnar engine would not be exact for `pipeline`, in one line; None when it is."""
     if pipeline.evictor is not None and pipeline.select:
         return "an evictor sees single elements, which built-in aggregates don't keep"
-    if pipeline.order_mode != "rocksdb":
-        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if pipeline.keyed_process is not None:
         return "a KeyedProcessFunction sees elements one by one"
+    if pipeline.order_mode != "rocksdb" and not functions.shows_no_ties(pipeline):
+        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if not pipeline.select:
         return functions.why_not(pipeline, schema)
     reason = why_not(pipeline)

@@ -23,6 +23,7 @@ from slackwater.windowing import (
     ProcessWindowFunction,
     TimeEvictor,
 )
+from slackwater.windowing.order_modes import OrderMode
 from tests.properties.search import searched
 from tests.properties.slices import pipeline_of
 from tests.properties.test_engines import (
@@ -194,6 +195,8 @@ def test_sessions_hand_over_the_same_on_columns(data: st.DataObject) -> None:
     evictor = data.draw(st.none() | EVICTORS, label="evictor")
     names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
     name = data.draw(st.sampled_from(names), label="function")
-    declarations = {"window": data.draw(SESSION_WINDOWS, label="window"), "evictor": evictor}
+    order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode").value
+    window = data.draw(SESSION_WINDOWS, label="window")
+    declarations = {"window": window, "evictor": evictor, "order_mode": order_mode}
     pipeline = replace(pipeline_of(rules, purging), select={}, **declarations, **ALL_FUNCTIONS[name])
     check_engines(pipeline, rules, events, data)

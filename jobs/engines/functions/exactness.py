@@ -47,6 +47,19 @@ def is_walked(pipeline: Pipeline) -> bool:
     return keeps_state(pipeline) or _why_no_kernel(pipeline) is not None
 
 
+def shows_no_ties(pipeline: Pipeline) -> bool:
+    """Whether the order of timers of one time shows nowhere: of sessions that fire at their end no two of one
+    key end together, and a function without state sees each firing alone.
+    """
+    trigger = pipeline.effective_trigger
+    return (
+        not pipeline.select
+        and is_session(pipeline)
+        and trigger.fires_at_last_instant
+        and not is_walked(pipeline)
+    )
+
+
 def is_faster_in_operator(pipeline: Pipeline) -> bool:
     """Whether a walk would take one by one what the operator engine takes together: elements that share
     windows, where only the function that keeps state needs the walk.

@@ -86,6 +86,7 @@ from slackwater.windowing.columnar.window_columns import (
     concatenate,
     rows_of,
 )
+from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.snapshot import ContentHash
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
@@ -271,6 +272,7 @@ class FunctionRange:
                 columns.parked_texts,
                 json_of(self.pipeline, self.record),
                 dict(enumerate(objects, start=len(parked_lists.numbers))),
+                merges_target_first=OrderMode(self.pipeline.order_mode).merges_target_first,
             )
         contents = folds or ListsOfSessions(number_evictor)
         walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)
@@ -423,7 +425,6 @@ class FunctionRange:
             raise LeftToOperator(str(error)) from error
 
     def _call(self, fired_windows: FiredWindows, distinct: pa.Table) -> ResultRows:
-        """Call the function firing by firing."""
         if fired_windows.folding is not None:
             contents = fired_windows.folding.results()
         else:

@@ -101,23 +101,32 @@ class ListsOfSessions:
 
 
 class FoldsOfSessions:
-    """Values of a fold, each with the number of its newest element. Merging folds the sources into one value
-    and the target's into that, as Flink's RocksDB state does.
+    """Values of a fold, each with the number of its newest element. Merging folds the sources into one value,
+    which is then merged with the target's.
 
     Args:
         fold: the user's.
         parked_texts: the values of parked sessions; value i is number i.
         json: how values are written.
         elements: by their numbers.
+        merges_target_first: whether the target's value comes first and null is skipped, as in Flink's heap
+            state; else as in its RocksDB state.
 
     Attributes:
         results: what each firing hands on, or the text of what is parked, by its number.
     """
 
     def __init__(
-        self, fold: WindowFold, parked_texts: pa.Array, json: JsonValues, elements: dict[int, Any]
+        self,
+        fold: WindowFold,
+        parked_texts: pa.Array,
+        json: JsonValues,
+        elements: dict[int, Any],
+        *,
+        merges_target_first: bool,
     ) -> None:
         self._fold = fold
+        self._merges_target_first = merges_target_first
         self._parked_texts = parked_texts
         self._json = json
         self._elements = elements
@@ -135,11 +144,19 @@ class FoldsOfSessions:
     def merge(self, target: tuple[Any, int] | None, sources: Sequence[tuple[Any, int]]) -> tuple[Any, int]:
         value, number = sources[0]
         for source, newest in sources[1:]:
-            value, number = source if value is None else self._fold.merge(value, source), newest
-        if value is None and target is not None:
+            if value is None:
+                value = source
+            elif source is not None or not self._merges_target_first:
+                value = self._fold.merge(value, source)
+            number = newest
+        if target is None:
+            return value, number
+        if value is None:
             return target
-        if target is not None:
+        if not self._merges_target_first:
             value = self._fold.merge(value, target[0])
+        elif target[0] is not None:
+            value = self._fold.merge(target[0], value)
         return value, number
 
     def fire(

@@ -108,6 +108,8 @@ def why_not_walked(pipeline: Pipeline) -> str | None:
         if type(trigger) not in _TRIGGERS:
             return f"{type(trigger).__name__} has no columnar form on {type(pipeline.window).__name__}"
         trigger = getattr(trigger, "trigger", None)
+    if pipeline.order_mode != "rocksdb":
+        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if pipeline.watermarks.kind == "punctuated":
         return "windows are walked from tick to tick, and punctuated watermarks rise inside one"
     return why_not_at_any_trigger(pipeline)
@@ -233,7 +235,7 @@ class TriggerRange(FunctionRange):
             return ListsOfSessions(None), None
         elements = dict(enumerate(self._objects(self._new_columns, count), start=parked_count))
         json = json_of(self.pipeline, self.record)
-        folds = FoldsOfSessions(self.fold, columns.parked_texts, json, elements)
+        folds = FoldsOfSessions(self.fold, columns.parked_texts, json, elements, merges_target_first=False)
         return folds, folds
 
     def _objects(self, columns: ElementColumns, count: int) -> list[Any]:

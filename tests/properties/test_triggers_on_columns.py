@@ -24,6 +24,7 @@ from slackwater.windowing import (
     ProcessWindowFunction,
     ValueStateDescriptor,
 )
+from slackwater.windowing.order_modes import OrderMode
 from tests.properties.search import searched
 from tests.properties.slices import pipeline_of
 from tests.properties.test_engines import (
@@ -118,8 +119,10 @@ def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject)
     names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
     name = data.draw(st.sampled_from(names), label="function")
     window = data.draw(SESSION_WINDOWS, label="window")
+    order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode").value
     declarations = {"trigger": trigger, "window": window, "evictor": evictor, **ALL_FUNCTIONS[name]}
-    check_engines(replace(pipeline_of(rules, False), select={}, **declarations), rules, events, data)
+    pipeline = replace(pipeline_of(rules, False), select={}, order_mode=order_mode, **declarations)
+    check_engines(pipeline, rules, events, data)
 
 
 @pytest.mark.slow

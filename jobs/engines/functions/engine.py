@@ -74,7 +74,7 @@ class CallInRange:
                 return FunctionRange(self.replay, self.keys, number, rows).run()
             return self._walk(number, rows, keeps_state(pipeline))
         except AsksForState:
-            if why_not_walked(pipeline) is not None:
+            if why_not_walked(pipeline, keeps_state=True) is not None:
                 raise
             return self._walk(number, rows, True)
 

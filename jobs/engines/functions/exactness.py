@@ -48,16 +48,10 @@ def is_walked(pipeline: Pipeline) -> bool:
 
 
 def shows_no_ties(pipeline: Pipeline) -> bool:
-    """Whether the order of timers of one time shows nowhere: of sessions that fire at their end no two of one
-    key end together, and a function without state sees each firing alone.
+    """Whether the order of timers of one time shows nowhere: such timers of one key are of different windows,
+    and a function without state sees each window alone.
     """
-    trigger = pipeline.effective_trigger
-    return (
-        not pipeline.select
-        and is_session(pipeline)
-        and trigger.fires_at_last_instant
-        and not is_walked(pipeline)
-    )
+    return not pipeline.select and not keeps_state(pipeline)
 
 
 def is_faster_in_operator(pipeline: Pipeline) -> bool:
@@ -72,7 +66,7 @@ def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     """Why the function of `pipeline` is not called on columns, in one line; None when it is. `schema` is that
     of the source, None where it is not known.
     """
-    if is_walked(pipeline) and (reason := why_not_walked(pipeline)) is not None:
+    if is_walked(pipeline) and (reason := why_not_walked(pipeline, keeps_state(pipeline))) is not None:
         return reason
     if schema is None:
         return None

@@ -99,8 +99,10 @@ _TRIGGERS: Final = (
 )
 
 
-def why_not_walked(pipeline: Pipeline) -> str | None:
-    """Why the windows of a pipeline can't be walked with their trigger, in one line; None when they can."""
+def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
+    """Why the windows of a pipeline can't be walked with their trigger, in one line; None when they can.
+    `keeps_state`: whether its function has state, which shows the order of timers of one time.
+    """
     if not is_session(pipeline) and type(pipeline.window) not in (*GRID_ASSIGNERS, GlobalWindows):
         return f"{type(pipeline.window).__name__} has no columnar form"
     trigger: Trigger | None = pipeline.effective_trigger
@@ -108,7 +110,7 @@ def why_not_walked(pipeline: Pipeline) -> str | None:
         if type(trigger) not in _TRIGGERS:
             return f"{type(trigger).__name__} has no columnar form on {type(pipeline.window).__name__}"
         trigger = getattr(trigger, "trigger", None)
-    if pipeline.order_mode != "rocksdb":
+    if keeps_state and pipeline.order_mode != "rocksdb":
         return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if pipeline.watermarks.kind == "punctuated":
         return "windows are walked from tick to tick, and punctuated watermarks rise inside one"
@@ -235,7 +237,13 @@ class TriggerRange(FunctionRange):
             return ListsOfSessions(None), None
         elements = dict(enumerate(self._objects(self._new_columns, count), start=parked_count))
         json = json_of(self.pipeline, self.record)
-        folds = FoldsOfSessions(self.fold, columns.parked_texts, json, elements, merges_target_first=False)
+        folds = FoldsOfSessions(
+            self.fold,
+            columns.parked_texts,
+            json,
+            elements,
+            merges_target_first=OrderMode(self.pipeline.order_mode).merges_target_first,
+        )
         return folds, folds
 
     def _objects(self, columns: ElementColumns, count: int) -> list[Any]:

@@ -79,8 +79,8 @@ class Remembering(ProcessWindowFunction):
             rows.add(getattr(element, "row", -1))
         if len(rows.get()) > 9:
             rows.clear()
-        seen = [*rows.get(), *sorted(self.parities.items()), context.current_processing_time]
-        yield {"seen": repr(seen), "times": 0 if firings is None else firings.value()}
+        facts = [*rows.get(), *sorted(self.parities.items()), context.current_processing_time]
+        yield {"seen": repr(facts), "times": 0 if firings is None else firings.value()}
 
     def clear(self, context: Any) -> None:
         firings = self.firings(context)

@@ -58,7 +58,7 @@ class FunctionCalls:
         self._context = FiringContext(stores, self.result_rows.side_rows)
         function.open(stores.global_state())
 
-    def fire(
+    def call_at_firing(
         self, place: int, key: int, window: Window, firing: int, time: FiringTime, contents: Any
     ) -> None:
         """Call the function for a firing; not where a fold has no result."""

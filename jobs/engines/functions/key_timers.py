@@ -19,7 +19,7 @@ Domain = Literal["event", "processing"]
 TimerOfKey = tuple[int, Window]
 
 _NEVER: Final = 2**63  # after every time
-_UNSIGNED: Final = 2**64 - 1
+_LONG_MASK: Final = 2**64 - 1
 
 
 class KeyTimers:
@@ -64,8 +64,8 @@ class KeyTimers:
         timer = (timestamp, namespace)
         if timer not in self.processing:
             self.processing.add(timer)
-            passed = max(timestamp, self.current_processing_time)
-            heappush(self._moments, (passed, timestamp, _place(namespace), namespace))
+            last_passed_time = max(timestamp, self.current_processing_time)
+            heappush(self._moments, (last_passed_time, timestamp, _place(namespace), namespace))
 
     def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Remove the timer, if it is pending."""
@@ -110,4 +110,4 @@ class KeyTimers:
 
 def _place(window: Window) -> int:
     """Where a window stands among those of its key: by the bytes of its start."""
-    return 0 if window is GLOBAL_WINDOW else window.start & _UNSIGNED
+    return 0 if window is GLOBAL_WINDOW else window.start & _LONG_MASK

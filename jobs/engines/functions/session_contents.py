@@ -39,7 +39,7 @@ class SessionContents(Protocol):
     def park(self, contents: Any) -> int:
         """The number of what is parked of a session."""
 
-    def shown(self, number: int) -> Any:
+    def contents_shown(self, number: int) -> Any:
         """What a firing shows: the numbers of its elements, or the result of a fold."""
 
     def lists(self) -> ElementLists:
@@ -83,7 +83,7 @@ class ListsOfSessions:
         self._picks.append((contents, len(contents)))
         return len(self._picks) - 1
 
-    def shown(self, number: int) -> list[int]:
+    def contents_shown(self, number: int) -> list[int]:
         numbers, length = self._picks[number]
         return numbers[:length]
 
@@ -174,7 +174,7 @@ class FoldsOfSessions:
         self._newest.append(contents[1])
         return len(self._newest) - 1
 
-    def shown(self, number: int) -> Any:
+    def contents_shown(self, number: int) -> Any:
         return self.results[number]
 
     def lists(self) -> ElementLists:

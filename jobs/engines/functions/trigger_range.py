@@ -165,8 +165,10 @@ class TriggerRange(FunctionRange):
     def _number_keys(self, parked_rows: pa.Table) -> tuple[Longs, pa.Table]:
         """As of FunctionRange; keys that have nothing but timers or state have a number, too."""
         names = ["key_group", *self.keys.names]
-        parked = [parked_rows, self._parked_tables.timers, self._parked_tables.keyed_state]
-        numbers, distinct = super()._number_keys(pa.concat_tables([rows.select(names) for rows in parked]))
+        parked_tables = [parked_rows, self._parked_tables.timers, self._parked_tables.keyed_state]
+        numbers, distinct = super()._number_keys(
+            pa.concat_tables([rows.select(names) for rows in parked_tables])
+        )
         self._key_values = self.keys.values(distinct)
         self._groups: list[int] = distinct.column("key_group").to_pylist()
         return numbers[: self.rows.num_rows + parked_rows.num_rows], distinct
@@ -314,9 +316,9 @@ class TriggerRange(FunctionRange):
         return self._result_rows or super()._call(fired_windows, distinct)
 
     def _state_tables(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
-        parked = self._state.park(self._output, self._key_values, self._groups)
+        parked_state = self._state.park(self._output, self._key_values, self._groups)
         slice_result = fired_windows.slice_result
-        moments = [NO_TIME if moment is None else moment for moment in parked.next_firings]
+        moments = [NO_TIME if moment is None else moment for moment in parked_state.next_firings]
         slice_result = slice_result._replace(next_firings=np.array(moments, np.int64))
         windows, pieces = slice_result.windows, None
         bounds = [
@@ -338,14 +340,14 @@ class TriggerRange(FunctionRange):
             )
         of_windows = {
             **columns_of_open_windows(slice_result, distinct, self.setting),
-            **parked.columns,
+            **parked_state.columns,
             "contents": contents,
         }
         if self._merges:
             of_windows[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
             of_windows[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
-        tables = {"window_state": pa.table(of_windows), "timers": parked.timers}
-        keyed_rows = [rows for rows in (pieces, parked.keyed) if rows is not None]
+        tables = {"window_state": pa.table(of_windows), "timers": parked_state.timers}
+        keyed_rows = [rows for rows in (pieces, parked_state.keyed_rows) if rows is not None]
         schema = self.schemas["keyed_state"]
         return {**tables, "keyed_state": pa.concat_tables([conform(rows, schema) for rows in keyed_rows])}
 

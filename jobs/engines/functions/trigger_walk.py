@@ -40,7 +40,7 @@ _Pairs = Sequence[tuple[Window, Window]]
 class InlineCalls(Protocol):
     """A function that is called while windows are walked, because it keeps state."""
 
-    def fire(
+    def call_at_firing(
         self, place: int, key: int, window: Window, firing: int, time: FiringTime, contents: Any
     ) -> None:
         """Call it for a firing."""
@@ -281,8 +281,8 @@ class KeyWalk:
         output.firings.append((self._number, *_bounds(window), *facts))
         output.clocks.append(time.current_processing_time)
         if self._rules.calls is not None:
-            shown = self._rules.contents.shown(number)
-            self._rules.calls.fire(place, self._number, window, life.firings, time, shown)
+            contents_shown = self._rules.contents.contents_shown(number)
+            self._rules.calls.call_at_firing(place, self._number, window, life.firings, time, contents_shown)
 
     @property
     def _time(self) -> FiringTime:

@@ -29,13 +29,13 @@ class ParkedState(NamedTuple):
     Attributes:
         columns: `trigger_state` and `user_state` of each open window.
         next_firings: of each open window; None for none.
-        keyed: rows of `keyed_state` for state of functions.
+        keyed_rows: rows of `keyed_state` for state of functions.
         timers: rows of `timers`.
     """
 
     columns: Mapping[str, pa.Array]
     next_firings: Sequence[int | None]
-    keyed: pa.Table
+    keyed_rows: pa.Table
     timers: pa.Table
 
 
@@ -116,10 +116,10 @@ class WalkState:
             layout,
         )
         firings = next_firings(timers)
-        keyed_rows = [keyed_table(windowless_entries, layout), *piece_tables(long_lists, layout)]
+        keyed_tables = [keyed_table(windowless_entries, layout), *piece_tables(long_lists, layout)]
         return ParkedState(
             columns=state_columns(rows[: len(windows)], layout),
             next_firings=[firings.get((window.key, window.window)) for window in windows],
-            keyed=pa.concat_tables(keyed_rows),
+            keyed_rows=pa.concat_tables(keyed_tables),
             timers=timer_table(timers, layout),
         )

@@ -59,7 +59,7 @@ class FunctionCalls:
         function.open(stores.global_state())
 
     def call_at_firing(
-        self, place: int, key: int, window: Window, firing: int, time: FiringTime, contents: Any
+        self, place: int, key: int, window: Window, firing: int, *, time: FiringTime, contents: Any
     ) -> None:
         """Call the function for a firing; not where a fold has no result."""
         self._point_at(key, window, firing, time)

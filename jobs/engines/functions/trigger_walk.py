@@ -41,7 +41,7 @@ class InlineCalls(Protocol):
     """A function that is called while windows are walked, because it keeps state."""
 
     def call_at_firing(
-        self, place: int, key: int, window: Window, firing: int, time: FiringTime, contents: Any
+        self, place: int, key: int, window: Window, firing: int, *, time: FiringTime, contents: Any
     ) -> None:
         """Call it for a firing."""
 
@@ -282,7 +282,9 @@ class KeyWalk:
         output.clocks.append(time.current_processing_time)
         if self._rules.calls is not None:
             contents_shown = self._rules.contents.contents_shown(number)
-            self._rules.calls.call_at_firing(place, self._number, window, life.firings, time, contents_shown)
+            self._rules.calls.call_at_firing(
+                place, self._number, window, life.firings, time=time, contents=contents_shown
+            )
 
     @property
     def _time(self) -> FiringTime:

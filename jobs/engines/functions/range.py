@@ -8,7 +8,7 @@ import copy
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ from slackwater.jobs.engines.functions.lazy_rows import RowMaker
 from slackwater.jobs.engines.functions.left_over import AsksForState, LeftToOperator
 from slackwater.jobs.engines.functions.pane_table import pane_table
 from slackwater.jobs.engines.functions.parked_lists import ParkedLists, park_lists, state_windows_in
+from slackwater.jobs.engines.functions.range_memory import RangeMemory
 from slackwater.jobs.engines.functions.session_contents import (
     FoldsOfSessions,
     ListsOfSessions,
@@ -61,12 +62,11 @@ from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.operator.emitted_rows import EmittedRowError, output_of, side_outputs_of
 from slackwater.jobs.engines.operator.firing import Owners, side_rows
 from slackwater.jobs.engines.operator.garbage import objects_set_aside
-from slackwater.jobs.engines.replaying import spilling
 from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import conform, counts_table, hand_over, hashes_table
 from slackwater.jobs.engines.replaying.snapshot_codecs import json_of
-from slackwater.jobs.engines.replaying.snapshot_rows import restored_bytes, restored_rows
+from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.jobs.engines.replaying.vectorized_calls import VectorizedCalls
 from slackwater.jobs.engines.rows import columns_read
 from slackwater.jobs.engines.rows.key_numbers import KEY_GROUP, KeyNumbers
@@ -91,12 +91,6 @@ from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.snapshot import ContentHash
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
 
-# Estimates of what a range takes in memory: multiples of the columns of its rows and of the parked texts, and
-# for each element of the longest list.
-_COPIES_OF_ROWS: Final = 3
-_COPIES_OF_TEXTS: Final = 8
-_BYTES_OF_OBJECT: Final = 200
-
 
 class FunctionRange:
     """The work of range `number`.
@@ -115,6 +109,7 @@ class FunctionRange:
         self.number = number
         self.rows = rows
         self.key_range = keys.range(number, replay.ranges)
+        self.memory = RangeMemory.of(replay)
         self.schemas = table_schemas(replay.shape)
         self.setting = Setting(
             pipeline=self.pipeline,
@@ -147,7 +142,7 @@ class FunctionRange:
         Raises:
             LeftToOperator: the operator engine replays this range.
         """
-        self._require_memory()
+        self.memory.require_range(self.replay, self.key_range, self.rows)
         began = time.thread_time()
         parked_rows, parked_lists = self._read_parked_lists()
         state_s = time.thread_time() - began
@@ -172,21 +167,6 @@ class FunctionRange:
             fired_windows.slice_result, fired_windows.windows_at_start, fired_windows.unjudged_count
         )
         return self._hand_over(output, state, [counts_table(of_slice, state_s), counts_table(counts)])
-
-    def _require_memory(self) -> None:
-        """Leave a range to the operator engine whose elements would not fit its memory: there they go to
-        disk.
-        """
-        parked_bytes = sum(
-            restored_bytes(self.replay, name, self.key_range) for name in ("window_state", "keyed_state")
-        )
-        needed_bytes = _COPIES_OF_ROWS * self.rows.nbytes + _COPIES_OF_TEXTS * parked_bytes
-        if needed_bytes > self._memory_bytes:
-            raise LeftToOperator("more elements than fit the memory of a task")
-
-    @property
-    def _memory_bytes(self) -> int:
-        return self.replay.state_memory_mb * spilling.BYTES_PER_MB
 
     def _read_parked_lists(self) -> tuple[pa.Table, ParkedLists]:
         """The parent's rows of `window_state` in this range, and the elements of these windows."""
@@ -264,7 +244,7 @@ class FunctionRange:
             columns.decode(parked_lists.numbers)
             number_evictor = NumberEvictor(evictor, columns.times(), RowMaker(self.record, columns.column))
         elif self.fold is not None:
-            self._require_memory_of(len(elements.keys))
+            self.memory.require_elements(len(elements.keys))
             each = ElementLists.of_lengths(np.ones(len(elements.keys), np.int64))
             objects = (row for [row] in elements_of(each, new_rows))
             folds = FoldsOfSessions(
@@ -282,7 +262,7 @@ class FunctionRange:
         [events] = slice_result.firings
         is_withdrawal = events.kinds == PaneKind.WITHDRAWN
         firings, lists = in_order_of_calls(rows_of(events, ~is_withdrawal), slice_result.accumulators)
-        self._require_memory_of(int(lists.lengths.max(initial=0)))
+        self.memory.require_elements(int(lists.lengths.max(initial=0)))
         if evictor is None and folds is None:
             columns.decode(lists.distinct_numbers())
         return FiredWindows(
@@ -354,7 +334,7 @@ class FunctionRange:
     ) -> FiredWindows:
         """Decide what each firing shows, and what its window keeps."""
         firings, lists = in_order_of_calls(concatenate(slice_result.firings), slice_result.accumulators)
-        self._require_memory_of(int(lists.lengths.max(initial=0)))
+        self.memory.require_elements(int(lists.lengths.max(initial=0)))
         accumulates = not self.setting.purges
         slice_result = slice_result._replace(firings=[firings])
         fired_windows = FiredWindows(
@@ -400,11 +380,6 @@ class FunctionRange:
             firings=[eviction.firings], windows=eviction.windows, accumulators=eviction.accumulators
         )
         return fired_windows
-
-    def _require_memory_of(self, count: int) -> None:
-        """Leave a range to the operator engine where so many elements at once would not fit its memory."""
-        if count * _BYTES_OF_OBJECT > self._memory_bytes:
-            raise LeftToOperator("a window of more elements than fit the memory of a task")
 
     def _fire(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
         """Call the function for all firings: rows of `panes` and of side outputs, by table."""

@@ -209,7 +209,7 @@ class TriggerRange(FunctionRange):
             ),
         )
         lists_of_firings = lists.take(firings.contents)
-        self._require_memory_of(int(lists_of_firings.lengths.max(initial=0)))
+        self.memory.require_elements(int(lists_of_firings.lengths.max(initial=0)))
         if folds is None and not self._keeps_state and self.pipeline.evictor is None:
             columns.decode(lists_of_firings.distinct_numbers())
         self._output = output
@@ -250,7 +250,7 @@ class TriggerRange(FunctionRange):
 
     def _objects(self, columns: ElementColumns, count: int) -> list[Any]:
         """All elements of these columns as named tuples."""
-        self._require_memory_of(count)
+        self.memory.require_elements(count)
         values = (to_user_values(pa.chunked_array([columns.column(name)])) for name in self.record._fields)
         return list(map(self.record._make, zip(*values, strict=True)))
 

@@ -30,8 +30,10 @@ from slackwater.jobs.tables.ledger.writer import LedgerWriter
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
 _LEDGER = "runs"
-# Each row of the ledger is rolled forward into these tables after it has recorded their versions.
-_MOVED_BEHIND_LEDGER = {"corrections", "published"}
+# Each row of the ledger is followed by a commit of each of these tables after it has recorded their versions.
+_MOVED_BEHIND_LEDGER = {"attempts", "corrections", "published"}
+# Doubled rows of these tables, and rows that the ledger lacks, are noticed before anything is written.
+_LOOKED_AT = {"corrections", "published"}
 _LATE_EVENTS = "late_events"  # the only table that has every column of the source
 # The application id of the transactions with which `published` and `corrections` record in their logs up to
 # which seq of the ledger they have been rolled forward.
@@ -84,6 +86,7 @@ class Warehouse:
                     schema,
                     schemas.partitioned_by(name),
                     schemas.CLUSTERINGS.get(name),
+                    has_recorded_version=name != _LEDGER,
                 )
                 for name, schema in schemas.table_schemas(shape).items()
             }
@@ -110,7 +113,7 @@ class Warehouse:
         newest = None if runs is None else LedgerReader(runs).newest()
         versions = {} if newest is None else newest.table_versions
         stored_folders = map_concurrently(
-            lambda name: runs if name == _LEDGER else existing(name, versions.get(name)), names
+            lambda name: runs if name == _LEDGER else existing(name, _expected_version(name, versions)), names
         )
         folders = {
             name: folder for name, folder in zip(names, stored_folders, strict=True) if folder is not None
@@ -175,9 +178,9 @@ class Tables:
         def look(folder: Folder) -> OpenTable | None:
             if folder.name == _LEDGER:
                 return folder.newest_known()
-            version = versions.get(folder.name)
+            version = _expected_version(folder.name, versions)
             table = None if version is None else folder.find_behind(version)
-            return folder.find() if table is None or folder.name in _MOVED_BEHIND_LEDGER else table
+            return folder.find() if table is None or folder.name in _LOOKED_AT else table
 
         self.refuse_lost_commits(newest, look)
 
@@ -374,6 +377,12 @@ class Tables:
 
     def _refuse_newer(self) -> None:
         self.ledger.columns("seq")  # opens every file, which refuses rows of a newer version
+
+
+def _expected_version(name: str, recorded_versions: Mapping[str, int]) -> int | None:
+    """The version that a table has behind the ledger's newest row; None where none is recorded."""
+    version = recorded_versions.get(name)
+    return None if version is None else version + (name in _MOVED_BEHIND_LEDGER)
 
 
 # As in a URL.

@@ -3,12 +3,15 @@ the server's files.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import LogDamaged
 from tests.object_store.conftest import Store
@@ -77,6 +80,72 @@ def test_where_such_a_file_is_missing_the_table_is_opened_by_its_hint(
     assert table is not None and table.version() == (11 if is_there else 12)
 
 
+def carrying(uri: str) -> Folder:
+    return Folder(uri, SCHEMA, has_recorded_version=True)
+
+
+def test_a_commit_carries_those_since_the_last_checkpoint(in_store: Store) -> None:
+    """One process for each commit. Who appends opens nothing else; who reads opens the last checkpoint, too.
+    For delta-rs the table is an ordinary one.
+    """
+    uri, files = f"s3://{BUCKET}/carried", in_store.folder / "carried"
+    carrying(uri).ensure()
+    versions = 2 * CARRIED_COMMITS + 3
+    for version in range(1, versions):
+        folder = carrying(uri)
+        assert folder.find_behind(version - 1) is not None
+        in_store.proxy.forget()
+        folder.append(pa.table({"n": [version]}))
+        if (version + 1) % CARRIED_COMMITS:
+            assert in_store.proxy.counts() == {"PUT": len(["rows", "commit"])}
+    checkpoints = sorted(path.name[:20] for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
+    assert list(map(int, checkpoints)) == [CARRIED_COMMITS - 1, 2 * CARRIED_COMMITS - 1]
+    in_store.proxy.forget()
+    table = carrying(uri).find_behind(versions - 1)
+    assert table is not None and in_store.proxy.counts() == {"GET": len(["commit"])}
+    assert table.version() == versions - 1 and table.schema == SCHEMA
+    rows = carrying(uri).read_at(table)["n"].to_pylist()
+    assert sorted(rows) == sorted(DeltaTable(files).to_pyarrow_table()["n"].to_pylist())
+    assert sorted(rows) == list(range(1, versions))
+
+
+def test_a_commit_that_later_ones_carry_may_be_gone(in_store: Store) -> None:
+    """The next checkpoint mends the log for other readers. A checkpoint that is gone is named."""
+    uri, files = f"s3://{BUCKET}/gone", in_store.folder / "gone"
+    folder = carrying(uri)
+    count = CARRIED_COMMITS + 5
+    for n in range(count):
+        folder.append(pa.table({"n": [n]}))
+    (files / f"_delta_log/{count - 2:020d}.json").unlink()
+    for n in range(count, count + CARRIED_COMMITS):
+        reader = carrying(uri)
+        table = reader.find_behind(n)
+        assert table is not None and sorted(reader.read_at(table)["n"].to_pylist()) == list(range(n))
+        reader.append(pa.table({"n": [n]}))
+    assert sorted(DeltaTable(files).to_pyarrow_table()["n"].to_pylist()) == list(
+        range(count + CARRIED_COMMITS)
+    )
+    newest = count + CARRIED_COMMITS
+    (files / f"_delta_log/{2 * CARRIED_COMMITS - 1:020d}.checkpoint.parquet").unlink()
+    newest_table = carrying(uri).find_behind(newest)
+    assert newest_table is not None
+    with pytest.raises(LogDamaged, match="checkpoint"):
+        carrying(uri).read_at(newest_table)
+
+
+def test_a_newest_commit_that_is_lost_is_missed(in_store: Store) -> None:
+    uri, files = f"s3://{BUCKET}/newest_lost", in_store.folder / "newest_lost"
+    folder = carrying(uri)
+    for n in range(5):
+        folder.append(pa.table({"n": [n]}))
+    (files / f"_delta_log/{5:020d}.json").unlink()
+    table = carrying(uri).find_behind(5)
+    assert table is not None and table.version() == 4
+    (files / f"_delta_log/{5:020d}.json").write_bytes(b"")
+    with pytest.raises(LogDamaged, match="is empty"):
+        carrying(uri).find_behind(5)
+
+
 def test_a_commit_whose_answer_is_lost_is_among_what_is_known(in_store: Store) -> None:
     uri, _ = table_in(in_store, "unanswered", 2)
     folder = Folder(uri, SCHEMA)
@@ -130,3 +199,49 @@ def test_a_commit_that_is_cut_between_two_lines_is_named(in_store: Store, versio
     for use in (Folder(uri, SCHEMA).read, lambda: Folder(uri, SCHEMA).append(pa.table({"n": [9]}))):
         with pytest.raises(LogDamaged, match=f"{version:020d}.json was cut off: it has 1 of its 2 lines"):
             use()
+
+
+def _cut(content: dict[str, Any]) -> str:
+    del content["commits"][-1][-1]
+    return "was cut off: it has 1 of its 2 lines"
+
+
+def _other_file(content: dict[str, Any]) -> str:
+    content["commits"][-1][-1]["add"]["size"] += 1
+    return "was changed: its lines are not those"
+
+
+def _one_too_few(content: dict[str, Any]) -> str:
+    del content["commits"][1]
+    return "was changed: the commits that it carries"
+
+
+@pytest.mark.parametrize("damage", [_cut, _other_file, _one_too_few])
+def test_commits_that_are_carried_are_compared_with_what_they_say(
+    in_store: Store, damage: Callable[[dict[str, Any]], str]
+) -> None:
+    uri, files = f"s3://{BUCKET}/seals{damage.__name__}", in_store.folder / f"seals{damage.__name__}"
+    folder = carrying(uri)
+    for n in range(4):
+        folder.append(pa.table({"n": [n]}))
+    path = files / f"_delta_log/{4:020d}.json"
+    first_line, _, own_lines = path.read_text().partition("\n")
+    commit_info = json.loads(first_line)
+    reason = damage(commit_info["commitInfo"][KEY])
+    path.write_text("\n".join([json.dumps(commit_info), own_lines]))
+    with pytest.raises(LogDamaged, match=f"{path.name} {reason}"):
+        carrying(uri).find_behind(4)
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_commit_that_carries_others_and_is_cut_is_named(in_store: Store, lines: int) -> None:
+    """Within its first line, and behind it."""
+    uri, files = f"s3://{BUCKET}/cut_carrier_{lines}", in_store.folder / f"cut_carrier_{lines}"
+    folder = carrying(uri)
+    for n in range(4):
+        folder.append(pa.table({"n": [n]}))
+    path = files / f"_delta_log/{4:020d}.json"
+    first_line = path.read_bytes().partition(b"\n")[0]
+    path.write_bytes(first_line if lines == 2 else first_line[:-60])
+    with pytest.raises(LogDamaged, match=f"{path.name} was (cut off|changed)"):
+        carrying(uri).find_behind(4)

@@ -18,9 +18,9 @@ from slackwater.jobs.protocol.staging import tick_cache, validation
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.errors import SnapshotGone
-from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.jobs.tables.ledger.attempts import LEASE, Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.jobs.tables.run_files.snapshots import put_back
+from slackwater.jobs.tables.run_files.snapshots import put_back, put_back_for_reading
 from slackwater.jobs.tables.run_files.staging import unpack
 from slackwater.jobs.tables.warehouse import Tables
 
@@ -107,7 +107,7 @@ class Publisher:
             StagedStateGone: the snapshot of a run is gone, or rows that it has staged; nothing was changed.
             LostRaceError: the head has moved; nothing was changed but `attempts`, which say so.
         """
-        self._require_state(rows)
+        self._require_state(attempts, rows)
         self._require_rows(rows)
         log_of = AttemptsWriter(self.tables["attempts"])
         try:
@@ -146,14 +146,15 @@ class Publisher:
             tick_cache.drop_ticks(self.tables)
         return bound
 
-    def _require_state(self, rows: list[LedgerRow]) -> None:
-        """Refuse to make runs live whose snapshots upkeep has dropped, because it believed the runs dead.
-        A snapshot that upkeep drops from here on it puts back itself, when it sees that the run is live, or
-        staged on the head.
+    def _require_state(self, attempts: list[Attempt], rows: list[LedgerRow]) -> None:
+        """Refuse to make runs live whose snapshots upkeep has dropped, because it believed the runs dead: not
+        before the lease of their claim has expired. A snapshot that upkeep drops from here on it puts back
+        itself, when it sees that the run is live, or staged on the head.
         """
-        for row in rows:
+        for attempt, row in zip(attempts, rows, strict=True):
+            is_young = attempt.claimed_at is not None and self.clock() < attempt.claimed_at + LEASE
             try:
-                put_back(self.tables, row)
+                (put_back_for_reading if is_young else put_back)(self.tables, row)
             except SnapshotGone as error:
                 raise self._cannot_publish(row, error.message) from error
 

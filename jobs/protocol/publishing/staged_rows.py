@@ -51,5 +51,8 @@ def _lacks_file(tables: Tables, name: str, row: LedgerRow) -> bool:
     if not row.files[name]:
         return False
     folder = tables[name]
-    known_paths = folder.files(Within.only("run_id", row.run_id), table=folder.newest_known()).paths
+    table = folder.newest_known()
+    if table is not None and table.has_added(row.files[name]):
+        return False
+    known_paths = folder.files(Within.only("run_id", row.run_id), table=table).paths
     return not set(row.files[name]) <= set(known_paths)

@@ -14,15 +14,17 @@ class Phases:
     """A stopwatch for the phases of one run.
 
     Args:
-        pipeline, run_id, attempt, slice_: logged with each phase.
+        pipeline, run_id, slice_: logged with each phase.
 
     Attributes:
+        attempt: the number of the try at the slice, once the claim has given it; logged with each phase.
         seconds: phase → how long it took, of those that have ended without an error.
         name: the phase that is going on, or the last one.
     """
 
-    def __init__(self, pipeline: str, run_id: str, attempt: int, slice_: str) -> None:
-        self._facts = {"pipeline": pipeline, "run_id": run_id, "attempt": attempt, "slice": slice_}
+    def __init__(self, pipeline: str, run_id: str, slice_: str) -> None:
+        self._facts = {"pipeline": pipeline, "run_id": run_id, "slice": slice_}
+        self.attempt: int | None = None
         self.seconds: dict[str, float] = {}
         self.name = "claim"
 
@@ -30,8 +32,12 @@ class Phases:
     def phase(self, name: str) -> Iterator[None]:
         """Time the block as the phase `name`."""
         self.name = name
-        log.debug(name, extra={**self._facts, "begins": True})
+        log.debug(name, extra={**self._facts, **self._try, "begins": True})
         began_at = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - began_at, 6)
-        log.info(name, extra={**self._facts, "seconds": self.seconds[name]})
+        log.info(name, extra={**self._facts, **self._try, "seconds": self.seconds[name]})
+
+    @property
+    def _try(self) -> dict[str, int]:
+        return {} if self.attempt is None else {"attempt": self.attempt}

@@ -101,8 +101,9 @@ class Pins:
                     may_be_empty=may_be_empty,
                 )
             )
-            source = without_erased(source, declaration.table, ledger)
             newer: tuple[ReadRange, ...] = ()
+            if before is None or before.version != source.version:
+                source = without_erased(source, declaration.table, ledger)
             if before is not None:
                 reads = newer_reads.get(declaration.table, ())
                 newer = tuple(read for read in reads if read.version > before.version)

@@ -16,7 +16,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -125,7 +125,7 @@ class PreparedRunner:
 
     def parent(self, branch: str = MAIN) -> Parent:
         """The head of `branch` as the parent of the next slice."""
-        ledger = self.tables.ledger.as_of_now()
+        ledger = self.tables.ledger.as_known()
         head = ledger.head(branch)
         if head is None:
             return Parent(None, None, None)
@@ -173,19 +173,18 @@ class StageOfSlice:
         started_at = self.runner.clock()
         self._refuse_unsettled(started_at)
         start, end = to_datetime(self.slice.from_ms), to_datetime(self.slice.to_ms)
-        number = self.prepared_runner.attempts.tries(start, end) + 1
-        phases = Phases(self.pipeline.name, self.run_id, number, str(self.slice))
+        phases = Phases(self.pipeline.name, self.run_id, str(self.slice))
         attempt = Attempt(
             run_id=self.run_id,
             parent_seq=None if self.parent.row is None else self.parent.row.seq,
             slice_start=start,
             slice_end=end,
-            attempt=number,
             step="claim",
             at=started_at,
         )
         with phases.phase("claim"):
             attempt = self._claim(attempt)
+            phases.attempt = attempt.attempt
         ticks = TickCache(self.tables, attempt)
         try:
             with (
@@ -307,7 +306,8 @@ class StageOfSlice:
         """Record the attempt, as a claim unless the lease is turned off."""
         attempts, clock = self.prepared_runner.attempts, self.runner.clock
         if not self.runner.lease:
-            return attempts.record(attempt, clock())
+            number = attempts.tries(attempt.slice_start, attempt.slice_end) + 1
+            return attempts.record(replace(attempt, attempt=number), clock())
         is_rival = rival_on_branch_of(self.parent.row, self.tables.ledger)
         return claim_slice(self.pipeline.name, attempts, attempt, is_rival, clock)
 

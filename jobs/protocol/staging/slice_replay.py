@@ -232,10 +232,12 @@ class SliceReplay:
 
     def record_files(self) -> None:
         """Record the files of each source, so that the next run can go on when the source's log has lost the
-        version that this one has read.
+        version that this one has read. Of a source that has not changed since the parent run that run has
+        done so.
         """
         for item in self.pins.of_sources:
-            item.source.record_files(item.declaration.arrival_time)
+            if item.before is None or item.before.version != item.source.version:
+                item.source.record_files(item.declaration.arrival_time)
 
     def inputs(self, scan: SliceScan, outcome: Outcome) -> tuple[Input, ...]:
         """The inputs of the slice as the ledger records them, with how many rows of each source were read."""

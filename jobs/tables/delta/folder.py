@@ -6,7 +6,7 @@ the business of `table_handles`.
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS
 from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.jobs.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
 from slackwater.jobs.tables.delta.log_files import line_count
@@ -51,7 +52,8 @@ class StoredLayout(NamedTuple):
 @dataclass(frozen=True)
 class Folder:
     """One Delta table: where it stands, its schema, its partition columns, and how rows are divided into
-    files (None: as they come).
+    files (None: as they come). With `has_recorded_version` somebody records the table's newest version, so
+    that it is opened by that commit, which carries the log (`carried_log`).
 
     Raises (every method):
         NotADeltaTable: something else is there.
@@ -66,6 +68,7 @@ class Folder:
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     clustering: Clustering | None = None
+    has_recorded_version: bool = False
     _handles: TableHandles = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +76,13 @@ class Folder:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What goes to another process: that opens the table itself."""
-        return Folder, (self.uri, self.schema, self.partition_by, self.clustering)
+        return Folder, (
+            self.uri,
+            self.schema,
+            self.partition_by,
+            self.clustering,
+            self.has_recorded_version,
+        )
 
     @classmethod
     def existing_at(
@@ -84,7 +93,7 @@ class Folder:
         recorded_version: int | None = None,
     ) -> "Folder | None":
         """The table that stands at `uri`, with the columns that it has; None where there is none. For
-        `recorded_version` see `find_behind`.
+        `recorded_version` see `find_behind`; None: nobody records it.
         """
         place = cls(uri, pa.schema([]))
         if recorded_version is not None:
@@ -92,7 +101,7 @@ class Folder:
         table = place.find()
         if table is None:
             return None
-        folder = cls(uri, table.schema, partition_by, clustering)
+        folder = cls(uri, table.schema, partition_by, clustering, recorded_version is not None)
         folder._handles.newest = table
         return folder
 
@@ -115,8 +124,9 @@ class Folder:
         return self._handles.take(version)
 
     def find_behind(self, version: int) -> OpenTable | None:
-        """The table as of `version`, which somebody has recorded of it, or as of a newer one; of a folder of
-        this machine as of now. None where there is no table.
+        """The table as of `version`, which somebody has recorded of it or expects it to have, or as of a
+        newer one; as of now where it has no such version, and of a folder of this machine. None where there
+        is no table.
         """
         return self._handles.take_behind(version)
 
@@ -276,6 +286,15 @@ class Folder:
         known_table = None if self._handles.lacks_own_commit else self._handles.newest
         return self._stored_files(known_table or self.find(), bounds)
 
+    def files_added(self, paths: Collection[str]) -> StoredFiles | None:
+        """These files of the table, with the statistics of the log; None where the commits that this process
+        knows do not show all of them.
+        """
+        table = self._handles.newest_known()
+        if table is None or not table.has_added(paths):
+            return None
+        return StoredFiles(table.actions_of(paths), self.uri, filesystem(self.uri), self.schema)
+
     def _stored_files(self, table: OpenTable | None, bounds: Sequence[Within]) -> StoredFiles:
         actions = pa.table({}) if table is None else table.actions
         return StoredFiles(files_within(actions, *bounds), self.uri, filesystem(self.uri), self.schema)
@@ -337,7 +356,7 @@ class Folder:
         tries = 0
         while True:
             table = expected_table or (self._handles.newest_known() if not tries else None) or self.ensure()
-            pending = PendingCommit(self.uri, table.version() + 1)
+            pending = PendingCommit(self.uri, table.version() + 1, self.has_recorded_version)
             try:
                 newest = write(table, pending)
             except (OSError, DeltaError) as error:
@@ -354,10 +373,16 @@ class Folder:
                 tries += 1
             else:
                 self._handles.newest = newest
-                interval = _CHECKPOINT_INTERVAL if newest.mirror is None else MIRROR_INTERVAL
-                if (newest.version() + 1) % interval == 0 and newest.tail:
+                if self._is_checkpoint_due(newest):
                     self._checkpoint(newest)
                 return
+
+    def _is_checkpoint_due(self, newest: OpenTable) -> bool:
+        if newest.mirror is not None and self.has_recorded_version:
+            log = newest.log_to_carry()
+            return log is not None and (len(log.commits) >= CARRIED_COMMITS or not log.is_small)
+        interval = _CHECKPOINT_INTERVAL if newest.mirror is None else MIRROR_INTERVAL
+        return (newest.version() + 1) % interval == 0 and bool(newest.tail)
 
     def _checkpoint(self, table: OpenTable) -> None:
         """Put the log's state into one file. Where that fails, the next one to open the table reads more."""

@@ -34,7 +34,8 @@ HINT = f"{LOG}/_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
 NO_VERSION = -1
-LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
+# What a commit says of its lines.
+SEAL = LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
 _EMPTY = "is empty: what that commit changed is lost, and would be passed over in silence"
 
 
@@ -89,7 +90,7 @@ def check_commit(uri: str, path: str, content: bytes) -> None:
         LogDamaged: with the file.
     """
     if not content.strip():
-        raise _log_damaged(uri, path, _EMPTY)
+        raise log_damaged(uri, path, _EMPTY)
     first_line, _, following_lines = content.partition(b"\n")
     if LINES.encode() not in first_line:
         return
@@ -97,12 +98,12 @@ def check_commit(uri: str, path: str, content: bytes) -> None:
         info = json.loads(first_line)["commitInfo"]
         lines, checksum = int(info[LINES]), info.get(CHECKSUM)
     except (ValueError, KeyError, TypeError):
-        raise _log_damaged(uri, path, "was changed: its first line can't be read") from None
+        raise log_damaged(uri, path, "was changed: its first line can't be read") from None
     present_lines = 1 + sum(not line.isspace() for line in following_lines.splitlines())
     if present_lines != lines:
-        raise _log_damaged(uri, path, f"was cut off: it has {present_lines} of its {lines} lines")
+        raise log_damaged(uri, path, f"was cut off: it has {present_lines} of its {lines} lines")
     if checksum is not None and checksum != f"{zlib.crc32(following_lines):08x}":
-        raise _log_damaged(uri, path, "was changed: its lines are not those that were written")
+        raise log_damaged(uri, path, "was changed: its lines are not those that were written")
 
 
 def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
@@ -114,7 +115,7 @@ def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
     """
     if newest is None or newest < version:
         state = "the table is not there" if newest is None else f"the newest version is {newest}"
-        raise _log_damaged(
+        raise log_damaged(
             uri,
             commit_path(0 if newest is None else newest + 1),
             f"is missing: {state}, and row {seq} of the ledger was committed when it was {version}",
@@ -127,7 +128,7 @@ def refuse_lost_rows(uri: str, newest: int | None, seq: int, rolled_forward: int
     Raises:
         LogDamaged: the ledger's newest commits are lost.
     """
-    raise _log_damaged(
+    raise log_damaged(
         uri,
         commit_path(0 if newest is None else newest + 1),
         f"is missing: the ledger ends at row {seq}, and `published` has taken row {rolled_forward}",
@@ -153,13 +154,13 @@ def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
     hinted_version, start = _hinted_version(folder), max(checkpoints, default=NO_VERSION)
     if hinted_version not in {NO_VERSION, *checkpoints}:
         if _has_every_commit_after(commits, start):
-            return _log_damaged(
+            return log_damaged(
                 uri,
                 HINT,
                 f"names a checkpoint of version {hinted_version} that is lost; the commits are all there",
                 f"rm {HINT}",
             )
-        return _log_damaged(
+        return log_damaged(
             uri,
             f"{LOG}/{hinted_version:020d}.checkpoint.parquet",
             "is missing or empty, and commits before it are gone",
@@ -167,7 +168,7 @@ def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
     later_versions = sorted(version for version in commits if version > start)
     for version in range(start + 1, later_versions[-1] + 1) if later_versions else ():
         if not commits.get(version):
-            return _log_damaged(uri, commit_path(version), _EMPTY if version in commits else "is missing")
+            return log_damaged(uri, commit_path(version), _EMPTY if version in commits else "is missing")
     try:
         check_commits(folder, uri, max(later_versions, default=start), start)
     except LogDamaged as error:
@@ -192,7 +193,7 @@ def _hinted_version(folder: FileSystem) -> int:
         return NO_VERSION
 
 
-def _log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:
+def log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:
     next_step = (
         "Put the file back from a backup or from the storage's own versions; docs/guides/operate.md, 'When a "
         "file is lost', says how to go on without one."

@@ -10,19 +10,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileInfo, FileSystem
 
-from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.tables.delta.log_files import (
-    LOG,
-    check_commit,
-    check_commits,
-    commit_path,
-    content_of,
-    damage,
-)
+from slackwater.jobs.tables.delta.carried_log import CarriedLog
+from slackwater.jobs.tables.delta.log_files import LOG, check_commit, check_commits, commit_path, content_of
 from slackwater.jobs.tables.delta.log_mirror import LogMirror
 from slackwater.jobs.tables.delta.open_table import MOST_COMMITS, OpenTable, PlainCommit
-from slackwater.jobs.tables.errors import NotADeltaTable
-from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
+from slackwater.jobs.tables.delta.opening_errors import error_of_opening
+from slackwater.jobs.tables.storage_errors import reads
 from slackwater.jobs.tables.stores import filesystem, is_local
 
 
@@ -75,8 +68,9 @@ class TableHandles:
         return table
 
     def take_behind(self, version: int) -> OpenTable | None:
-        """The table as of `version`, which somebody has recorded of it, or as of a newer one. In an object
-        store the files of its log are read by their names, at once, and no newer ones are looked for.
+        """The table as of `version`, which somebody has recorded of it, or expects it to have, or as of a
+        newer one; as of now where it has no such version. In an object store the commit is read by its name,
+        with the files of the log that it does not carry, and no newer ones are looked for.
 
         Raises:
             NotADeltaTable, LogDamaged: see `take`.
@@ -85,10 +79,26 @@ class TableHandles:
             return self.take()
         if self.newest is None:
             with reads(self.uri), suppress(DeltaError):
-                mirror = LogMirror.up_to(self.uri, version)
-                self.newest = None if mirror is None else OpenTable.of_mirror(mirror)
+                self.newest = self._opened_by_commit(version) or (
+                    self._opened_by_commit(version - 1) if version else None
+                )
         newest = self.newest
         return newest if newest is not None and newest.version() >= version else self.take()
+
+    def _opened_by_commit(self, version: int) -> OpenTable | None:
+        """The table as of `version`, by the commit of that version; None where a file of the log is missing.
+
+        Raises:
+            OSError, LogDamaged: see `LogMirror.of`.
+        """
+        content = content_of(filesystem(self.uri), commit_path(version))
+        if content is None:
+            return None
+        carried_log = CarriedLog.of(self.uri, version, content)
+        if carried_log is not None:
+            return OpenTable.of_carried_log(self.uri, carried_log)
+        mirror = LogMirror.between(self.uri, version, content)
+        return None if mirror is None else OpenTable.of_mirror(mirror)
 
     def start_over_with(self, table: DeltaTable) -> OpenTable:
         """Take a table that delta-rs has just made for what is known, whatever was known before."""
@@ -111,7 +121,7 @@ class TableHandles:
                     filesystem(self.uri).get_file_info(LOG)
             return None
         except (OSError, DeltaError) as error:
-            raise self._error_of_opening(error) from error
+            raise error_of_opening(self.uri, error) from error
         with reads(self.uri):
             check_commits(filesystem(self.uri), self.uri, table.version(), self.checked_to)
         return OpenTable.of(self.uri, table)
@@ -135,19 +145,6 @@ class TableHandles:
                     return None
                 table = table.after(commit)
         return None
-
-    def _error_of_opening(self, error: Exception) -> SlackwaterError:
-        """The error to raise for one of delta-rs: of storage, of a damaged log, or of no table at all."""
-        storage_error = not_readable(self.uri, error)
-        if storage_error is not None:
-            return storage_error
-        with reads(self.uri):
-            log_error = damage(filesystem(self.uri), self.uri)
-        return log_error or NotADeltaTable(
-            f"{self.uri}: what is there can't be read as a Delta table ({reason(error)}). Check the path, or "
-            "put the table back from a copy.",
-            uri=self.uri,
-        )
 
 
 def newest_table(uri: str, checked_to: int | None = None) -> OpenTable | None:

@@ -99,10 +99,11 @@ class AttemptsReader:
         where = (pc.field("slice_end") > head_end) | (pc.field("at") > head.committed_at)
         return _in_order(self._newest(where, files=files.among(candidates)))
 
-    def tries(self, slice_start: datetime, slice_end: datetime) -> int:
-        """How many attempts at exactly this slice there have been."""
+    def tries(self, slice_start: datetime, slice_end: datetime, table: OpenTable | None = None) -> int:
+        """How many attempts at exactly this slice there have been. `table`: as of `holders`."""
         where = (pc.field("slice_start") == slice_start) & (pc.field("slice_end") == slice_end)
-        return len(self._newest(where, Within.only("slice_start", slice_start)))
+        files = self.folder.files(Within.only("slice_start", slice_start), table=table)
+        return len(self._newest(where, files=files))
 
     def of_slices_from(self, slice_start: datetime) -> list[Attempt]:
         """The newest row of every attempt at a slice that begins then, in the order of their times."""
@@ -198,8 +199,8 @@ class AttemptsWriter(AttemptsReader):
         clock: Callable[[], datetime],
         rivals: Callable[[Attempt], bool] = lambda holder: True,
     ) -> Attempt | None:
-        """Take the lease: append `attempt` as claimed and return that row; None when somebody else holds the
-        lease. Of two claims at once one wins.
+        """Take the lease: append `attempt` as claimed, with its number among the tries at its slice, and
+        return that row; None when somebody else holds the lease. Of two claims at once one wins.
 
         `rivals` says whether a holder counts: one that works on another branch does not.
         """
@@ -209,10 +210,16 @@ class AttemptsWriter(AttemptsReader):
             is_held = any(map(rivals, self.holders(now, table)))
             if is_held and is_as_of_now:
                 return None
-            row = replace(
-                attempt, owner=this_process(), claimed_at=now, expires_at=now + LEASE, outcome=OPEN, at=now
-            )
             if not is_held:
+                row = replace(
+                    attempt,
+                    attempt=self.tries(attempt.slice_start, attempt.slice_end, table) + 1,
+                    owner=this_process(),
+                    claimed_at=now,
+                    expires_at=now + LEASE,
+                    outcome=OPEN,
+                    at=now,
+                )
                 with suppress(CommitConflict):
                     self.folder.append(self._arrow(row), expected_table=table)
                     return row

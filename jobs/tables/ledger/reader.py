@@ -50,9 +50,11 @@ class LedgerReader:
         self.folder = folder
         self._table = table
 
-    def as_of_now(self) -> "LedgerReader":
-        """The ledger as of now, which several methods then read: storage is asked once."""
-        return LedgerReader(self.folder, self.folder.find())
+    def as_known(self) -> "LedgerReader":
+        """The ledger as of the newest version that this process knows, for who has just opened it and commits
+        behind it.
+        """
+        return LedgerReader(self.folder, self.folder.newest_known())
 
     def _files(self, *bounds: Within) -> StoredFiles:
         return self.folder.files(*bounds, table=self._table)

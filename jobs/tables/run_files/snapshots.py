@@ -134,10 +134,7 @@ def put_back_for_reading(tables: Tables, owner: LedgerRow | None) -> dict[str, t
     if owner is None:
         return dict.fromkeys(SNAPSHOT_TABLES, ())
     known_paths = {
-        name: _paths_in_log(tables[name], owner.run_id, tables[name].newest_known())
-        if owner.files.get(name)
-        else ()
-        for name in SNAPSHOT_TABLES
+        name: _known_paths(tables[name], owner.run_id, owner.files.get(name, ())) for name in SNAPSHOT_TABLES
     }
     return {
         name: paths or _put_back_in(tables[name], owner.run_id, owner.files.get(name, ()))
@@ -268,6 +265,18 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
         "`slackwater state restore "
         f"{pipeline} {nearest.seq}`, `slackwater run {pipeline} --to {last:%Y-%m-%dT%H:%M:%SZ}`."
     )
+
+
+def _known_paths(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
+    """The files of a table that hold rows of a run, by the log as far as this process knows it. Where its
+    newest commits have added what is recorded, no older ones are read.
+    """
+    if not recorded_paths:
+        return ()
+    table = folder.newest_known()
+    if table is not None and table.has_added(recorded_paths):
+        return recorded_paths
+    return _paths_in_log(folder, run_id, table)
 
 
 def _paths_in_log(folder: Folder, run_id: str, table: OpenTable | None = None) -> tuple[str, ...]:

@@ -1,0 +1,21 @@
+"""The errors to raise where delta-rs can't open a table."""
+
+from slackwater.jobs.errors import SlackwaterError
+from slackwater.jobs.tables.delta.log_files import damage
+from slackwater.jobs.tables.errors import NotADeltaTable
+from slackwater.jobs.tables.storage_errors import not_readable, reads, reason
+from slackwater.jobs.tables.stores import filesystem
+
+
+def error_of_opening(uri: str, error: Exception) -> SlackwaterError:
+    """The error to raise for one of delta-rs: of storage, of a damaged log, or of no table at all."""
+    storage_error = not_readable(uri, error)
+    if storage_error is not None:
+        return storage_error
+    with reads(uri):
+        log_error = damage(filesystem(uri), uri)
+    return log_error or NotADeltaTable(
+        f"{uri}: what is there can't be read as a Delta table ({reason(error)}). Check the path, or "
+        "put the table back from a copy.",
+        uri=uri,
+    )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.columnar.arrow_columns import times
 from slackwater.jobs.engines.columnar.families import Part
 from slackwater.jobs.engines.columnar.snapshot import columns_of_open_windows, read_open_windows
-from slackwater.jobs.engines.columnar.windows import GRID_ASSIGNERS, why_not_at_any_trigger
+from slackwater.jobs.engines.columnar.windows import GRID_ASSIGNERS, why_not, why_not_at_any_trigger
 from slackwater.jobs.engines.functions.calls import ResultRows
 from slackwater.jobs.engines.functions.element_columns import ElementColumns
 from slackwater.jobs.engines.functions.eviction import NumberEvictor
@@ -104,7 +104,7 @@ def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
     `keeps_state`: whether its function has state, which shows the order of timers of one time.
     """
     if not is_session(pipeline) and type(pipeline.window) not in (*GRID_ASSIGNERS, GlobalWindows):
-        return f"{type(pipeline.window).__name__} has no columnar form"
+        return why_not(pipeline) or f"a function keeps state on {type(pipeline.window).__name__}"
     trigger: Trigger | None = pipeline.effective_trigger
     while trigger is not None:
         if type(trigger) not in _TRIGGERS:

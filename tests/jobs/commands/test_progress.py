@@ -32,7 +32,7 @@ def test_the_line_names_slice_and_step_and_counts_rows(log: logging.Logger) -> N
     line = ProgressLine(Console(file=terminal, force_terminal=True, width=100))
     log.addHandler(line)
     log.debug("slices", extra={"slices": 4})
-    phases = Phases("departures", "r1", 1, SLICE)
+    phases = Phases("departures", "r1", SLICE)
     with phases.phase("session"):
         assert line.text == "departures 2013-01-01 starts Spark"
     with phases.phase("validate"):
@@ -53,7 +53,7 @@ def test_a_verb_that_ends_at_once_shows_no_line(log: logging.Logger) -> None:
     terminal = io.StringIO()
     line = ProgressLine(Console(file=terminal, force_terminal=True))
     log.addHandler(line)
-    with Phases("departures", "r1", 1, SLICE).phase("claim"):
+    with Phases("departures", "r1", SLICE).phase("claim"):
         pass
     line.close()
     time.sleep(0.6)
@@ -65,7 +65,7 @@ def test_elsewhere_a_long_step_is_told_again_and_again_and_a_short_one_is_not(lo
     lines = logging.StreamHandler(written)
     lines.setLevel(logging.INFO)
     log.handlers = [LongSteps(lines, seconds=0.05, again_seconds=0.3), lines]
-    phases = Phases("departures", "r1", 1, SLICE)
+    phases = Phases("departures", "r1", SLICE)
     with phases.phase("claim"):
         pass
     with phases.phase("session"):

@@ -45,7 +45,7 @@ def declarations(draw: st.DrawFn, sessions: Any = SESSIONS) -> dict[str, Any]:
     }
 
 
-@pytest.mark.first_fast
+@pytest.mark.slow
 @given(replays(FIXED), st.data())
 @searched(4, long=24)
 def test_engines_leave_the_same_of_windows_of_processing_time(replay: Any, data: st.DataObject) -> None:

@@ -109,7 +109,7 @@ def with_state(process: ProcessWindowFunction) -> dict[str, Any]:
     }
 
 
-@pytest.mark.first_fast
+@pytest.mark.slow
 @given(st.data())
 @searched(4, long=40)
 def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject) -> None:

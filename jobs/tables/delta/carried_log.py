@@ -23,7 +23,7 @@ from slackwater.jobs.tables.delta.log_files import SEAL, check_commit, commit_pa
 
 KEY = "slackwaterLog"
 _INFO = "commitInfo"
-_CHANGED = "was changed: the commits that it carries are not those that were written"
+_CHANGE = "was changed: the commits that it carries are not those that were written"
 # A commit that carries more takes longer to write and to read than some small ones.
 _MOST_BYTES = 64 << 10
 # Who has written the last of so many commits puts a checkpoint.
@@ -102,11 +102,11 @@ class CarriedLog(NamedTuple):
                 tuple(log["partitionColumns"]),
             )
         except (KeyError, TypeError):
-            raise log_damaged(uri, path, _CHANGED) from None
+            raise log_damaged(uri, path, _CHANGE) from None
         for commit in carried_commits:
             check_commit(uri, path, commit)
         if carried_log.version != version:
-            raise log_damaged(uri, path, _CHANGED)
+            raise log_damaged(uri, path, _CHANGE)
         return carried_log
 
 

@@ -68,7 +68,7 @@ class Folder:
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     clustering: Clustering | None = None
-    has_recorded_version: bool = False
+    has_recorded_version: bool = field(default=False, compare=False)
     _handles: TableHandles = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -24,14 +24,18 @@ class Judgement(NamedTuple):
 
 def judge(expectation: Expectation, values: Sequence[Any], most_samples: int = 5) -> Judgement:
     """Judge all values of the column in the panes that are not withdrawn."""
-    known = sorted((value for value in values if value is not None), key=_place)
+    present_values = sorted((value for value in values if value is not None), key=_place)
     if expectation.kind == "not_null":
-        unexpected, checked, broken = len(values) - len(known), len(values), []
+        unexpected, checked, broken = len(values) - len(present_values), len(values), []
     else:
-        broken = [value for value in known if not _is_expected(expectation, value)]
-        unexpected, checked = len(broken), len(known)
+        broken = [value for value in present_values if not _is_expected(expectation, value)]
+        unexpected, checked = len(broken), len(present_values)
     return Judgement(
-        unexpected == 0, unexpected, checked, broken[:most_samples], (known[0], known[-1]) if known else None
+        unexpected == 0,
+        unexpected,
+        checked,
+        broken[:most_samples],
+        (present_values[0], present_values[-1]) if present_values else None,
     )
 
 

@@ -443,22 +443,31 @@ class FunctionRange:
         rows = self.rows.take(pa.array(positions))
         return late_table(verdict.late, rows, groups, self.schemas["late_events"], self.replay.shape)
 
+    def parked_contents(
+        self, fired_windows: FiredWindows, namespaces: StateWindows, distinct: pa.Table
+    ) -> tuple[pa.Array, pa.Table | None]:
+        """(what stands in each parked window's row; the pieces of lists that stand in rows of their own, None
+        where windows hold folded values).
+        """
+        if fired_windows.folding is not None:
+            return pa.array(fired_windows.folding.texts(), pa.string()), None
+        windows = fired_windows.slice_result.windows
+        lists = contents_of(windows, fired_windows.slice_result.accumulators)
+        return park_lists(
+            windows,
+            lists.lengths,
+            fired_windows.columns.texts(lists.explode()),
+            distinct,
+            namespaces=namespaces,
+            keeps_lists_whole=self.replay.keeps_lists_whole,
+        )
+
     def _state_tables(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
         """What is parked, by table."""
         slice_result, state_windows = fired_windows.slice_result, fired_windows.state_windows
-        windows, pieces = slice_result.windows, None
-        if fired_windows.folding is not None:
-            contents = pa.array(fired_windows.folding.texts(), pa.string())
-        else:
-            lists = contents_of(windows, slice_result.accumulators)
-            contents, pieces = park_lists(
-                windows,
-                lists.lengths,
-                fired_windows.columns.texts(lists.explode()),
-                distinct,
-                namespaces=state_windows or StateWindows(windows.starts, windows.ends),
-                keeps_lists_whole=self.replay.keeps_lists_whole,
-            )
+        windows = slice_result.windows
+        namespaces = state_windows or StateWindows(windows.starts, windows.ends)
+        contents, pieces = self.parked_contents(fired_windows, namespaces, distinct)
         of_windows = {**columns_of_open_windows(slice_result, distinct, self.setting), "contents": contents}
         if state_windows is not None:
             of_windows[f"{STATE_WINDOW}_start"] = times(state_windows.starts)

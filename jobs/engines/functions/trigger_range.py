@@ -19,11 +19,10 @@ from slackwater.jobs.engines.functions.calls import ResultRows
 from slackwater.jobs.engines.functions.element_columns import ElementColumns
 from slackwater.jobs.engines.functions.eviction import NumberEvictor
 from slackwater.jobs.engines.functions.fired_windows import FiredWindows
-from slackwater.jobs.engines.functions.increments import contents_of
 from slackwater.jobs.engines.functions.inline_calls import BackendStores, FunctionCalls
 from slackwater.jobs.engines.functions.lazy_rows import RowMaker
 from slackwater.jobs.engines.functions.left_over import leaving_errors
-from slackwater.jobs.engines.functions.parked_lists import ParkedLists, park_lists
+from slackwater.jobs.engines.functions.parked_lists import ParkedLists
 from slackwater.jobs.engines.functions.range import FunctionRange
 from slackwater.jobs.engines.functions.session_contents import (
     FoldsOfSessions,
@@ -320,24 +319,12 @@ class TriggerRange(FunctionRange):
         slice_result = fired_windows.slice_result
         moments = [NO_TIME if moment is None else moment for moment in parked_state.next_firings]
         slice_result = slice_result._replace(next_firings=np.array(moments, np.int64))
-        windows, pieces = slice_result.windows, None
         bounds = [
             (NO_TIME, NO_TIME) if window is GLOBAL_WINDOW else (window.start, window.end)
             for window in self._output.state_windows
         ]
         state_windows = StateWindows(*np.array(bounds, np.int64).reshape(-1, 2).T)
-        if fired_windows.folding is not None:
-            contents = pa.array(fired_windows.folding.texts(), pa.string())
-        else:
-            lists = contents_of(windows, slice_result.accumulators)
-            contents, pieces = park_lists(
-                windows,
-                lists.lengths,
-                fired_windows.columns.texts(lists.explode()),
-                distinct,
-                namespaces=state_windows,
-                keeps_lists_whole=self.replay.keeps_lists_whole,
-            )
+        contents, pieces = self.parked_contents(fired_windows, state_windows, distinct)
         of_windows = {
             **columns_of_open_windows(slice_result, distinct, self.setting),
             **parked_state.columns,

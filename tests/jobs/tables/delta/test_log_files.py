@@ -197,8 +197,8 @@ def test_commits_that_say_nothing_of_their_length_are_read(folder: Folder) -> No
     """As earlier versions and other writers have written them."""
     for path in log_of(folder).glob("*.json"):
         info, *others = path.read_bytes().splitlines()
-        known = json.loads(info)
+        facts = json.loads(info)
         for name in ("slackwaterLines", "slackwaterChecksum"):
-            known["commitInfo"].pop(name, None)
-        path.write_bytes(b"\n".join([json.dumps(known).encode(), *others]))
+            facts["commitInfo"].pop(name, None)
+        path.write_bytes(b"\n".join([json.dumps(facts).encode(), *others]))
     assert sorted(Folder(folder.uri, SCHEMA).read().column("n").to_pylist()) == list(range(1, 23))

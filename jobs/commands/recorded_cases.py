@@ -335,8 +335,6 @@ class _ReplayedCase:
         ):
             raise TraceError("Flink's harness fires a timer of the clock before its millisecond is over")
         begins_anew = any(slice_.begins_anew for slice_ in self.recorded.slices[number + 1 : number + 2])
-        if begins_anew and self.config["function"]["type"] == "process_state":
-            raise TraceError("Flink forgets the watermark at a restore: windows with state may open anew")
         if begins_anew and any(
             row["window_end"] is not None and to_ms(row["window_end"]) - 1 <= watermark
             for row in rows_by_table["window_state"]

@@ -36,7 +36,7 @@ def as_json(value: Any) -> str:
 
 
 class Emitting(ProcessWindowFunction):
-    """Calls a recorded function with the values of elements. Its `clear` is not called."""
+    """Calls a recorded function with the values of elements, and not its `clear`."""
 
     def __init__(self, function: ProcessWindowFunction, read: Callable[[Any], Any]) -> None:
         self.function = function
@@ -50,6 +50,13 @@ class Emitting(ProcessWindowFunction):
             yield {EMISSION: as_json(row)}
 
 
+class Clearing(Emitting):
+    """`Emitting` for a function with state of a window. What it writes while it clears that is left out."""
+
+    def clear(self, context: Any) -> None:
+        self.function.clear(SilentContext(context))
+
+
 class SideContext:
     """A WindowContext whose side output takes JSON."""
 
@@ -61,6 +68,13 @@ class SideContext:
 
     def output(self, tag: str, value: Any) -> None:
         self._context.output(tag, {EMISSION: as_json(value)})
+
+
+class SilentContext(SideContext):
+    """A WindowContext without side outputs."""
+
+    def output(self, tag: str, value: Any) -> None:
+        pass
 
 
 class Applying(WindowFunction):
@@ -143,7 +157,7 @@ _DECLARATIONS: dict[str, Callable[[Json], Json]] = {
     "process_list": lambda _: _process(functions.ListProcess()),
     "apply_list": lambda _: {"process": Applying(functions.ListApply())},
     "process_multi": lambda _: _process(functions.Multi()),
-    "process_state": lambda config: _process(functions.WithState(config["clear"])),
+    "process_state": lambda config: {"process": Clearing(functions.WithState(config["clear"]), _value)},
     "process_global_state": lambda _: _process(functions.WithGlobalState()),
     "process_count_collision": lambda _: _process(functions.CountCollision()),
 }

@@ -13,6 +13,7 @@ from slackwater.jobs.engines import functions
 from slackwater.jobs.engines.aggregates import bind_columnar, bind_select
 from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.columnar.windows import why_not
+from slackwater.jobs.engines.columnar_by import columnar_by
 from slackwater.jobs.engines.functions import FunctionEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.replaying.replay import Engine
@@ -34,7 +35,8 @@ class Choice:
 
     Attributes:
         engine: its name.
-        why: one line.
+        why: one line, which also says what would make the pipeline columnar where one or two declarations
+            decide it.
         calls_function: whether the pipeline has a function of its own.
     """
 
@@ -69,7 +71,9 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
     if override is not None:
         return Choice(override, "asked for", calls_function)
     if reason is not None:
-        return Choice(OPERATOR, f"not columnar: {reason}", calls_function)
+        changes = columnar_by(pipeline, schema, lambda other: why_not_columnar(other, schema) is None)
+        hint = "" if changes is None else f"; columnar {changes}"
+        return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_function)
     if calls_function and functions.is_faster_in_operator(pipeline):
         why = "its function keeps state, and the elements of such windows are taken together, which is faster"
         return Choice(OPERATOR, why, calls_function)

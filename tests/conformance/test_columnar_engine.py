@@ -33,7 +33,7 @@ CASES_PLAYED = {
     "window_functions": 142,
     "window_triggers": 163,
     "window_flink_tests": 16,
-    "window_restore": 122,
+    "window_restore": 123,
     "window_processing_time": 116,
 }
 

@@ -27,6 +27,7 @@ from slackwater.windowing import (
     PurgingTrigger,
     SlidingEventTimeWindows,
     TimeEvictor,
+    TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
 )
@@ -189,3 +190,58 @@ def test_functions_of_other_triggers_and_elements_stay_with_the_operator_engine(
     schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
     assert reason in (why_not_columnar(pipeline, schema) or "")
     assert isinstance(choose(pipeline, schema).make(), OperatorEngine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"trigger": Patient.of(2)}, "without its trigger"),
+        (
+            {"trigger": Patient.of(2), "columns": ["tags", "row"]},
+            "without its trigger and with columns= that leave out tags",
+        ),
+        ({"columns": ["tags", "row"]}, "with columns= that leave out tags"),
+        (
+            {
+                "trigger": ProcessingTimeTrigger(),
+                "process": Counting(),
+                "order_mode": "heap",
+            },
+            "with order_mode='rocksdb' and without its trigger",
+        ),
+        ({"columns": ["tags"]}, None),
+        (
+            {
+                "process": None,
+                "output": None,
+                "select": departures.select,
+                "evictor": CountEvictor.of(2),
+            },
+            "without its evictor",
+        ),
+        (
+            {
+                "watermarks": WatermarkStrategy.punctuated(max),
+                "process": Counting(),
+                "trigger": CountTrigger.of(2),
+            },
+            "with bounded watermarks",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_the_reason_says_what_would_make_a_pipeline_columnar(changes, hint):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string()))) if "columns" in changes else SCHEMA
+    why = choose(pipeline, schema).why
+    assert why.startswith("not columnar: ")
+    assert why.partition("; columnar ")[2] == (hint or "")
+
+
+def test_no_change_makes_a_trigger_of_ones_own_and_windows_of_ones_own_columnar():
+    class Lanes(TumblingEventTimeWindows):
+        """Windows of the user's own."""
+
+    windows = Lanes.of(timedelta(hours=1))
+    pipeline = replace(departures, window=windows, trigger=Mine())
+    assert "; columnar" not in choose(pipeline, SCHEMA).why

@@ -29,7 +29,8 @@ _KEPT = {
     "SLACKWATER_REQUIRE_BROWSER",
     "SLACKWATER_SPARK_LOG",
 }
-# Where a test takes seconds: begun first, so that no process is left alone with a long file at the end.
+# Where a test takes seconds: begun first, so that no process is left alone with a long file at the end. Where
+# tests may remain that are not begun, it is these.
 _COSTLY = (
     "tests/jobs/commands/",
     "tests/jobs/protocol/",
@@ -104,7 +105,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid.startswith(_ALONE):
             item.add_marker(pytest.mark.alone)
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith(_COSTLY))
+        puts_costly_first = math.isinf(config.getoption("--begin-before"))
+        items.sort(key=lambda item: item.nodeid.startswith(_COSTLY) != puts_costly_first)
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

@@ -4,6 +4,9 @@ by rebuilding the last days.
 Both in one warm Spark session, alternating, day after day: ours, from the pinned source to the published
 table, and what a team without us would schedule: one Spark job that groups the last seven days again and
 replaces them in a Delta table. Both must publish the same.
+
+Beside them stands a floor: DuckDB groups the rows of the day alone, which are read whatever else is done, and
+writes one Parquet file. It leaves out whatever late rows change.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -51,6 +55,20 @@ lookback = Pipeline(
     start="2024-01-01",
 )
 """
+
+
+class DayCost(NamedTuple):
+    """Seconds of one day.
+
+    Attributes:
+        reopening, rebuilding, floor: by us, by Spark, and by DuckDB for the day's rows alone.
+        phases: phase → seconds, of ours until the ledger was committed.
+    """
+
+    reopening: float
+    rebuilding: float
+    floor: float
+    phases: dict[str, float]
 
 
 def day_of_events(number: int, rows: int) -> pa.Table:
@@ -99,6 +117,24 @@ def rebuild(spark: Any, source: str, target: str, number: int) -> None:
     ).save(target)
 
 
+def group_one_day(source: str, target: Path, number: int) -> None:
+    """Group the rows that arrived on one day, by DuckDB, into a Parquet file."""
+    with duckdb.connect() as connection:
+        connection.execute(f"""
+            COPY (
+                SELECT key, time_bucket(INTERVAL 1 HOUR, event_time) AS window_start, count(*) AS events,
+                    sum(value) AS total
+                FROM read_parquet('{source}/day={number}/*.parquet') GROUP BY ALL
+            ) TO '{target}' (FORMAT parquet)
+        """)
+
+
+def phases_of_newest_run(warehouse: Path) -> dict[str, float]:
+    """Phase → seconds, from the ledger."""
+    runs = DeltaTable(str(warehouse / "lookback" / "runs")).to_pyarrow_table(columns=["seq", "phase_seconds"])
+    return dict(max(runs.to_pylist(), key=lambda run: run["seq"])["phase_seconds"])
+
+
 def published(uri: str, newest: datetime) -> list[tuple[Any, ...]]:
     """Windows that have ended by `newest`, from either table."""
     with duckdb.connect() as connection:
@@ -134,27 +170,37 @@ def main(arguments: list[str] | None = None) -> int:
     spark = session("slackwater lookback")
     folder = Path(tempfile.mkdtemp(dir=chosen.folder))
     try:
-        seconds = measure(spark, folder, chosen.days, chosen.rows, chosen.engine)
+        costs = measure(spark, folder, chosen.days, chosen.rows, chosen.engine)
     finally:
         shutil.rmtree(folder)
     print(
         f"{chosen.rows:,} rows a day, {LATE_SHARE:.1%} of them one to five days late, {KEYS:,} keys, windows "
         "of an hour"
     )
-    print(f"{'day':>4}{'reopening, s':>16}{'rebuilding 7 days, s':>24}{'ratio':>8}")
-    for number, (one, other) in enumerate(seconds):
-        print(f"{number:>4}{one:>16.2f}{other:>24.2f}{one / other:>8.2f}")
-    steady = seconds[LOOKBACK:]
-    reopening, rebuilding = (statistics.median(column) for column in zip(*steady, strict=True))
+    print(f"{'day':>4}{'reopening, s':>16}{'rebuilding 7 days, s':>24}{'floor, s':>12}{'ratio':>8}")
+    for number, cost in enumerate(costs):
+        print(
+            f"{number:>4}{cost.reopening:>16.2f}{cost.rebuilding:>24.2f}{cost.floor:>12.2f}"
+            f"{cost.reopening / cost.rebuilding:>8.2f}"
+        )
+    steady = costs[LOOKBACK:]
+    reopening = statistics.median(cost.reopening for cost in steady)
+    rebuilding = statistics.median(cost.rebuilding for cost in steady)
+    floor = statistics.median(cost.floor for cost in steady)
     print(
         f"medians from day {LOOKBACK} on: {reopening:.2f} s against {rebuilding:.2f} s: "
-        f"{reopening / rebuilding:.2f} of the rebuild"
+        f"{reopening / rebuilding:.2f} of the rebuild, whose floor is {floor / rebuilding:.2f}"
     )
+    phases = {
+        phase: statistics.median(cost.phases.get(phase, 0) for cost in steady) for phase in steady[-1].phases
+    }
+    until_commit = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in phases.items())
+    print(f"of that {until_commit}, and the rest after the commit")
     return 0
 
 
-def measure(spark: Any, folder: Path, days: int, rows: int, engine: str | None) -> list[tuple[float, float]]:
-    """Seconds of both, by day.
+def measure(spark: Any, folder: Path, days: int, rows: int, engine: str | None) -> list[DayCost]:
+    """What each day costs.
 
     Raises:
         AssertionError: they did not publish the same.
@@ -162,7 +208,7 @@ def measure(spark: Any, folder: Path, days: int, rows: int, engine: str | None) 
     pipelines = folder / "lookback.py"
     pipelines.write_text(PIPELINE)
     source, target = str(folder / "sources" / "events"), str(folder / "rebuilt")
-    seconds = []
+    costs = []
     for number in range(days):
         write_deltalake(source, day_of_events(number, rows), mode="append", partition_by=["day"])
         works = [
@@ -173,14 +219,15 @@ def measure(spark: Any, folder: Path, days: int, rows: int, engine: str | None) 
             other, one = timed(works[1]), timed(works[0])
         else:
             one, other = timed(works[0]), timed(works[1])
-        seconds.append((one, other))
+        floor = timed(partial(group_one_day, source, folder / "day.parquet", number))
+        costs.append(DayCost(one, other, floor, phases_of_newest_run(folder)))
     # Windows that the watermark has not passed are parked, not published: five minutes of disorder and the
     # tick before the end.
     newest = START + timedelta(days=days) - timedelta(hours=1)
     mine, theirs = published(str(folder / "lookback" / "published"), newest), published(target, newest)
     if mine != theirs:
         raise AssertionError(f"{len(mine)} windows of ours, {len(theirs)} of the rebuild, and they differ")
-    return seconds
+    return costs
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ pytestmark = pytest.mark.slow
 
 
 def test_both_publish_the_same(spark: "SparkSession", tmp_path: Path) -> None:
-    seconds = lookback.measure(spark, tmp_path, 3, 2_000, None)
-    assert len(seconds) == 3 and min(min(pair) for pair in seconds) > 0
+    costs = lookback.measure(spark, tmp_path, 3, 2_000, None)
+    assert len(costs) == 3 and min(min(cost[:3]) for cost in costs) > 0
+    assert all(0 < sum(cost.phases.values()) < cost.reopening for cost in costs)
 
 
 def test_other_results_are_noticed(

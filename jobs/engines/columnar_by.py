@@ -69,8 +69,8 @@ def _changes(pipeline: Pipeline, schema: pa.Schema | None) -> Iterator[Change]:
     if pipeline.evictor is not None:
         yield Change("without its evictor", {"evictor": None})
     if pipeline.watermarks.kind == "punctuated":
-        bounded = WatermarkStrategy.bounded_out_of_orderness(timedelta(0))
-        yield Change("with bounded watermarks", {"watermarks": bounded})
+        watermarks = WatermarkStrategy.bounded_out_of_orderness(timedelta(0))
+        yield Change("with bounded watermarks", {"watermarks": watermarks})
     if schema is not None:
         yield from _changes_of_columns(pipeline, schema)
 

@@ -155,6 +155,8 @@ def clock_goes_back(prepared: Prepared, chance: random.Random) -> list[str]:
             done = prepared.run(command, warehouse, Plan())
         else:
             done = prepared.run(command, warehouse, Plan(), _clock(f"-{seconds}s"))
+    if "libfaketime:" in done.stderr:
+        raise NotPossible(f"the clock could not be changed: {done.stderr.strip()}")
     problems = []
     if done.returncode not in prepared.scenario.codes:
         problems.append(f"{NOT_ENDED}: {kind}, {seconds} s: ended with {done.returncode}: {done.stderr}")
@@ -333,8 +335,17 @@ def _size(folder: Path) -> int:
 
 
 def _clock(offset: str, **variables: str) -> dict[str, str]:
-    """The environment of a process whose clock is off."""
-    return {**environment(), **clock_ahead(0), "FAKETIME": offset, **variables}
+    """The environment of a process whose clock is off. The monotonic clock, by which waits are timed, is not:
+    it never goes back.
+    """
+    return {
+        **environment(),
+        **clock_ahead(0),
+        "FAKETIME": offset,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+        **variables,
+    }
 
 
 def _end(process: ForkedDriver) -> tuple[int, str]:

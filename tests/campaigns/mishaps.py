@@ -13,6 +13,7 @@ Trials are taken in an order that the seed decides; those in the verdicts file o
 import argparse
 import json
 import random
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,8 @@ class Campaign:
                 problems = KINDS[mishap.kind](prepared, chance)
         except NotPossible as reason:
             return Verdict(mishap.name, mishap.group, NOT_POSSIBLE, [str(reason)])
+        except subprocess.TimeoutExpired as error:
+            problems = [f"not ended: {error}"]
         return Verdict(mishap.name, mishap.group, outcome_of(problems), problems)
 
 

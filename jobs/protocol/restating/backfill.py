@@ -214,6 +214,8 @@ class _Restating:
         """Replay and publish, again and again while main moves. Returns the row that made the branch live;
         None where the request leaves it unpublished.
         """
+        if self.ledger.branch(branch.name) is None:
+            raise self._branch_has_ended(branch.name)
         parent = self.prepared_runner.parent(branch.name)
         for _ in range(LOSSES):
             main = self._main()
@@ -256,8 +258,16 @@ class _Restating:
             self.ledger.commit(name, dropped_seq, [row], self.runner.clock)
         self.backfill.say(f"restates {origin.range} on the branch {name}.")
         branch = self.ledger.branch(name)
-        assert branch is not None
+        if branch is None:
+            raise self._branch_has_ended(name)
         return branch
+
+    def _branch_has_ended(self, name: str) -> MainMoved:
+        """What is raised where another process has gone on with the branch to its end, or dropped it."""
+        return MainMoved(
+            f"{self.name}: the branch {name} was published or dropped meanwhile; run the same command again.",
+            branch=name,
+        )
 
     def _advance(
         self, range_: Restatement, name: str, parent: Parent, live: Sequence[LedgerRow]
@@ -363,10 +373,7 @@ class _Restating:
         """Make the branch live, if main is still what it was. Returns None where it has moved."""
         branch = self.ledger.branch(name)
         if branch is None:
-            raise MainMoved(
-                f"{self.name}: the branch {name} was dropped meanwhile; run the same command again.",
-                branch=name,
-            )
+            raise self._branch_has_ended(name)
         publication = BranchPublication(
             main=main,
             branch=branch,

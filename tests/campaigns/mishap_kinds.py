@@ -82,11 +82,13 @@ def zombie(prepared: Prepared, chance: random.Random) -> list[str]:
     moments = _OF_PUBLISH if prepared.scenario.name == "publish" else _OF_A_RUN
     with watched(prepared, warehouse) as reader:
         first, meeting = _waiting(prepared, warehouse, chance.choice(moments), lease_s=LEASE_S)
-        os.kill(first.pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):  # it may have ended without coming there
+            os.kill(first.pid, signal.SIGSTOP)
         (meeting / "second").touch()
         time.sleep(LEASE_S + 0.3)
         second = prepared.run(command, warehouse, Plan(lease_s=LEASE_S))
-        os.kill(first.pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(first.pid, signal.SIGCONT)
         code, text = _end(first)
     problems = []
     if second.returncode not in prepared.scenario.codes:

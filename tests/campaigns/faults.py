@@ -74,6 +74,7 @@ SCENARIOS = (
     Scenario(
         "run of a branch", (_TWO_DAYS, ("state", "fork", BRANCH)), (*_TO_THE_FOURTH, "--branch", BRANCH)
     ),
+    Scenario("redrive", (_TO_THE_FOURTH,), ("late", "redrive", "--reason", "a late feed"), (0, 2)),
     Scenario("close", (_TWO_DAYS,), ("state", "close"), (0, 2)),
     Scenario("maintain", (_TWO_DAYS, _TO_THE_FOURTH), ("maintain",)),
 )
@@ -144,7 +145,7 @@ class Prepared:
     def words(self, command: Command, warehouse: Path) -> list[object]:
         """The command line of a verb of the pipeline."""
         words: list[object] = [*command]
-        words.insert(2 if command[0] == "state" else 1, self.pipeline)
+        words.insert(2 if command[0] in ("state", "late") else 1, self.pipeline)
         if command[0] in ("run", "backfill") and self._engine != ROCKSDB:
             words += ["--engine", self._engine]
         file = FUNCTIONS if self._engine == ROCKSDB else PIPELINES
@@ -187,6 +188,9 @@ def state_of(warehouse: Path, pipeline: str = "hourly") -> dict[str, Counter[str
     stored = StoredTables(warehouse, pipeline)
     tables = {name: facts_of(stored.live(name)) for name in ("panes", "late_events", "quarantine")}
     tables |= {name: facts_of(stored.parked(name)) for name in ("window_state", "timers")}
+    tables["overrides"] = (
+        facts_of(stored.rows("overrides")) if Path(stored.uri("overrides")).exists() else Counter()
+    )
     ledger = [
         {name: row[name] for name in ("kind", "state_hash", "output_hash", "watermark_out")}
         for branch in ("main", BRANCH)

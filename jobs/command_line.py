@@ -207,16 +207,6 @@ def run(work: Callable[[], Any]) -> int:
         failure = unforeseen(error)
         click.echo(f"slackwater: {failure}", err=True)
         return failure.exit_code
-    except (MemoryError, RuntimeError) as error:
-        if not _lacks_memory(error):
-            raise
-        click.echo(
-            f"slackwater: memory ran out ({str(error) or 'no more could be taken'}). What is committed "
-            "stands. Give the process more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a "
-            "nearer --to), and repeat the command.",
-            err=True,
-        )
-        return 3
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
@@ -226,6 +216,20 @@ def run(work: Callable[[], Any]) -> int:
             err=True,
         )
         return 1
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if isinstance(error, ImportError) and is_failure(error):
+            failure = unforeseen(error)
+            click.echo(f"slackwater: {failure}", err=True)
+            return failure.exit_code
+        if not _lacks_memory(error):
+            raise
+        click.echo(
+            f"slackwater: memory ran out ({str(error) or 'no more could be taken'}). What is committed "
+            "stands. Give the process more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a "
+            "nearer --to), and repeat the command.",
+            err=True,
+        )
+        return 3
     # click and rich raise it when the reader of our output has gone; the user's own code may raise it too
     except SystemExit as exit_:
         if not _is_of_printing(exit_):
@@ -247,8 +251,13 @@ def run(work: Callable[[], Any]) -> int:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether Python or Arrow could take no more memory, the stack of a new thread included."""
-    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+    """Whether Python or Arrow could take no more memory, the stack of a new thread and the code of a library
+    included.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    words = ("can't start new thread", "failed to map segment", "cannot allocate memory")
+    return any(one in str(error) for one in words)
 
 
 def _is_panic(error: BaseException) -> bool:

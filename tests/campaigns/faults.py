@@ -36,6 +36,8 @@ FUNCTIONS = ROOT / "tests" / "integration" / "own_functions.py"
 ENGINES = ("columnar", "operator")
 # Functions of a user's whose state is spilled to RocksDB; a slice takes some thirty times as long.
 ROCKSDB = "RocksDB"
+# The columnar engine in tasks of Spark; each driver starts a JVM.
+SPARK = "Spark"
 BRANCH = "trial"
 # What says when and by whom something was written, not what.
 _OF_THE_PROCESS = frozenset(
@@ -137,7 +139,8 @@ class Prepared:
         return start_driver(self._plan(plan), *map(str, self.words(command, warehouse)))
 
     def _plan(self, plan: Plan) -> Plan:
-        return replace(plan, planted=self.planted, variables={**self._variables, **plan.variables})
+        variables = {**self._variables, **plan.variables}
+        return replace(plan, planted=self.planted, variables=variables, spark=self._engine == SPARK)
 
     def stored(self, warehouse: Path) -> StoredTables:
         return StoredTables(warehouse, self.pipeline)
@@ -146,8 +149,9 @@ class Prepared:
         """The command line of a verb of the pipeline."""
         words: list[object] = [*command]
         words.insert(2 if command[0] in ("state", "late") else 1, self.pipeline)
-        if command[0] in ("run", "backfill") and self._engine != ROCKSDB:
-            words += ["--engine", self._engine]
+        if command[0] in ("run", "backfill"):
+            words += ["--engine", self._engine] if self._engine in ENGINES else []
+            words += ["--partitions", "2"] if self._engine == SPARK else []
         file = FUNCTIONS if self._engine == ROCKSDB else PIPELINES
         return [*words, "--warehouse", warehouse, "--pipelines", file]
 
@@ -294,8 +298,10 @@ def problems_of_a_rival(prepared: Prepared) -> list[str]:
 class Campaign:
     """Trials and their verdicts in a folder, which a second call continues."""
 
-    def __init__(self, work: Path, seed: int, names: Sequence[str] = ()) -> None:
-        self._work, self._seed = work, seed
+    def __init__(
+        self, work: Path, seed: int, names: Sequence[str] = (), engines: Sequence[str] = ENGINES
+    ) -> None:
+        self._work, self._seed, self._engines = work, seed, engines
         self.scenarios = [one for one in SCENARIOS if not names or one.name in names]
         self._prepared: dict[tuple[str, str], Prepared] = {}
         work.mkdir(parents=True, exist_ok=True)
@@ -326,13 +332,13 @@ class Campaign:
         rivals = [
             Fault(scenario.name, engine, 0)
             for scenario in self.scenarios
-            for engine in ENGINES
-            if scenario.name in WITH_RIVALS
+            for engine in self._engines
+            if scenario.name in WITH_RIVALS and engine in ENGINES
         ]
         faults = rivals + [
             Fault(scenario.name, engine, sign * number)
             for scenario in self.scenarios
-            for engine in ENGINES
+            for engine in self._engines
             for number in range(1, self.prepared(scenario, engine).writes + 1)
             for sign in (1, -1)
         ]
@@ -353,13 +359,15 @@ class Campaign:
             yield verdict
 
     def report(self) -> list[dict[str, Any]]:
-        """One row a scenario: faults tried, faults survived."""
-        rows = []
-        for scenario in self.scenarios:
-            verdicts = [verdict for verdict in self.verdicts if verdict.scenario == scenario.name]
-            survived = sum(not verdict.problems for verdict in verdicts)
-            rows.append({"scenario": scenario.name, "tried": len(verdicts), "survived": survived})
-        return rows
+        """One row a scenario, and one for each that was tried on RocksDB or Spark: faults tried, faults
+        survived.
+        """
+        tried, survived = Counter[str](), Counter[str]()
+        for verdict in self.verdicts:
+            where = "" if verdict.engine in ENGINES else f", {verdict.engine}"
+            tried[verdict.scenario + where] += 1
+            survived[verdict.scenario + where] += not verdict.problems
+        return [{"scenario": name, "tried": tried[name], "survived": survived[name]} for name in tried]
 
 
 def main() -> None:
@@ -369,8 +377,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at-most", type=int)
     parser.add_argument("--only", action="append", default=[], metavar="SCENARIO")
+    parser.add_argument("--engine", action="append", choices=[*ENGINES, ROCKSDB, SPARK])
     options = parser.parse_args()
-    campaign = Campaign(options.work.absolute(), options.seed, options.only)
+    campaign = Campaign(options.work.absolute(), options.seed, options.only, options.engine or ENGINES)
     for verdict in campaign.run(options.at_most):
         for problem in verdict.problems:
             print(f"{verdict.scenario}, {verdict.engine}, write {verdict.write}: {problem}", file=sys.stderr)

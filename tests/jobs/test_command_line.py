@@ -356,6 +356,14 @@ class PanicException(BaseException):
         (pa.ArrowMemoryError("malloc of size 64 failed"), "memory ran out (malloc of size 64 failed)"),
         (RuntimeError("can't start new thread"), "memory ran out (can't start new thread)"),
         (
+            ImportError("/lib/_duckdb.so: failed to map segment from shared object"),
+            "memory ran out (/lib/_duckdb.so: failed to map segment",
+        ),
+        (
+            ImportError("/lib/_duckdb.so: cannot open shared object file: Too many open files"),
+            "too many files are open",
+        ),
+        (
             PanicException(
                 'Failed to create a tokio runtime.: Os { code: 24, kind: Uncategorized, message: "Too many '
                 'open files" }'

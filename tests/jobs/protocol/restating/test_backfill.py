@@ -19,7 +19,6 @@ from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import backfill
 from slackwater.jobs.protocol.restating.backfill import MainMoved
-from slackwater.jobs.protocol.restating.branches import Origin
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
 from slackwater.jobs.protocol.staging.run import Runner, wall_clock
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
@@ -277,51 +276,6 @@ def test_a_branch_that_keeps_losing_is_kept_and_the_same_command_publishes_it(
     before = replayed(world)
     assert world.main.seq == DAYS and world.backfill(24, 48) is not None
     assert replayed(world) == before, "nothing was run again"
-    is_perfect(world)
-
-
-def rival_behind_the_fork(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process does all of the work as soon as the branch has begun."""
-    commit = LedgerWriter.commit
-
-    def overtaken(self, branch, parent_seq, rows, *others, **named):
-        committed_rows = commit(self, branch, parent_seq, rows, *others, **named)
-        if rows[0].kind == "fork":
-            monkeypatch.setattr(LedgerWriter, "commit", commit)
-            World(world.folder).backfill(24, 48)
-        return committed_rows
-
-    monkeypatch.setattr(LedgerWriter, "commit", overtaken)
-
-
-def rival_on_the_same_branch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process ends a branch that an earlier one has left, when this one has chosen it, too."""
-    world.backfill(24, 48, publish=False)
-    resumable = Origin.resumable
-
-    def overtaken(self):
-        branch = resumable(self)
-        monkeypatch.setattr(Origin, "resumable", resumable)
-        World(world.folder).backfill(24, 48)
-        return branch
-
-    monkeypatch.setattr(Origin, "resumable", overtaken)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("meet_rival", [rival_behind_the_fork, rival_on_the_same_branch])
-def test_a_branch_that_another_process_has_ended_is_named_and_nothing_is_done_twice(
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-    is_perfect: Callable[[World], None],
-    meet_rival: Callable[[World, pytest.MonkeyPatch], None],
-) -> None:
-    world.rewrite(24, 48, corrected(1))
-    meet_rival(world, monkeypatch)
-    with pytest.raises(MainMoved, match="was published or dropped meanwhile; run the same command") as error:
-        world.backfill(24, 48)
-    assert error.value.exit_code == 3
-    assert len(set(replayed(world))) == len(replayed(world))
     is_perfect(world)
 
 

@@ -19,6 +19,7 @@ from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import WatermarkStrategy
+from slackwater.windowing.errors import WindowingError
 
 _MOST_CHANGES = 2
 
@@ -57,7 +58,7 @@ def _suffices(pipeline: Pipeline, way: Sequence[Change], is_columnar: Callable[[
     declarations = {name: value for change in way for name, value in change.declarations.items()}
     try:
         return is_columnar(replace(pipeline, **declarations))
-    except SlackwaterError:  # the declarations do not go together
+    except (SlackwaterError, WindowingError):  # the declarations do not go together
         return False
 
 
@@ -89,7 +90,7 @@ def _changes_of_columns(pipeline: Pipeline, schema: pa.Schema) -> Iterator[Chang
             yield Change(f"without {', '.join(formless)} in select=", {"select": select})
         return
     names = pipeline.columns or [name for name in columns.names if name in schema.names]
-    textless = [name for name in names if not has_text(columns.field(name).type)]
+    textless = [name for name in names if name in columns.names and not has_text(columns.field(name).type)]
     if textless and len(textless) < len(names):
         others = [name for name in names if name not in textless]
         yield Change(f"with columns= that leave out {', '.join(textless)}", {"columns": others})

@@ -25,6 +25,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
+from tests.campaigns.verdicts import as_table
 from tests.integration.command import driver, here, start_driver
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_corrections_make_published
@@ -358,7 +359,7 @@ class Campaign:
                 file.write(json.dumps(asdict(verdict)) + "\n")
             yield verdict
 
-    def report(self) -> list[dict[str, Any]]:
+    def report(self) -> list[dict[str, str | int]]:
         """One row a scenario, and one for each that was tried on RocksDB or Spark: faults tried, faults
         survived.
         """
@@ -383,7 +384,9 @@ def main() -> None:
     for verdict in campaign.run(options.at_most):
         for problem in verdict.problems:
             print(f"{verdict.scenario}, {verdict.engine}, write {verdict.write}: {problem}", file=sys.stderr)
-    print(json.dumps(campaign.report(), indent=2))
+    report = campaign.report()
+    print(as_table(report) if report else "no trial was done")
+    print(json.dumps(report))
     sys.exit(any(verdict.problems for verdict in campaign.verdicts))
 
 

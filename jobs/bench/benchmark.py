@@ -13,7 +13,7 @@ from typing import Any
 
 from slackwater.jobs.bench import billion, checks, nexmark, own_code
 from slackwater.jobs.bench.cases import BenchmarkCase
-from slackwater.jobs.bench.contenders import CONTENDERS, flink
+from slackwater.jobs.bench.contenders import CONTENDERS, flink, floor
 from slackwater.jobs.bench.growth import growth_cases
 from slackwater.jobs.bench.results import Key, Results
 from slackwater.jobs.bench.worker import ContenderFailed, Worker
@@ -23,6 +23,7 @@ from slackwater.jobs.protocol.planning.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
 OWN_CONTENDERS = ("slackwater", "slackwater_last_eighth")
+_OF_OUR_CODE = (*OWN_CONTENDERS, floor.NAME)  # whose measurements are of the code that they were made with
 _WARM_UP = 20  # each contender first replays 1/20 of a case's rows, unmeasured
 _MOST_TO_WARM_UP = 5_000_000
 _TRANSFORM_WITH_STATE = ("a",)  # the workloads that this contender replays
@@ -32,6 +33,7 @@ _RATES = {
     "slackwater_last_eighth": 0.8e6,
     "spark_native": 1e6,
     "duckdb": 4e6,
+    "floor": 1e6,
     "flink": 0.5e6,
     "operator": 0.1e6,
     "apply_in_arrow": 0.1e6,
@@ -43,6 +45,7 @@ _START_S = {
     "slackwater_last_eighth": 25,
     "spark_native": 20,
     "duckdb": 1,
+    "floor": 1,
     "flink": 15,
     **dict.fromkeys(("apply_in_arrow", "apply_in_pandas", "transform_with_state_batch"), 20),
     "transform_with_state": 150,
@@ -115,8 +118,11 @@ class Benchmark:
     def _contenders(self, name: str) -> tuple[str, ...]:
         has_flink = flink.is_possible() and not WORKLOADS[name].fires_every_ms  # it knows one trigger
         anchors = ["spark_native", "duckdb", *(["flink"] if has_flink else [])]
+        project, *later_runs = OWN_CONTENDERS
         candidates = (
-            *OWN_CONTENDERS,
+            project,
+            floor.NAME,  # what has just been written it writes again
+            *later_runs,
             *anchors,
             *(["transform_with_state"] if name in _TRANSFORM_WITH_STATE else []),
         )
@@ -145,7 +151,7 @@ class Benchmark:
         """The key of a contender's runs in the results file. Runs of the project count only for the code and
         the engine that they measured.
         """
-        code = f"{self.engine or 'chosen'}-{code_of_project()}" if contender in OWN_CONTENDERS else ""
+        code = f"{self.engine or 'chosen'}-{code_of_project()}" if contender in _OF_OUR_CODE else ""
         return Key(case.label, case.rows, contender, code)
 
     def cost(self) -> tuple[int, float]:

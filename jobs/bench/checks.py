@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from slackwater.jobs.bench import nexmark, own_code
 from slackwater.jobs.bench.cases import BenchmarkCase
+from slackwater.jobs.bench.contenders import floor
 from slackwater.jobs.bench.contenders.duckdb_group_by import query
 from slackwater.jobs.bench.contenders.transform_with_state import ROWS
 from slackwater.jobs.bench.own_code import FUNCTIONS
@@ -44,6 +45,8 @@ def check(case: BenchmarkCase, contender: str, run: dict[str, Any]) -> str:
     Returns what is equal, such as "3,600 windows equal". Raises ResultsDiffer.
     """
     with duckdb.connect() as connection:
+        if contender == floor.NAME:
+            return _check_floor(case, connection)
         if contender == "flink" and not case.workload.function:
             return _check_flink(case, run["panes"], connection)
         columns, rows = nexmark.columns(case.workload), nexmark.rows(case.workload)
@@ -91,6 +94,25 @@ def _compare(case: BenchmarkCase, contender: str, connection: Any, results: str)
             differing=differing,
         )
     return f"{places:,} {'keys' if case.workload.kind == 'session' else 'windows'} equal"
+
+
+def _check_floor(case: BenchmarkCase, connection: Any) -> str:
+    """Compare the numbers of rows with those of the tables that the project has written, one by one."""
+    ours, of_floor = (
+        {
+            name: connection.execute(f"SELECT count(*) FROM read_parquet({files!r})").fetchone()[0]
+            for name, files in floor.tables_below(folder)
+        }
+        for folder in (case.folder / case.workload.pipeline, case.folder / floor.NAME)
+    )
+    if ours != of_floor:
+        raise ResultsDiffer(
+            f"{case.label}: the floor wrote other numbers of rows than the project: {of_floor} and {ours}.",
+            workload=case.label,
+            contender=floor.NAME,
+            differing=sum(ours.values()) - sum(of_floor.values()),
+        )
+    return f"{sum(ours.values()):,} rows of {len(ours)} tables written again"
 
 
 def _check_closed_windows(case: BenchmarkCase, connection: Any) -> str:

@@ -10,10 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from slackwater.jobs.bench.contenders import floor
 from slackwater.jobs.bench.nexmark import published_flink
 
 FILE = "results.jsonl"
-PROJECT, LAST_EIGHTH, ANCHOR = "slackwater", "slackwater_last_eighth", "spark_native"
+PROJECT, LAST_EIGHTH, ANCHOR, DUCKDB = "slackwater", "slackwater_last_eighth", "spark_native", "duckdb"
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ class Results:
         """One row a key that has runs: medians, and how they compare with Spark's own on the same rows and
         with Flink's rows per second.
 
-        `wall_ratio` is wall time by that of spark_native (less is better), `committed_ratio` the same of the
-        time until the ledger is committed, `part_ratio` that time of the last eighth by that of everything;
+        `wall_ratio` is wall time by that of spark_native (less is better), `duckdb_ratio` and `floor_ratio`
+        by those of duckdb and of the floor; `committed_ratio` is the time until the ledger is committed by
+        the wall time of spark_native, `part_ratio` that time of the last eighth by that of everything;
         `per_cpu_ratio` is rows per CPU second by those of flink (more is better), `committed_per_cpu_ratio`
         the same of the CPU time until the ledger is committed; None where there is none to compare with.
         """
@@ -74,6 +76,8 @@ class Results:
                 else {}
             )
             row["wall_ratio"] = _ratio(row["wall_s"], anchor.get("wall_s"))
+            for name in (DUCKDB, floor.NAME):
+                row[f"{name}_ratio"] = _ratio(row["wall_s"], row_by_contender.get(name, {}).get("wall_s"))
             row["committed_ratio"] = _ratio(row["committed_s"], anchor.get("wall_s"))
             row["part_ratio"] = _ratio(row["committed_s"], full_recompute.get("committed_s"))
             row["per_cpu_ratio"] = _ratio(flink.get("cpu_s"), row["cpu_s"])

@@ -23,6 +23,8 @@ COLUMNS = (
     ),
     *(
         "wall_ratio",
+        "duckdb_ratio",
+        "floor_ratio",
         "committed_ratio",
         "part_ratio",
         "per_cpu_ratio",

@@ -6,7 +6,7 @@ see a state that the run without faults has also passed, the same command must s
 published, parked and recorded must be what the run without faults leaves. Runs also get a rival that comes
 while they work, and that must change nothing. The report counts what was not so.
 
-Trials are taken in an order that the seed decides; those in the results file of the folder are not repeated.
+Trials are taken in an order that the seed decides; those in the verdicts file of the folder are not repeated.
 """
 
 import argparse
@@ -18,14 +18,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
 
-from tests.campaigns.verdicts import as_table
+from tests.campaigns.verdicts import Verdict, Verdicts, as_table
 from tests.integration.command import driver, here, start_driver
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_corrections_make_published
@@ -40,6 +40,8 @@ ROCKSDB = "RocksDB"
 # The columnar engine in tasks of Spark; each driver starts a JVM.
 SPARK = "Spark"
 BRANCH = "trial"
+SURVIVED, WRONG = "survived", "silently wrong"
+BAD = ("rows lost", "rows doubled", "half states", WRONG, "orphans", "unclear error", "not ended")
 # What says when and by whom something was written, not what.
 _OF_THE_PROCESS = frozenset(
     {"run_id", "revision", "run_seq", "seq", "started_at", "committed_at", "phase_seconds", "files", "at"}
@@ -96,15 +98,34 @@ class Fault:
     engine: str
     write: int
 
+    @property
+    def name(self) -> str:
+        """What the file of verdicts calls it."""
+        side = "before" if self.write > 0 else "after"
+        moment = f"{side} write {abs(self.write)}" if self.write else "a rival"
+        return f"{self.group} of {self.engine}: {moment}"
 
-@dataclass
-class Verdict:
-    """What became of a trial; `problems` is empty where everything held."""
+    @property
+    def group(self) -> str:
+        """What the report counts it under."""
+        return self.scenario if self.engine in ENGINES else f"{self.scenario}, {self.engine}"
 
-    scenario: str
-    engine: str
-    write: int
-    problems: list[str]
+
+def outcome_of(problems: Sequence[str]) -> str:
+    """The worst of what did not hold, as a column of the report."""
+    if not problems:
+        return SURVIVED
+    text = " ".join(problems)
+    if "half a state" in text:
+        return "half states"
+    for word in ("orphans", "unclear error", "not ended"):
+        if any(problem.startswith(word) for problem in problems):
+            return word
+    if any(" rows lost" in problem and ": 0 rows lost" not in problem for problem in problems):
+        return "rows lost"
+    if any("rows too much" in problem for problem in problems):
+        return "rows doubled"
+    return WRONG if "do not make" in text or "verify" in text else "not ended"
 
 
 class Prepared:
@@ -306,11 +327,7 @@ class Campaign:
         self.scenarios = [one for one in SCENARIOS if not names or one.name in names]
         self._prepared: dict[tuple[str, str], Prepared] = {}
         work.mkdir(parents=True, exist_ok=True)
-        self._results = work / "verdicts.jsonl"
-        self.verdicts = [
-            Verdict(**json.loads(line))
-            for line in (self._results.read_text().splitlines() if self._results.exists() else [])
-        ]
+        self.verdicts = Verdicts(work / f"faults-{seed}.jsonl")
 
     @cached_property
     def source(self) -> Path:
@@ -348,27 +365,14 @@ class Campaign:
 
     def run(self, at_most: int | None = None) -> Iterator[Verdict]:
         """Do trials that have no verdict yet, at most so many."""
-        done = {Fault(one.scenario, one.engine, one.write) for one in self.verdicts}
+        done = self.verdicts.trials
         scenarios = {scenario.name: scenario for scenario in self.scenarios}
-        for fault in [fault for fault in self.faults() if fault not in done][:at_most]:
+        for fault in [fault for fault in self.faults() if fault.name not in done][:at_most]:
             prepared = self.prepared(scenarios[fault.scenario], fault.engine)
             problems = problems_of(prepared, fault.write) if fault.write else problems_of_a_rival(prepared)
-            verdict = Verdict(**asdict(fault), problems=problems)
-            self.verdicts.append(verdict)
-            with self._results.open("a") as file:
-                file.write(json.dumps(asdict(verdict)) + "\n")
+            verdict = Verdict(fault.name, fault.group, outcome_of(problems), problems)
+            self.verdicts.add(verdict)
             yield verdict
-
-    def report(self) -> list[dict[str, str | int]]:
-        """One row a scenario, and one for each that was tried on RocksDB or Spark: faults tried, faults
-        survived.
-        """
-        tried, survived = Counter[str](), Counter[str]()
-        for verdict in self.verdicts:
-            where = "" if verdict.engine in ENGINES else f", {verdict.engine}"
-            tried[verdict.scenario + where] += 1
-            survived[verdict.scenario + where] += not verdict.problems
-        return [{"scenario": name, "tried": tried[name], "survived": survived[name]} for name in tried]
 
 
 def main() -> None:
@@ -382,12 +386,12 @@ def main() -> None:
     options = parser.parse_args()
     campaign = Campaign(options.work.absolute(), options.seed, options.only, options.engine or ENGINES)
     for verdict in campaign.run(options.at_most):
-        for problem in verdict.problems:
-            print(f"{verdict.scenario}, {verdict.engine}, write {verdict.write}: {problem}", file=sys.stderr)
-    report = campaign.report()
-    print(as_table(report) if report else "no trial was done")
+        if verdict.outcome != SURVIVED:
+            print(f"{verdict.outcome}: {verdict.trial}: {verdict.details}", file=sys.stderr)
+    report = campaign.verdicts.report((SURVIVED, *BAD))
+    print(as_table(report))
     print(json.dumps(report))
-    sys.exit(any(verdict.problems for verdict in campaign.verdicts))
+    sys.exit(any(verdict.outcome in BAD for verdict in campaign.verdicts.all))
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.campaigns import faults
+from tests.campaigns.faults import BAD, SURVIVED, outcome_of
 from tests.campaigns.mishap_kinds import KINDS, ON_A_CLUSTER, NotPossible, cluster_kind
 from tests.campaigns.verdicts import Verdict, Verdicts, as_table
 
-SURVIVED, NOT_POSSIBLE, WRONG = "survived", "not possible here", "silently wrong"
-BAD = ("rows lost", "rows doubled", "half states", WRONG, "orphans", "unclear error", "not ended")
+NOT_POSSIBLE = "not possible here"
 OUTCOMES = (SURVIVED, *BAD, NOT_POSSIBLE)
 SCENARIOS = ("first run", "run", "publish", "backfill")
 TRIALS_OF_A_KIND = 24
@@ -48,23 +48,6 @@ class Mishap:
     def group(self) -> str:
         """What the report counts it under."""
         return f"{self.kind}, RocksDB" if self.engine == faults.ROCKSDB else self.kind
-
-
-def outcome_of(problems: Sequence[str]) -> str:
-    """The worst of what did not hold, as a column of the report."""
-    if not problems:
-        return SURVIVED
-    text = " ".join(problems)
-    if "half a state" in text:
-        return "half states"
-    for word in ("orphans", "unclear error", "not ended"):
-        if any(problem.startswith(word) for problem in problems):
-            return word
-    if any(" rows lost" in problem and ": 0 rows lost" not in problem for problem in problems):
-        return "rows lost"
-    if any("rows too much" in problem for problem in problems):
-        return "rows doubled"
-    return WRONG if "do not make" in text or "verify" in text else "not ended"
 
 
 class Campaign:

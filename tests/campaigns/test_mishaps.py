@@ -8,9 +8,9 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.campaigns import faults
-from tests.campaigns.faults import Prepared
+from tests.campaigns.faults import SURVIVED, Prepared, outcome_of
 from tests.campaigns.mishap_kinds import KINDS, ON_A_CLUSTER, NotPossible, orphans
-from tests.campaigns.mishaps import NOT_POSSIBLE, SURVIVED, Campaign, Mishap, outcome_of
+from tests.campaigns.mishaps import NOT_POSSIBLE, Campaign, Mishap
 from tests.campaigns.watching import Reader
 
 pytestmark = pytest.mark.slow

@@ -32,6 +32,7 @@ class Contender(Protocol):
 CONTENDERS: Mapping[str, str] = MappingProxyType(
     {
         "slackwater": "slackwater.jobs.bench.contenders.slackwater:Slackwater",
+        "floor": "slackwater.jobs.bench.contenders.floor:Floor",
         "slackwater_last_eighth": "slackwater.jobs.bench.contenders.slackwater:LastEighth",
         "spark_native": "slackwater.jobs.bench.contenders.spark_native:SparkNative",
         "duckdb": "slackwater.jobs.bench.contenders.duckdb_group_by:DuckDb",

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from slackwater.jobs.bench import benchmark as benchmarks
 from slackwater.jobs.bench import checks
@@ -24,6 +25,7 @@ from slackwater.jobs.bench.billion import billion_cases
 from slackwater.jobs.bench.cases import FILES, BenchmarkCase
 from slackwater.jobs.bench.checks import ResultsDiffer
 from slackwater.jobs.bench.contenders.duckdb_group_by import DuckDb, query
+from slackwater.jobs.bench.contenders.floor import Floor
 from slackwater.jobs.bench.contenders.slackwater import Slackwater
 from slackwater.jobs.bench.measure import Measurement, measure_work, settle
 from slackwater.jobs.bench.nexmark import QUERIES
@@ -106,6 +108,27 @@ def test_windows_that_are_closed_are_those_of_rows_that_were_not_late(tmp_path: 
     published.append(published.read().slice(0, 1))
     with pytest.raises(ResultsDiffer):
         checks.check(case, "slackwater", {})
+
+
+@pytest.mark.slow
+def test_the_floor_writes_each_row_of_the_project_again_and_one_less_is_noticed(tmp_path: Path) -> None:
+    case, contender = case_of("a", tmp_path), Floor()
+    contender.start(case)
+    with pytest.raises(UsageError, match="which has not run"):
+        contender.prepare(case)
+    request = CatchUpRequest(case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"])
+    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), case.workload.pipelines)
+    CatchUp(request, lambda: opened.runner(transport=InProcess), lambda line: None).run()
+    contender.prepare(case)
+    assert contender.run(case) == {"rows": 5_000}
+    assert checks.check(case, "floor", {}).endswith("tables written again")
+    ours = case.folder / case.workload.pipeline
+    for table in ("panes", "published", "window_state", "runs"):
+        rows = DeltaTable(str(case.folder / "floor" / table)).to_pyarrow_table().num_rows
+        assert rows == DeltaTable(str(ours / table)).to_pyarrow_table().num_rows > 0
+    DeltaTable(str(case.folder / "floor" / "published")).delete("n = 1")
+    with pytest.raises(ResultsDiffer, match="the floor wrote other numbers of rows"):
+        checks.check(case, "floor", {})
 
 
 @pytest.mark.first_fast
@@ -245,7 +268,8 @@ def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(
     lines: list[str] = []
     summary = Benchmark(["b"], 10_000, None, tmp_path, lines=lines.append).run()
     runs = [contender for contender, label in requests if label == "b"]
-    assert runs == [*OWN_CONTENDERS, "spark_native", "flink"] * REPETITIONS
+    ours, last_eighth = OWN_CONTENDERS
+    assert runs == [ours, "floor", last_eighth, "spark_native", "flink"] * REPETITIONS
     assert any("without duckdb: ended" in line for line in lines)
     by_name = {row["contender"]: row for row in summary}
     assert by_name["slackwater"]["wall_ratio"] == 0.5 and by_name["flink"]["wall_ratio"] == 1.0
@@ -267,11 +291,12 @@ def test_another_engine_or_another_number_of_rows_is_another_measurement(
     missing = Benchmark(["b"], 10_000, "operator", tmp_path).missing()
     assert [name for name, count in missing.items() if count] == [
         "b 10,000 slackwater",
+        "b 10,000 floor",
         "b 10,000 slackwater_last_eighth",
         "b 10,000 duckdb",
     ]
-    assert sum(Benchmark(["b"], 20_000, None, tmp_path).missing().values()) == REPETITIONS * 5
-    assert sum(Benchmark(["b"], 20_000, None, tmp_path, repetitions=1).missing().values()) == 5
+    assert sum(Benchmark(["b"], 20_000, None, tmp_path).missing().values()) == REPETITIONS * 6
+    assert sum(Benchmark(["b"], 20_000, None, tmp_path, repetitions=1).missing().values()) == 6
 
 
 def test_cost_shrinks_with_what_is_done_and_is_refused_when_the_disk_is_too_small(
@@ -378,7 +403,7 @@ def test_a_small_benchmark_gives_equal_windows_for_each_contender(tmp_path: Path
         "--only",
         "d",
         "--contenders",
-        "slackwater,spark_native,duckdb",
+        "slackwater,floor,spark_native,duckdb",
         "--rows",
         20_000,
         "--work",
@@ -389,7 +414,8 @@ def test_a_small_benchmark_gives_equal_windows_for_each_contender(tmp_path: Path
     )
     assert process.returncode == 0, process.stderr
     rows = {row["contender"]: row for row in json.loads(process.stdout)}
-    assert set(rows) == {"slackwater", "spark_native", "duckdb"}
+    assert set(rows) == {"slackwater", "floor", "spark_native", "duckdb"}
+    assert rows["slackwater"]["floor_ratio"] > 0 and rows["slackwater"]["duckdb_ratio"] > 0
     assert {"workload", "contender", "rows", "wall_s", "cpu_s", "peak_mb"} <= set(rows["slackwater"])
     assert rows["slackwater"]["check"] == "1,000 keys equal"
     assert all(row["runs"] == REPETITIONS for row in rows.values())

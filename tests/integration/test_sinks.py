@@ -173,9 +173,8 @@ def test_any_history_leaves_in_every_sink_what_is_published(delivered: Delivered
         delivered.assert_delivered()
 
 
-@pytest.mark.parametrize(
-    "at", [DELIVERIES[0], *(pytest.param(at, marks=pytest.mark.slow) for at in DELIVERIES[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("at", DELIVERIES)
 def test_a_delivery_killed_at_a_batch_is_finished_by_the_next(delivered: Delivered, at: str) -> None:
     delivered.chance = random.Random(at)
     for _ in range(2):

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,6 +152,7 @@ def pipeline_with_expectations(rules: Any, purging: bool) -> Pipeline:
     )
 
 
+@pytest.mark.slow
 @given(replays(), st.data())
 @searched(2, long=12)
 def test_engines_take_the_same_metrics_in_any_number_of_tasks(replay: Any, data: st.DataObject) -> None:

@@ -115,7 +115,13 @@ def test_the_ledger_says_which_version_each_table_had(hourly: Hourly) -> None:
 
 
 @pytest.mark.first_fast
-@pytest.mark.parametrize("table", ["panes", "window_state", "late_events", "validations"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        "window_state",
+        *(pytest.param(table, marks=pytest.mark.slow) for table in ("panes", "late_events", "validations")),
+    ],
+)
 def test_what_a_lost_commit_held_is_replayed_as_the_guide_says(
     hourly: Hourly, new_output: Callable[[], str], table: str
 ) -> None:

@@ -29,7 +29,7 @@ SIDES = {"readings": (), "peaks": ("side_records",), "totals": ("side_large",)}
 ACCIDENTAL = {"run_id", "run_seq", "source_file"}
 FORMER_KINDS = {"emitted": "count"}  # what a kind was called when the warehouses were written
 
-pytestmark = pytest.mark.usefixtures("without_spark")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_spark")]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,6 @@ def test_inspection_reads_it_and_writes_nothing(earlier: Path, capsys: pytest.Ca
     assert _versions(earlier) == before
 
 
-@pytest.mark.slow
 def test_great_expectations_reports_on_its_runs(
     earlier: Path, tmp_path: Path, great_expectations: None
 ) -> None:
@@ -159,7 +158,6 @@ def test_great_expectations_reports_on_its_runs(
     } == recorded
 
 
-@pytest.mark.slow
 def test_going_on_comes_to_what_todays_code_comes_to_from_the_start(continued: Path, of_today: Path) -> None:
     for pipeline in NAMES:
         facts, wanted = _facts(StoredTables(continued, pipeline)), _facts(StoredTables(of_today, pipeline))
@@ -207,7 +205,6 @@ def test_upkeep_puts_runs_together_that_stood_apart(earlier: Path) -> None:
         assert len(DeltaTable(StoredTables(earlier, "peaks").uri(table)).file_uris()) == 1
 
 
-@pytest.mark.slow
 def test_going_on_behind_upkeep_comes_to_the_same(earlier: Path, of_today: Path) -> None:
     _done(earlier, "maintain", "peaks")
     _go_on(earlier)
@@ -219,10 +216,7 @@ def _known(rows: list[Row]) -> Counter[str]:
     return Counter(repr({name: value for name, value in row.items() if value is not None}) for row in rows)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "pipeline", [pytest.param(name, marks=() if name == "peaks" else pytest.mark.slow) for name in NAMES]
-)
+@pytest.mark.parametrize("pipeline", NAMES)
 def test_a_key_is_erased_from_every_table_and_it_is_gone_on_with(earlier: Path, pipeline: str) -> None:
     source = DeltaTable(str(earlier / "sources" / "readings"))
     site = sorted(row["site"] for row in source.to_pyarrow_table().to_pylist() if row["site"])[0]

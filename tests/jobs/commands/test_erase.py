@@ -96,10 +96,7 @@ SETTINGS = {
 @pytest.mark.first_fast
 @pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(kind, marks=() if kind in ("columnar", "operator") else pytest.mark.slow)
-        for kind in SETTINGS
-    ],
+    [pytest.param(kind, marks=() if kind == "operator" else pytest.mark.slow) for kind in SETTINGS],
 )
 def test_tables_after_an_erasure_are_those_of_a_source_that_never_had_the_rows(
     tmp_path: Path, kind: str

@@ -39,6 +39,7 @@ def assert_goes_on(hourly: Hourly, to: str = "2013-01-05") -> None:
     assert_corrections_make_published(hourly.stored)
 
 
+@pytest.mark.slow
 def test_what_is_restored_after_upkeep_dropped_it_stays(
     six_runs: Hourly, new_output: Callable[[], str]
 ) -> None:

@@ -18,6 +18,7 @@ from tests.jobs.protocol.world import DAILY, Event, World, every_hour, moment, m
 KEYS = [f"key {number}" for number in range(60)]
 LATE_HOURS = (20.5, 21.5, 23.5)
 GROUPS = DAILY.max_parallelism
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

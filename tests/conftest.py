@@ -3,12 +3,10 @@
 No test data and no assertions live here.
 """
 
-import math
 import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +27,7 @@ _KEPT = {
     "SLACKWATER_REQUIRE_BROWSER",
     "SLACKWATER_SPARK_LOG",
 }
-# Where a test takes seconds: begun first, so that no process is left alone with a long file at the end. Where
-# tests may remain that are not begun, it is these.
+# Where a test takes seconds: begun first, so that no process is left alone with a long file at the end.
 _COSTLY = (
     "tests/jobs/commands/",
     "tests/jobs/protocol/",
@@ -58,18 +55,10 @@ _ON_SPARK = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--begin-before",
-        type=float,
-        default=math.inf,
-        metavar="SECONDS",
-        help="since the epoch: a test that would begin later is skipped, and counted",
+        "--short-search",
+        action="store_true",
+        help="among the slow tests, too, random searches are as short as in the fast suite, which has most",
     )
-
-
-@pytest.hookimpl(tryfirst=True)  # before what the test needs is made
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    if time.time() > item.config.getoption("--begin-before"):
-        pytest.skip("not begun: the time of this run is over")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,7 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Importing Airflow writes into its home.
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="slackwater-airflow-")
     config.add_cleanup(lambda: shutil.rmtree(os.environ["AIRFLOW_HOME"], ignore_errors=True))
-    search = LONG if config.option.markexpr.startswith("slow") else "short search"
+    is_slow = config.option.markexpr.startswith("slow")
+    search = LONG if is_slow and not config.getoption("--short-search") else "short search"
     hypothesis.settings.register_profile(
         search, deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI"))
     )
@@ -105,8 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.nodeid.startswith(_ALONE):
             item.add_marker(pytest.mark.alone)
     if hasattr(config, "workerinput"):
-        puts_costly_first = math.isinf(config.getoption("--begin-before"))
-        items.sort(key=lambda item: item.nodeid.startswith(_COSTLY) != puts_costly_first)
+        items.sort(key=lambda item: not item.nodeid.startswith(_COSTLY))
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)

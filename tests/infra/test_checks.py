@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -113,19 +112,33 @@ def test_continuous_integration_runs_both_halves_and_passes_only_with_both(
         repository / "infra" / "test",
         f'echo "test $*" >>calls; if [ "$1" = --slow ]; then exit {slow}; fi; exit {quick}',
     )
-    started = time.time()
     assert run(repository, ".ci/run") == exit_code
     fast_run, slow_run = calls(repository)
     assert fast_run == "test "
-    words, _, moment = slow_run.partition("=")
-    assert words == "test --slow --begin-before"
-    assert started + 3000 < int(moment) < started + 5000, "before the 90 minutes of a run are over"
+    _, slow, *words = slow_run.split()
+    assert slow == "--slow"
+    paths = [word.removeprefix("--ignore=") for word in words if not word.startswith("--short")]
+    assert paths and all((ROOT / path).is_dir() for path in paths)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_what_would_begin_too_late_is_skipped_and_counted() -> None:
-    a_test = "tests/windowing/test_java.py"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--begin-before=1000", a_test]
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "slow_tests"), [((), 6), (("--short-search",), 1)])
+def test_long_searches_are_among_the_slow_tests_unless_short_ones_are_asked_for(
+    options: tuple[str, ...], slow_tests: int
+) -> None:
+    file = "tests/properties/test_carried_watermarks.py"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "slow",
+        "--collect-only",
+        *options,
+        file,
+    ]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert process.returncode == 0 and " passed" not in process.stdout
-    assert "not begun: the time of this run is over" in process.stdout
+    assert process.stdout.count("<Function ") == slow_tests

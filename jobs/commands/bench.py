@@ -2,7 +2,9 @@
 (those that this machine can run), checks that they agree, and compares their speed.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -113,7 +115,12 @@ def command(
         from slackwater.jobs.bench.plots import plot as draw
 
         draw(summary, plot)
-    printing.show(summary, COLUMNS, output, empty="nothing was measured")
+    printing.show(summary, columns_with_values(summary), output, empty="nothing was measured")
+
+
+def columns_with_values(summary: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Those of COLUMNS that some row has: which there are depends on the contenders."""
+    return [name for name in COLUMNS if any(row[name] is not None for row in summary)]
 
 
 def _names(text: str) -> list[str]:

@@ -33,6 +33,7 @@ from slackwater.jobs.bench.plots import plot
 from slackwater.jobs.bench.results import Key, Results
 from slackwater.jobs.bench.worker import ContenderFailed
 from slackwater.jobs.bench.workloads import WORKLOADS, Workload
+from slackwater.jobs.commands.bench import COLUMNS, columns_with_values
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
@@ -272,6 +273,7 @@ def test_contenders_take_turns_and_what_was_measured_is_not_measured_again(
     assert runs == [ours, "floor", last_eighth, "spark_native", "flink"] * REPETITIONS
     assert any("without duckdb: ended" in line for line in lines)
     by_name = {row["contender"]: row for row in summary}
+    assert {"wall_ratio", "per_cpu_ratio"} <= set(columns_with_values(summary)) < set(COLUMNS)
     assert by_name["slackwater"]["wall_ratio"] == 0.5 and by_name["flink"]["wall_ratio"] == 1.0
     assert by_name["slackwater"]["per_cpu_ratio"] == 1.0 and by_name["slackwater"]["runs"] == REPETITIONS
     assert "duckdb" not in by_name

@@ -22,6 +22,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from slackwater.jobs import command_line
+from slackwater.jobs.engines.transport import small_slices
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.delivery import Delivery
@@ -76,7 +77,8 @@ class Plan:
         nth: the how-manieth time that the moment comes.
         meet: a folder in which drivers wait there for each other; None: it dies there.
         drivers: how many meet.
-        spark: whether tasks run on Spark; else in this process.
+        spark: whether all tasks run on Spark, also those of slices that threads would replay; else in this
+            process.
         lease: whether the lease is claimed.
         batch_rows: so many corrections are delivered to a sink at once.
         large_rows: a ledger row with so many corrections is delivered in lanes, one after the other here.
@@ -112,7 +114,9 @@ class Plan:
 def main() -> None:
     plan = Plan(**json.loads(sys.argv.pop(1)))
     os.environ.update(plan.variables)
-    if not plan.spark:
+    if plan.spark:
+        small_slices.SMALL_BYTES = -1  # type: ignore[misc]
+    else:
         opened_pipeline.spark_transport = lambda app: InProcess
     if not plan.lease:
         opened_pipeline.Runner = functools.partial(Runner, lease=False)

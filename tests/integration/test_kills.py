@@ -189,6 +189,7 @@ def test_a_driver_killed_with_its_spark_leaves_no_process_and_the_next_repairs(
 ) -> None:
     done = run(hourly, Plan(at=at, nth=2, spark=True), SLACKWATER_TEST=str(hourly.warehouse))
     assert done.returncode == -signal.SIGKILL, done.stderr
+    assert "starts Spark" in done.stderr
     assert_whole(hourly)
     for _ in range(60):
         if not processes_of(hourly):

@@ -52,7 +52,7 @@ Kind = Callable[[Prepared, random.Random], list[str]]
 
 
 class NotPossible(Exception):
-    """This machine has not what the trial needs; with what is lacking."""
+    """This machine has not what the trial needs, or its moment never came; with what is lacking."""
 
 
 def several_drivers(prepared: Prepared, chance: random.Random) -> list[str]:
@@ -182,11 +182,15 @@ def on_a_cluster(running: Cluster, mishap: str) -> Kind:
         with watched(prepared, warehouse) as reader:
             process = _on_spark(words, env)
             worker = f"worker-{chance.randint(1, 2)}"
-            with suppress(TimeoutError):
+            try:
                 if mishap == "executor killed":
                     running.kill_executor(worker)
                 elif mishap == "worker killed":
                     running.kill_worker(worker)
+            except TimeoutError as error:
+                process.kill()
+                process.communicate()
+                raise NotPossible(str(error)) from error
             _, text = process.communicate(timeout=500)
         problems = []
         if process.returncode not in (0, _RETRY):

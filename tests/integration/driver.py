@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 
 from slackwater.jobs import command_line
 from slackwater.jobs.engines.transport import small_slices
-from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess, Transport
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.delivery import Delivery
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
@@ -41,6 +41,8 @@ from slackwater.jobs.tables.ledger.writer import LedgerWriter
 
 # How long a driver waits for another. A test may keep one waiting while Airflow starts anew.
 PATIENCE_S = 300
+# Stands among the errors of a driver whose tasks are on Spark.
+STARTED_SPARK = "the driver has started Spark"
 # Moment -> the function around which it lies, whether it comes after it, and for which table.
 MOMENTS: dict[str, tuple[type, str, bool, str | None]] = {
     "after the look at the lineage": (PreparedRunner, "lineage", True, None),
@@ -116,6 +118,7 @@ def main() -> None:
     os.environ.update(plan.variables)
     if plan.spark:
         small_slices.SMALL_BYTES = -1  # type: ignore[misc]
+        opened_pipeline.spark_transport = _that_says_so(opened_pipeline.spark_transport)
     else:
         opened_pipeline.spark_transport = lambda app: InProcess
     if not plan.lease:
@@ -138,6 +141,18 @@ def main() -> None:
     for name, value in plan.limits.items():
         _limit(name, value)
     command_line.main()
+
+
+def _that_says_so(spark_transport: Callable[[str], Callable[[], Transport]]) -> Any:
+    def transport(app: str) -> Callable[[], Transport]:
+        def make() -> Transport:
+            made = spark_transport(app)()
+            print(STARTED_SPARK, file=sys.stderr, flush=True)
+            return made
+
+        return make
+
+    return transport
 
 
 def _shorten_lease(duration: timedelta) -> None:

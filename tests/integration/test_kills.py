@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.command import CommandResult, driver, environment, here
-from tests.integration.driver import Plan
+from tests.integration.driver import STARTED_SPARK, Plan
 from tests.integration.facts import assert_as_model, assert_corrections_make_published, assert_whole
 from tests.integration.stored import ROOT, StoredTables
 
@@ -189,7 +189,7 @@ def test_a_driver_killed_with_its_spark_leaves_no_process_and_the_next_repairs(
 ) -> None:
     done = run(hourly, Plan(at=at, nth=2, spark=True), SLACKWATER_TEST=str(hourly.warehouse))
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert "starts Spark" in done.stderr
+    assert STARTED_SPARK in done.stderr
     assert_whole(hourly)
     for _ in range(60):
         if not processes_of(hourly):

@@ -13,12 +13,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
 from slackwater.jobs import command_line
@@ -87,7 +88,7 @@ class Plan:
         variables: of its environment, besides those that it inherits.
         dies_at_write: it dies at its n-th write to disk, see `WRITES`: before it, or, if negative, after it;
             None for never.
-        counts_writes: a file that gets the number of its writes.
+        lists_writes: a file that gets a line for each of its writes: what it writes, and how.
         planted: a breakage of the product that is built in, by its name in `tests.campaigns.breakages`.
         lease_s: how long a lease lasts, in seconds; None for as long as ever.
         limits: soft limits of the process by their names in the module `resource`; that of open files counts
@@ -104,7 +105,7 @@ class Plan:
     large_rows: int = 1_000_000
     variables: dict[str, str] = field(default_factory=dict)
     dies_at_write: int | None = None
-    counts_writes: str | None = None
+    lists_writes: str | None = None
     planted: str | None = None
     lease_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
@@ -128,7 +129,7 @@ def main() -> None:
     )
     if not plan.spark:
         opened_pipeline.spark_tasks = lambda pipeline: one_by_one
-    if plan.dies_at_write is not None or plan.counts_writes is not None:
+    if plan.dies_at_write is not None or plan.lists_writes is not None:
         _count_writes(plan)
     if plan.planted is not None:
         from tests.campaigns.breakages import BREAKAGES
@@ -209,8 +210,9 @@ def _count_writes(plan: Plan) -> None:
             with lock:
                 count += 1
                 number = count
-            if plan.counts_writes is not None:
-                Path(plan.counts_writes).write_text(str(count))
+                if plan.lists_writes is not None:
+                    with Path(plan.lists_writes).open("a") as file:
+                        file.write(f"{_step(original, arguments)}\n")
             if plan.dies_at_write == number:
                 _die()
             result = original(*arguments, **named)
@@ -222,6 +224,16 @@ def _count_writes(plan: Plan) -> None:
 
     for owner, name in WRITES:
         setattr(owner, name, wrap(getattr(owner, name)))
+
+
+def _step(write: Callable[..., Any], arguments: Sequence[Any]) -> str:
+    """The function of `WRITES` and the table that it writes, as ``write panes``."""
+    written = arguments[0]
+    if isinstance(written, DeltaTable):
+        uri = written.table_uri
+    else:  # `write_sealed` takes the file system of the table's folder
+        uri = written.base_path if isinstance(written, pafs.SubTreeFileSystem) else written.uri
+    return f"{write.__name__} {PurePosixPath(uri).name}"
 
 
 def _die() -> None:

@@ -24,10 +24,12 @@ CommandResult = subprocess.CompletedProcess[str]
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """What a user's shell has, and no setting of ours but where downloads are kept."""
+    """What a user's shell has, with options for each JVM, and no setting of ours but where downloads are
+    kept.
+    """
     kept = {
         name: os.environ[name]
-        for name in ("PATH", "HOME", "JAVA_HOME", "SLACKWATER_CACHE", "LANG", "TMPDIR")
+        for name in ("PATH", "HOME", "JAVA_HOME", "JAVA_TOOL_OPTIONS", "SLACKWATER_CACHE", "LANG", "TMPDIR")
         if name in os.environ
     }
     return {**kept, **variables}

@@ -17,7 +17,14 @@ _REBUILT_TABLES = ("published", "corrections")
 
 def explain_damage(error: DamagedFile) -> str:
     """The message of `error`, with the run and the next step."""
-    root, pipeline, table = str(error.facts["uri"]).rsplit("/", 2)
+    uri = str(error.facts["uri"])
+    root, pipeline, table = uri.rsplit("/", 2)
+    if pipeline == schemas.SOURCE_FILES:
+        return (
+            f"{error.message}. Nothing was changed. It records which files of a source the runs have seen: "
+            "put it back from a copy of the warehouse. If the source is a Delta table, the folder "
+            f"{uri} may be removed instead: the next run asks the log of the source."
+        )
     is_staged = table in schemas.STAGED_TABLES or table.startswith(schemas.side_table(""))
     if table in _REBUILT_TABLES:
         return (

@@ -23,6 +23,8 @@ from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.windowing.snapshot.columns import snapshot_columns
 
 FORMAT_VERSION = 3
+# Folder of small tables that record which files of each source the runs have seen.
+SOURCE_FILES = "_source_files"
 
 TIME = pa.timestamp("us", tz="UTC")
 LONG, INT, TEXT, BOOL = pa.int64(), pa.int32(), pa.string(), pa.bool_()

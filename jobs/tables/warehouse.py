@@ -4,13 +4,14 @@ their sources. Makes the tables, and refuses tables that this version or this pi
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from slackwater.jobs.errors import without_credentials
 from slackwater.jobs.stored_columns import ADDED_COLUMNS
@@ -26,6 +27,7 @@ from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
+from slackwater.jobs.tables.stores import filesystem
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
@@ -163,6 +165,17 @@ class Tables:
             for name, folder in self.folders.items()
             if folder.newest_known_version is not None
         }
+
+    def records_of_sources(self) -> Iterator[Folder]:
+        """What the pipeline has recorded of the files of its sources: a table for each of them, in order of
+        their names.
+        """
+        root = f"{self.folders[_LEDGER].uri.removesuffix(_LEDGER)}{schemas.SOURCE_FILES}"
+        selector = pafs.FileSelector("", allow_not_found=True)
+        for name in sorted(info.path.strip("/") for info in filesystem(root).get_file_info(selector)):
+            folder = Folder.existing_at(f"{root}/{name}")
+            if folder is not None:
+                yield folder
 
     def check_logs(self) -> None:
         """Refuse tables whose versions are older than the ledger has recorded, and a ledger that ends before

@@ -19,6 +19,7 @@ from slackwater.jobs.pipelines.sources import ParquetSource, Source
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.table_handles import newest_table
 from slackwater.jobs.tables.errors import NotADeltaTable
+from slackwater.jobs.tables.schemas import SOURCE_FILES
 from slackwater.jobs.tables.storage_errors import not_readable, reason
 from slackwater.jobs.tables.warehouse import Warehouse
 
@@ -42,7 +43,7 @@ def place_of(warehouse: Warehouse, pipeline: Pipeline, source: Source) -> DeltaP
     """Where a source of a pipeline stands, for `pin`."""
     uri = warehouse.source(source.table)
     folder = hashlib.sha256(source.table.encode()).hexdigest()[:16]
-    record_uri = f"{warehouse.root}/{pipeline.name}/_source_files/{folder}"
+    record_uri = f"{warehouse.root}/{pipeline.name}/{SOURCE_FILES}/{folder}"
     return FolderPlace(uri, record_uri) if isinstance(source, ParquetSource) else DeltaPlace(uri, record_uri)
 
 

@@ -21,13 +21,14 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.tables.damaged_tables import explain_damage
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.hashed_rows import as_hashed
 from slackwater.jobs.tables.run_files.snapshots import is_kept, snapshot_files, stored_hash, ways_on
-from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, side_table
+from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, SOURCE_FILES, side_table
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing.snapshot import ContentHash
@@ -103,6 +104,8 @@ class TableChecks:
         yield from self._facts_unless_damaged(PUBLISHED, None, self._by_panes)
         for name in _READABLE:
             yield from self._facts_unless_damaged(name, None, partial(self._readable, name))
+        for folder in self.tables.records_of_sources():
+            yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, folder))
 
     def notes(self) -> list[str]:
         """What a reader should know besides: what was erased on purpose."""
@@ -305,3 +308,16 @@ class TableChecks:
             rows.num_rows for rows in files.scan(files.schema.names, None, self.roll_forward.portion_rows)
         )
         return [TableFact(table=name, seq=None, what="rows of its files", recorded=files.rows, stored=count)]
+
+    def _record(self, record: Folder) -> list[TableFact]:
+        """A record of a source's files has nothing to be compared with; a damaged file of it is an error."""
+        record.files().check_contents()
+        return [
+            TableFact(
+                table=SOURCE_FILES,
+                seq=None,
+                what=f"files of {record.name}",
+                recorded="as written",
+                stored="as written",
+            )
+        ]

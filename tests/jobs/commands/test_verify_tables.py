@@ -111,6 +111,20 @@ def test_a_damaged_file_is_a_fact_beside_the_others(
     assert file.name in text and "timers of run 1" in text and "1 of them differ" in text
 
 
+def test_a_damaged_record_of_the_files_of_a_source_is_named_with_the_way_on(
+    stored: StoredTables, new_output: Callable[[], str]
+) -> None:
+    records = Path(stored.uri("_source_files"))
+    [file] = records.glob("*/*.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert verify(stored) == 1
+    text = new_output()
+    assert file.name in text and "_source_files: its files" in text and "1 of them differ" in text
+    assert f"the folder {file.parent} may be removed" in text, text
+    shutil.rmtree(file.parent)
+    assert verify(stored) == 0
+
+
 def test_a_run_or_the_tables_are_verified_and_not_both(
     stored: StoredTables, new_output: Callable[[], str]
 ) -> None:

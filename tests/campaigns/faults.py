@@ -106,7 +106,7 @@ class Fault:
         """What the file of verdicts calls it."""
         side = "before" if self.write > 0 else "after"
         moment = f"{side} write {abs(self.write)}" if self.write else "a rival"
-        return f"{self.group} of {self.engine}: {moment}"
+        return f"{self.scenario} of {self.engine}: {moment}"
 
     @property
     def group(self) -> str:

@@ -4,7 +4,7 @@ their sources. Makes the tables, and refuses tables that this version or this pi
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -166,16 +166,14 @@ class Tables:
             if folder.newest_known_version is not None
         }
 
-    def records_of_sources(self) -> Iterator[Folder]:
-        """What the pipeline has recorded of the files of its sources: a table for each of them, in order of
-        their names.
+    def records_of_sources(self) -> list[str]:
+        """URIs of the tables in which the pipeline has recorded the files of its sources, in order of their
+        names.
         """
         root = f"{self.folders[_LEDGER].uri.removesuffix(_LEDGER)}{schemas.SOURCE_FILES}"
         selector = pafs.FileSelector("", allow_not_found=True)
-        for name in sorted(info.path.strip("/") for info in filesystem(root).get_file_info(selector)):
-            folder = Folder.existing_at(f"{root}/{name}")
-            if folder is not None:
-                yield folder
+        names = sorted(info.path.strip("/") for info in filesystem(root).get_file_info(selector))
+        return [f"{root}/{name}" for name in names]
 
     def check_logs(self) -> None:
         """Refuse tables whose versions are older than the ledger has recorded, and a ledger that ends before

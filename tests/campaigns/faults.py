@@ -38,8 +38,8 @@ ENGINES = ("columnar", "operator")
 # The operator engine with functions of a user's, their state spilled to RocksDB.
 ROCKSDB = "RocksDB"
 # Each of them with all tasks on Spark; each driver starts a JVM, which takes some ten seconds.
-_ON_SPARK = " on Spark"
-ON_SPARK = tuple(f"{engine}{_ON_SPARK}" for engine in (*ENGINES, ROCKSDB))
+_SPARK_SUFFIX = " on Spark"
+ON_SPARK = tuple(f"{engine}{_SPARK_SUFFIX}" for engine in (*ENGINES, ROCKSDB))
 BRANCH = "trial"
 SURVIVED, WRONG = "survived", "silently wrong"
 BAD = ("rows lost", "rows doubled", "half states", WRONG, "orphans", "unclear error", "not ended")
@@ -140,8 +140,8 @@ class Prepared:
     """
 
     def __init__(self, scenario: Scenario, engine: str, source: Path, work: Path) -> None:
-        self.scenario, self._engine = scenario, engine.removesuffix(_ON_SPARK)
-        self._on_spark = engine.endswith(_ON_SPARK)
+        self.scenario, self._engine = scenario, engine.removesuffix(_SPARK_SUFFIX)
+        self._on_spark = engine.endswith(_SPARK_SUFFIX)
         self.planted: str | None = None
         self.pipeline = "latest" if self._engine == ROCKSDB else "hourly"
         self._variables = {"SLACKWATER_STATE_MEMORY_MB": "0"} if self._engine == ROCKSDB else {}

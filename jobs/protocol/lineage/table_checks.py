@@ -104,8 +104,8 @@ class TableChecks:
         yield from self._facts_unless_damaged(PUBLISHED, None, self._by_panes)
         for name in _READABLE:
             yield from self._facts_unless_damaged(name, None, partial(self._readable, name))
-        for folder in self.tables.records_of_sources():
-            yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, folder))
+        for uri in self.tables.records_of_sources():
+            yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, uri))
 
     def notes(self) -> list[str]:
         """What a reader should know besides: what was erased on purpose."""
@@ -309,15 +309,13 @@ class TableChecks:
         )
         return [TableFact(table=name, seq=None, what="rows of its files", recorded=files.rows, stored=count)]
 
-    def _record(self, record: Folder) -> list[TableFact]:
+    def _record(self, uri: str) -> list[TableFact]:
         """A record of a source's files has nothing to be compared with; a damaged file of it is an error."""
+        record = Folder.existing_at(uri)
+        if record is None:
+            return []
         record.files().check_contents()
+        what = f"files of {record.name}"
         return [
-            TableFact(
-                table=SOURCE_FILES,
-                seq=None,
-                what=f"files of {record.name}",
-                recorded="as written",
-                stored="as written",
-            )
+            TableFact(table=SOURCE_FILES, seq=None, what=what, recorded="as written", stored="as written")
         ]

@@ -66,9 +66,10 @@ class Warehouse:
         )
         self.live = {
             Path(file).relative_to(self.folder)
-            for log in (self.folder / "departures").glob("*/_delta_log")
+            for log in (self.folder / "departures").rglob("_delta_log")
             for file in DeltaTable(str(log.parent)).file_uris()
         }
+        assert self.live <= set(self.files)
 
     def kinds(self) -> dict[str, list[Path]]:
         """Table → its files."""
@@ -143,7 +144,7 @@ def test_a_flipped_bit_is_told_or_changes_nothing(
     prepared: dict[str, Warehouse], tmp_path: Path, new_output: Callable[[], str]
 ) -> None:
     told = check(prepared, tmp_path, new_output, seed=1, flips=8)
-    assert {"attempts", "corrections"} <= set(told)
+    assert {"_source_files": 2, "attempts": 2, "corrections": 2}.items() <= told.items()
 
 
 @pytest.mark.slow

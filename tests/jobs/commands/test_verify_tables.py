@@ -121,6 +121,11 @@ def test_a_damaged_record_of_the_files_of_a_source_is_named_with_the_way_on(
     text = new_output()
     assert file.name in text and "_source_files: its files" in text and "1 of them differ" in text
     assert f"the folder {file.parent} may be removed" in text, text
+    commit = max((file.parent / "_delta_log").glob("*.json"))
+    commit.write_bytes(b"")
+    assert verify(stored) == 1
+    text = new_output()
+    assert commit.name in text and "1 of them differ" in text, text
     shutil.rmtree(file.parent)
     assert verify(stored) == 0
 

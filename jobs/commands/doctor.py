@@ -5,8 +5,7 @@ executors of a cluster.
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,9 @@ from slackwater.jobs.commands.table_layout import Column
 from slackwater.jobs.errors import SlackwaterError, UsageError
 
 if TYPE_CHECKING:
+    from slackwater.jobs.pipelines import Pipeline
     from slackwater.jobs.runtime.executors import ExecutorPython
+    from slackwater.jobs.tables.warehouse import Warehouse
 
 _PATIENCE_S = 60  # a cluster that must start machines first takes minutes; then its operator asks again
 
@@ -60,10 +61,7 @@ def command(cluster: bool, warehouse: str | None, pipelines: str | None, output:
         _check("delta jars", _jars),
         _check("pipelines", lambda: _pipelines(pipelines)),
         _check("warehouse", lambda: _warehouse(warehouse)),
-        *(
-            _check(f"rows of {name}", partial(_rows_stand_once, name, warehouse, pipelines))
-            for name in _pipelines_with_tables(warehouse, pipelines)
-        ),
+        *_checks_of_rows(warehouse, pipelines),
         *(_executors() if cluster else ()),
     ]
     printing.show(checks, [Column("check"), Column("ok"), Column("found", "text")], output, empty="")
@@ -71,7 +69,7 @@ def command(cluster: bool, warehouse: str | None, pipelines: str | None, output:
         raise click.exceptions.Exit(1)
 
 
-def _check(name: str, look: Callable[[], str]) -> dict[str, Any]:
+def _check(name: str, look: Callable[[], str | None]) -> dict[str, Any]:
     """One row of the report: what `look` returns, or its error as the finding."""
     try:
         return {"check": name, "ok": True, "found": look()}
@@ -147,25 +145,29 @@ def _warehouse(warehouse: str | None) -> str:
     return root if Path(root).exists() else f"{root} (will be made)"
 
 
-def _pipelines_with_tables(warehouse: str | None, pipelines: str | None) -> list[str]:
-    """The registered pipelines that have tables in the warehouse."""
+def _checks_of_rows(warehouse: str | None, pipelines: str | None) -> Iterator[dict[str, Any]]:
+    """A row for each registered pipeline that has tables in the warehouse."""
     from slackwater.jobs.pipelines import registry
-    from slackwater.jobs.tables.errors import NoRuns
     from slackwater.jobs.tables.warehouse import Warehouse
 
-    names = []
     try:
-        for name in registry.load(pipelines):
-            with suppress(NoRuns):
-                Warehouse.at(warehouse).stored_tables(name)
-                names.append(name)
+        registered, location = list(registry.load(pipelines).values()), Warehouse.at(warehouse)
     except (SlackwaterError, OSError):  # said by the checks of the pipelines and of the warehouse
-        return []
-    return names
+        return
+    for pipeline in registered:
+        check = _check(f"rows of {pipeline.name}", partial(_rows_stand_once, location, pipeline))
+        if check["found"] is not None:
+            yield check
 
 
-def _rows_stand_once(name: str, warehouse: str | None, pipelines: str | None) -> str:
-    from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+def _rows_stand_once(warehouse: "Warehouse", pipeline: "Pipeline") -> str | None:
+    """The finding; None where the pipeline has never run."""
+    from slackwater.jobs.protocol.publishing.roll_forward import RollForward
+    from slackwater.jobs.tables.errors import NoRuns
 
-    OpenedPipeline(name, warehouse, pipelines).roll_forward.uniqueness.require()
+    try:
+        tables = warehouse.stored_tables(pipeline.name, pipeline.side_columns)
+    except NoRuns:
+        return None
+    RollForward.of_stored(pipeline, tables).uniqueness.require()
     return "every row of runs, corrections and published stands once"

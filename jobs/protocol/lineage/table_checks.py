@@ -2,11 +2,12 @@
 with its corrections and the panes.
 
 Nothing is replayed and nothing written. Rows that somebody has deleted, added or edited are noticed, and
-damaged files: a check that meets one says so, and the next check goes on.
+damaged files: a check that meets one says so, and the next check goes on. At last every byte of every file is
+checked, since a reader of rows passes by what does not matter to it, such as the heads of pages.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,8 +22,9 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward, rolled
 from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, PUBLISHED
 from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.tables.damaged_tables import explain_damage
+from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -35,7 +37,7 @@ from slackwater.windowing.snapshot import ContentHash
 
 SNAPSHOT = "window_state, keyed_state, timers, source_progress"
 _READABLE = ("attempts", "validations", "overrides")
-_UNREADABLE = "can't be read"
+_FILES, _WRITTEN = "its files", "as written"
 _BROKEN_LINKS = """
     SELECT count(*) AS count FROM (
         SELECT op, revision, old, lag(op) OVER rows_before AS op_before,
@@ -87,6 +89,7 @@ class TableChecks:
     tables: Tables
     roll_forward: RollForward
     sides: tuple[str, ...] = ()
+    _damaged_places: set[tuple[str, str]] = field(default_factory=set, init=False, repr=False)
 
     def facts(self) -> Iterator[TableFact]:
         """Everything that can be compared, table by table."""
@@ -104,8 +107,9 @@ class TableChecks:
         yield from self._facts_unless_damaged(PUBLISHED, None, self._by_panes)
         for name in _READABLE:
             yield from self._facts_unless_damaged(name, None, partial(self._readable, name))
-        for uri in self.tables.records_of_sources():
-            yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, uri))
+        uris = [(name, folder.uri) for name, folder in self.tables.folders.items()]
+        for name, uri in (*uris, *((SOURCE_FILES, uri) for uri in self.tables.records_of_sources())):
+            yield from self._facts_unless_damaged(name, None, partial(self._contents, name, uri))
 
     def notes(self) -> list[str]:
         """What a reader should know besides: what was erased on purpose."""
@@ -118,6 +122,7 @@ class TableChecks:
         try:
             return check()
         except DamagedFile as error:
+            self._damaged_places.add(_place(error))
             step = explain_damage(error)
         except SlackwaterError as error:
             step = error.message
@@ -126,12 +131,7 @@ class TableChecks:
                 "Another writer has made a file: RESTORE the table to the version before. "
                 f"({' '.join(str(error).split())})"
             )
-        seq = None if row is None else row.seq
-        return [
-            TableFact(
-                table=table, seq=seq, what="its files", recorded="as written", stored=_UNREADABLE, step=step
-            )
-        ]
+        return [_unreadable(table, None if row is None else row.seq, step)]
 
     def _live_runs(self) -> list[LedgerRow]:
         """The live runs of main and of branches, each once, by seq."""
@@ -309,13 +309,33 @@ class TableChecks:
         )
         return [TableFact(table=name, seq=None, what="rows of its files", recorded=files.rows, stored=count)]
 
-    def _record(self, uri: str) -> list[TableFact]:
-        """A record of a source's files has nothing to be compared with; a damaged file of it is an error."""
-        record = Folder.existing_at(uri)
-        if record is None:
-            return []
-        record.files().check_contents()
-        what = f"files of {record.name}"
-        return [
-            TableFact(table=SOURCE_FILES, seq=None, what=what, recorded="as written", stored="as written")
-        ]
+    def _contents(self, name: str, uri: str) -> list[TableFact]:
+        """A fact for each damaged file of the table at `uri` that no other check has met; one where all its
+        files are as written.
+        """
+        folder = Folder.existing_at(uri)
+        files = [] if folder is None else folder.files().one_by_one()
+        damages = [damage for damage in map_concurrently(_damage, files) if damage is not None]
+        if damages:
+            return [
+                _unreadable(name, None, explain_damage(damage))
+                for damage in damages
+                if _place(damage) not in self._damaged_places
+            ]
+        return [TableFact(table=name, seq=None, what=_FILES, recorded=_WRITTEN, stored=_WRITTEN)]
+
+
+def _damage(file: StoredFiles) -> DamagedFile | None:
+    try:
+        file.check_contents()
+    except DamagedFile as error:
+        return error
+    return None
+
+
+def _place(damage: DamagedFile) -> tuple[str, str]:
+    return str(damage.facts["uri"]), str(damage.facts["path"])
+
+
+def _unreadable(table: str, seq: int | None, step: str) -> TableFact:
+    return TableFact(table=table, seq=seq, what=_FILES, recorded=_WRITTEN, stored="can't be read", step=step)

@@ -1,11 +1,13 @@
 """`slackwater doctor` names what a run needs and finds, and for what is missing the next step."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.integration.command import here
+from tests.integration.stored import StoredTables
 
 
 def checks(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> dict[str, dict]:
@@ -76,3 +78,16 @@ def test_one_broken_file_of_a_folder_is_told_and_the_others_are_listed(
     assert "departures" in printed.out and f"not loaded: {tmp_path}/broken.py: Zero" in printed.err
     assert here("doctor", "--pipelines", tmp_path, "--warehouse", tmp_path / "w", "--output", "json") == 1
     assert f"{tmp_path}/broken.py: ZeroDivisionError" in capsys.readouterr().out
+
+
+def test_a_damaged_log_of_a_pipeline_is_a_finding_of_its_rows(
+    replayed: StoredTables, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stored = StoredTables(shutil.copytree(replayed.warehouse, tmp_path / "warehouse"), "departures")
+    assert checks(capsys, 0, "--warehouse", stored.warehouse)["rows of departures"]["ok"]
+    commit = max((Path(stored.uri("published")) / "_delta_log").glob("*.json"))
+    commit.write_bytes(b"")
+    found = checks(capsys, 1, "--warehouse", stored.warehouse)
+    assert not found["rows of departures"]["ok"]
+    assert commit.name in found["rows of departures"]["found"]
+    assert [name for name, row in found.items() if not row["ok"]] == ["rows of departures"]

@@ -7,9 +7,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from slackwater.jobs.tables.delta import stored_files
 from tests.integration.command import here
 from tests.integration.stored import StoredTables
 
@@ -109,6 +112,36 @@ def test_a_damaged_file_is_a_fact_beside_the_others(
     assert verify(stored) == 1
     text = new_output()
     assert file.name in text and "timers of run 1" in text and "1 of them differ" in text
+
+
+def test_a_flipped_bit_in_the_head_of_a_page_is_named_though_it_changes_no_row(
+    stored: StoredTables, new_output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_files, "_FEW_BYTES", 0)  # pages of larger files are read one by one
+    file = Path(DeltaTable(stored.uri("corrections")).file_uris()[0])
+    content, footer = bytearray(file.read_bytes()), pq.read_metadata(file)
+    rows, head = pq.read_table(file), footer.row_group(0).column(0).data_page_offset
+
+    def reads_the_same(bit: int) -> bool:
+        content[bit // 8] ^= 1 << bit % 8
+        try:
+            return (
+                pq.ParquetFile(
+                    pa.BufferReader(bytes(content)), metadata=footer, page_checksum_verification=True
+                ).read()
+                == rows
+            )
+        except (OSError, pa.ArrowException):
+            return False
+        finally:
+            content[bit // 8] ^= 1 << bit % 8
+
+    bit = next(bit for bit in range(8 * head, 8 * (head + 20)) if reads_the_same(bit))
+    content[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(bytes(content))
+    assert verify(stored) == 1
+    text = new_output()
+    assert file.name in text and "corrections: its files" in text and "1 of them differ" in text, text
 
 
 def test_a_damaged_record_of_the_files_of_a_source_is_named_with_the_way_on(

@@ -1,5 +1,6 @@
 """What happens to the drivers of a trial: others at the same time, a stop and a wake-up, kills, a full disk,
-few file handles, little memory, a clock that goes back, a lost executor or worker, a task that runs twice.
+few file handles, little memory, a small container, a clock that goes back, a lost executor or worker, a task
+that runs twice.
 
 Each kind is a function of what is prepared and a chance that the seed and the trial's name decide. It gives
 what did not hold, with the problem's outcome as first words (`OUTCOMES` of `tests.campaigns.mishaps`).
@@ -131,6 +132,17 @@ def few_file_handles(prepared: Prepared, chance: random.Random) -> list[str]:
 def little_memory(prepared: Prepared, chance: random.Random) -> list[str]:
     """The driver may take only so much more address space. Native code that can't go on ends its process."""
     return _limited(prepared, "memory", {"RLIMIT_AS": chance.randint(0, 160) << 20})
+
+
+def small_container(prepared: Prepared, chance: random.Random) -> list[str]:
+    """The driver may take only so much more memory, as in a container: the kernel kills it when it needs
+    more.
+    """
+    warehouse, mib = prepared.copy(), chance.randint(2, 96)
+    with container(mib << 20) as cgroup, watched(prepared, warehouse) as reader:
+        done = prepared.run(prepared.scenario.command, warehouse, Plan(cgroup=str(cgroup)))
+    problems = [f"{one} with {mib} MiB" for one in _of_missing(prepared, done, "memory")]
+    return problems + _afterwards(prepared, warehouse, reader)
 
 
 def clock_goes_back(prepared: Prepared, chance: random.Random) -> list[str]:
@@ -336,6 +348,29 @@ def _file_system(content: Path) -> Iterator[tuple[Path, Callable[[int], None]]]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+@contextmanager
+def container(memory_bytes: int) -> Iterator[Path]:
+    """The folder of a control group whose processes may take so much memory together.
+
+    Raises:
+        NotPossible: this process may make none.
+    """
+    is_second_version = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    memory = "memory.max" if is_second_version else "memory.limit_in_bytes"
+    folder = Path("/sys/fs/cgroup", "" if is_second_version else "memory", f"slackwater-{os.getpid()}")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise NotPossible(f"no control group can be made here: {error}") from error
+    try:
+        if not (folder / memory).exists():
+            raise NotPossible("control groups limit no memory here")
+        (folder / memory).write_text(str(memory_bytes))
+        yield folder
+    finally:
+        folder.rmdir()
+
+
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
@@ -374,6 +409,7 @@ KINDS: dict[str, Kind] = {
     "disk full": full_disk,
     "few file handles": few_file_handles,
     "little memory": little_memory,
+    "a small container": small_container,
     "the clock goes back": clock_goes_back,
 }
 ON_A_CLUSTER = ("executor killed", "worker killed", "task runs twice")

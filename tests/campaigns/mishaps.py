@@ -1,11 +1,11 @@
 """A campaign of mishaps: `python -m tests.campaigns.mishaps --work FOLDER [--at-most N] [--seed N]`.
 
 Verbs that change a warehouse meet with what `tests.campaigns.mishap_kinds` has: several drivers at once, a
-zombie that wakes up, kills, a full disk, few file handles, little memory, a clock that goes back, on a
-cluster a lost executor or worker and tasks that run twice; on both engines, and a few on state in RocksDB. A
-reader looks at all tables meanwhile (`tests.campaigns.watching`) and must see no half state. A command that
-fails must say why and what to do next; the same command must then succeed, and leave what it leaves without
-mishap; and `maintain`, a week later, must leave no file that no commit names.
+zombie that wakes up, kills, a full disk, few file handles, little memory, a small container, a clock that
+goes back, on a cluster a lost executor or worker and tasks that run twice; on both engines, and a few on
+state in RocksDB. A reader looks at all tables meanwhile (`tests.campaigns.watching`) and must see no half
+state. A command that fails must say why and what to do next; the same command must then succeed, and leave
+what it leaves without mishap; and `maintain`, a week later, must leave no file that no commit names.
 
 Trials are taken in an order that the seed decides; those in the verdicts file of the folder are not repeated.
 """

@@ -9,12 +9,13 @@ from deltalake import DeltaTable
 
 from tests.campaigns import faults
 from tests.campaigns.faults import SURVIVED, Prepared, outcome_of
-from tests.campaigns.mishap_kinds import KINDS, ON_A_CLUSTER, NotPossible, orphans
+from tests.campaigns.mishap_kinds import KINDS, ON_A_CLUSTER, NotPossible, container, orphans
 from tests.campaigns.mishaps import NOT_POSSIBLE, Campaign, Mishap
 from tests.campaigns.watching import Reader
+from tests.integration.driver import Plan
 
 pytestmark = pytest.mark.slow
-SAMPLE = ("a zombie wakes up", "few file handles", "disk full")
+SAMPLE = ("a zombie wakes up", "few file handles", "disk full", "a small container")
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,18 @@ def test_what_befalls_a_publish_is_survived(campaign: Campaign) -> None:
     verdicts = [campaign.judge(Mishap(kind, "publish", "columnar", 1)) for kind in SAMPLE]
     assert all(verdict.outcome in (SURVIVED, NOT_POSSIBLE) for verdict in verdicts), verdicts
     assert verdicts[0].outcome == SURVIVED
+
+
+def test_the_kernel_kills_a_driver_in_too_small_a_container(publish: Prepared) -> None:
+    ends = {}
+    for mib in (2, 512):
+        try:
+            with container(mib << 20) as cgroup:
+                plan = Plan(cgroup=str(cgroup))
+                ends[mib] = publish.run(publish.scenario.command, publish.copy(), plan).returncode
+        except NotPossible as error:
+            pytest.skip(str(error))
+    assert ends == {2: -9, 512: 0}
 
 
 def test_every_kind_is_tried_on_each_verb_before_any_comes_twice(campaign: Campaign) -> None:

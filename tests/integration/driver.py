@@ -93,6 +93,8 @@ class Plan:
         lease_s: how long a lease lasts, in seconds; None for as long as ever.
         limits: soft limits of the process by their names in the module `resource`; that of open files counts
             from those that are open, that of memory in bytes beyond what the process has taken so far.
+        cgroup: the folder of the control group in which the process does its work; None for that of its
+            parent.
     """
 
     at: str | None = None
@@ -109,6 +111,7 @@ class Plan:
     planted: str | None = None
     lease_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
+    cgroup: str | None = None
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -141,6 +144,8 @@ def main() -> None:
         _build_in(plan, *MOMENTS[plan.at])
     for name, value in plan.limits.items():
         _limit(name, value)
+    if plan.cgroup is not None:
+        Path(plan.cgroup, "cgroup.procs").write_text(str(os.getpid()))
     command_line.main()
 
 

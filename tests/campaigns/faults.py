@@ -30,6 +30,7 @@ from tests.integration.command import driver, here, start_driver
 from tests.integration.driver import STARTED_SPARK, Plan
 from tests.integration.facts import assert_corrections_make_published
 from tests.integration.fork_server import ForkedDriver
+from tests.integration.shared_jvm import shared_jvm
 from tests.integration.stored import ROOT, StoredTables, plain
 
 PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
@@ -37,7 +38,7 @@ FUNCTIONS = ROOT / "tests" / "integration" / "own_functions.py"
 ENGINES = ("columnar", "operator")
 # The operator engine with functions of a user's, their state spilled to RocksDB.
 ROCKSDB = "RocksDB"
-# Each of them with all tasks on Spark; each driver starts a JVM, which takes some ten seconds.
+# Each of them with all tasks on Spark.
 _SPARK_SUFFIX = " on Spark"
 ON_SPARK = tuple(f"{engine}{_SPARK_SUFFIX}" for engine in (*ENGINES, ROCKSDB))
 BRANCH = "trial"
@@ -176,7 +177,11 @@ class Prepared:
 
     def run(self, command: Command, warehouse: Path, plan: Plan, env: Mapping[str, str] | None = None) -> Any:
         """A verb of the pipeline with `plan` built in, to its end; with `env` in its own environment."""
-        return driver(self._plan(plan), *self.words(command, warehouse), env=env, timeout=600)
+        try:
+            return driver(self._plan(plan), *self.words(command, warehouse), env=env, timeout=600)
+        finally:
+            if self._on_spark:
+                shared_jvm().end_application()
 
     def start(self, command: Command, warehouse: Path, plan: Plan) -> ForkedDriver:
         """As `run`, without waiting."""
@@ -184,6 +189,8 @@ class Prepared:
 
     def _plan(self, plan: Plan) -> Plan:
         variables = {**self._variables, **plan.variables}
+        if self._on_spark:
+            variables |= shared_jvm().variables
         return replace(plan, planted=self.planted, variables=variables, spark=self._on_spark)
 
     def stored(self, warehouse: Path) -> StoredTables:

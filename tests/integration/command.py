@@ -49,7 +49,8 @@ def driver(
 
     Forked from one that has imported the product, unless it is to have a JVM or an environment of its own.
     """
-    if plan.spark or env is not None:
+    has_own_jvm = plan.spark and "PYSPARK_GATEWAY_PORT" not in plan.variables
+    if has_own_jvm or env is not None:
         command = [sys.executable, "-m", "tests.integration.driver", plan.text(), *map(str, arguments)]
         return _run(command, ROOT, env, timeout)
     process = start_driver(plan, *arguments)

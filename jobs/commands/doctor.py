@@ -151,10 +151,10 @@ def _checks_of_rows(warehouse: str | None, pipelines: str | None) -> Iterator[di
     from slackwater.jobs.tables.warehouse import Warehouse
 
     try:
-        registered, location = list(registry.load(pipelines).values()), Warehouse.at(warehouse)
+        all_pipelines, location = list(registry.load(pipelines).values()), Warehouse.at(warehouse)
     except (SlackwaterError, OSError):  # said by the checks of the pipelines and of the warehouse
         return
-    for pipeline in registered:
+    for pipeline in all_pipelines:
         check = _check(f"rows of {pipeline.name}", partial(_rows_stand_once, location, pipeline))
         if check["found"] is not None:
             yield check

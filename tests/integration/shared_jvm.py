@@ -27,9 +27,9 @@ class SharedJvm:
 
     def end_application(self) -> None:
         """Stop the Spark of a driver that was killed, as a JVM that ends with its driver does."""
-        left = self._gateway.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
-        if left.isDefined():
-            left.get().stop()
+        abandoned_session = self._gateway.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+        if abandoned_session.isDefined():
+            abandoned_session.get().stop()
 
 
 @cache

@@ -32,7 +32,7 @@ from slackwater.jobs.tables.stores import filesystem
 _CUT = timedelta(microseconds=999)
 _BATCH_ROWS = 1 << 17
 # To hand so few bytes to threads takes as long as to read them.
-_FEW_BYTES = 1 << 20
+FEW_BYTES = 1 << 20
 _PARTITION = "partition."
 
 
@@ -212,7 +212,7 @@ class StoredFiles:
         """`columns` of the rows that `where` selects."""
         with self._naming_damaged_file():
             return self.dataset().to_table(
-                columns=list(columns), filter=where, use_threads=self._bytes > _FEW_BYTES
+                columns=list(columns), filter=where, use_threads=self._bytes > FEW_BYTES
             )
 
     def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
@@ -296,7 +296,7 @@ class StoredFiles:
 
     def dataset(self) -> pads.FileSystemDataset:
         """The files as a dataset, for a reader that pushes down its own columns and conditions."""
-        kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= _FEW_BYTES
+        kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= FEW_BYTES
         fragments = []
         for file in self._rows_of_log():
             path = unquote(file["path"])

@@ -117,7 +117,7 @@ def test_a_damaged_file_is_a_fact_beside_the_others(
 def test_a_flipped_bit_in_the_head_of_a_page_is_named_though_it_changes_no_row(
     stored: StoredTables, new_output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_files, "_FEW_BYTES", 0)  # pages of larger files are read one by one
+    monkeypatch.setattr(stored_files, "FEW_BYTES", 0)  # pages of larger files are read one by one
     file = Path(DeltaTable(stored.uri("corrections")).file_uris()[0])
     content, footer = bytearray(file.read_bytes()), pq.read_metadata(file)
     rows, head = pq.read_table(file), footer.row_group(0).column(0).data_page_offset

@@ -107,9 +107,10 @@ class TableChecks:
         yield from self._facts_unless_damaged(PUBLISHED, None, self._by_panes)
         for name in _READABLE:
             yield from self._facts_unless_damaged(name, None, partial(self._readable, name))
-        uris = [(name, folder.uri) for name, folder in self.tables.folders.items()]
-        for name, uri in (*uris, *((SOURCE_FILES, uri) for uri in self.tables.records_of_sources())):
-            yield from self._facts_unless_damaged(name, None, partial(self._contents, name, uri))
+        for name, folder in self.tables.folders.items():
+            yield from self._facts_unless_damaged(name, None, partial(self._contents, name, folder))
+        for uri in self.tables.records_of_sources():
+            yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, uri))
 
     def notes(self) -> list[str]:
         """What a reader should know besides: what was erased on purpose."""
@@ -309,12 +310,16 @@ class TableChecks:
         )
         return [TableFact(table=name, seq=None, what="rows of its files", recorded=files.rows, stored=count)]
 
-    def _contents(self, name: str, uri: str) -> list[TableFact]:
-        """A fact for each damaged file of the table at `uri` that no other check has met; one where all its
-        files are as written.
+    def _record(self, uri: str) -> list[TableFact]:
+        """A record of a source's files has nothing to be compared with."""
+        record = Folder.existing_at(uri)
+        return [] if record is None else self._contents(SOURCE_FILES, record)
+
+    def _contents(self, name: str, folder: Folder) -> list[TableFact]:
+        """A fact for each damaged file of a table that no other check has met; one where all its files are as
+        written.
         """
-        folder = Folder.existing_at(uri)
-        files = [] if folder is None else folder.files().one_by_one()
+        files = folder.files().one_by_one()
         damages = [damage for damage in map_concurrently(_damage, files) if damage is not None]
         if damages:
             return [

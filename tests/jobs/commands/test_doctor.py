@@ -87,7 +87,7 @@ def test_a_damaged_log_of_a_pipeline_is_a_finding_of_its_rows(
     assert checks(capsys, 0, "--warehouse", stored.warehouse)["rows of departures"]["ok"]
     commit = max((Path(stored.uri("published")) / "_delta_log").glob("*.json"))
     commit.write_bytes(b"")
-    found = checks(capsys, 1, "--warehouse", stored.warehouse)
-    assert not found["rows of departures"]["ok"]
-    assert commit.name in found["rows of departures"]["found"]
-    assert [name for name, row in found.items() if not row["ok"]] == ["rows of departures"]
+    report = checks(capsys, 1, "--warehouse", stored.warehouse)
+    assert not report["rows of departures"]["ok"]
+    assert commit.name in report["rows of departures"]["found"]
+    assert [name for name, row in report.items() if not row["ok"]] == ["rows of departures"]

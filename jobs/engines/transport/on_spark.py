@@ -1,16 +1,18 @@
 """The transport on Spark: map tasks over files or over rows that Spark has scanned, one shuffle by key-group
 range, and range tasks.
 
-Tables cross as blobs, see `table_blobs`. No engine is known here.
+Tables cross as blobs, see `table_blobs`; where tasks are threads of one machine a shuffle has them in files,
+see `blob_files`. No engine is known here.
 """
 
 import gc
 import itertools
 import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from slackwater.jobs.engines.source.batches import SourceBatch
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import task_errors
+from slackwater.jobs.engines.transport.blob_files import BlobFiles
 from slackwater.jobs.engines.transport.in_process import (
     InThreads,
     MapTask,
@@ -29,11 +32,16 @@ from slackwater.jobs.engines.transport.in_process import (
 from slackwater.jobs.engines.transport.process_memory import forget_peak
 from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.errors import RetryableError
+from slackwater.jobs.runtime.settings import is_local
 from slackwater.jobs.runtime.versions import Work, with_version_check
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+# Tables with range numbers → record batches (number, data); one such data → the table.
+Send = Callable[[Iterable[tuple[int, pa.Table]]], Iterator[pa.RecordBatch]]
+Receive = Callable[[pa.Buffer], pa.Table]
 
 _TRIES = 3
 _BYTES_AT_ONCE = 64 << 20
@@ -67,6 +75,19 @@ class OnSpark:
         return InThreads(os.cpu_count() or 1).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        if not is_local(self._spark.sparkContext.master):
+            return self._shuffle(scan, task, ranges, reduce, (to_blobs, from_blob))
+        with TemporaryDirectory(
+            prefix="blobs-", dir=self._spark.sparkContext._temp_dir, ignore_cleanup_errors=True
+        ) as folder:
+            files = BlobFiles(folder)
+            return self._shuffle(scan, task, ranges, reduce, (files.send, files.receive))
+
+    def _shuffle(
+        self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask, way: tuple[Send, Receive]
+    ) -> list[pa.Table]:
+        send, receive = way
+
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             tables = (
                 pair
@@ -75,7 +96,7 @@ class OnSpark:
             )
             if (first := next(tables, None)) is not None:
                 tables_of_range = (
-                    from_blob(data) for _, data in itertools.chain([first], tables) if data.is_valid
+                    receive(data.as_buffer()) for _, data in itertools.chain([first], tables) if data.is_valid
                 )
                 yield from to_blobs((0, table) for table in reduce(first[0], tables_of_range))
 
@@ -86,7 +107,7 @@ class OnSpark:
             present = self._spark.range(0, ranges, 1, 1).selectExpr(
                 "cast(id as int) as number", "cast(null as binary) as data"
             )
-            tables = self._map(scan, task).union(present).repartitionById(ranges, col("number"))
+            tables = self._map(scan, task, send).union(present).repartitionById(ranges, col("number"))
             return _in_tasks(tables, run)
 
         return _tables(frame)
@@ -99,23 +120,24 @@ class OnSpark:
 
         return _tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
 
-    def _map(self, scan: SliceScan, task: MapTask) -> "DataFrame":
+    def _map(self, scan: SliceScan, task: MapTask, send: Send = to_blobs) -> "DataFrame":
+        """The (number, data) rows that `send` makes of the tables of map tasks."""
         from pyspark.sql import DataFrame
 
         if scan.why_not_direct() is not None:
             if scan.others:
-                return reduce(DataFrame.union, (self._map(part, task) for part in scan.parts))
-            return self._map_scanned(scan, task)
+                return reduce(DataFrame.union, (self._map(part, task, send) for part in scan.parts))
+            return self._map_scanned(scan, task, send)
         groups = scan.groups(self._spark.sparkContext.defaultParallelism)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for index in batch.column(0).to_pylist():
-                    yield from to_blobs(task(scan.read(groups[index])))
+                    yield from send(task(scan.read(groups[index])))
 
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
-    def _map_scanned(self, scan: SliceScan, task: MapTask) -> "DataFrame":
+    def _map_scanned(self, scan: SliceScan, task: MapTask, send: Send) -> "DataFrame":
         """`task` over the rows of one source, which Spark scans: those of the slice, and those of earlier
         arrival in files that may hold unread ones.
         """
@@ -128,7 +150,7 @@ class OnSpark:
         def map_rows(rows: "DataFrame", unread: UnreadFiles | None) -> "DataFrame":
             return _in_tasks(
                 rows,
-                lambda batches: to_blobs(
+                lambda batches: send(
                     task(
                         scan.as_common(_batches_of_scan(_larger(batches, scan.rows_at_once), schema, unread))
                     )
@@ -307,4 +329,4 @@ def _tables(make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
 
 def _collect(make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
     with spark_errors():
-        return [from_blob(data) for data in make_frame().toArrow().column("data")]
+        return [from_blob(data.as_buffer()) for data in make_frame().toArrow().column("data")]

@@ -3,7 +3,6 @@ one Arrow IPC stream), in pieces of bounded size.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +39,6 @@ def _encode(table: pa.Table) -> pa.Array:
     )
 
 
-def from_blob(data: Any) -> pa.Table:
+def from_blob(data: pa.Buffer) -> pa.Table:
     """The table of one binary value."""
-    return pa.ipc.open_stream(data.as_buffer()).read_all()
+    return pa.ipc.open_stream(data).read_all()

@@ -6,7 +6,7 @@ from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 
 
 def tables_of(batches: list[pa.RecordBatch]) -> list[pa.Table]:
-    return [from_blob(batch.column(1)[0]) for batch in batches]
+    return [from_blob(batch.column(1)[0].as_buffer()) for batch in batches]
 
 
 def test_a_large_table_crosses_in_pieces_under_its_number() -> None:

@@ -11,7 +11,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import reduce
+from functools import cache, reduce
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -269,8 +269,13 @@ def _begin_task() -> None:
     the task's. And Spark lets the process search all objects for cyclic garbage after each task, so that the
     objects of modules, most of all, are set aside."""
     forget_peak()
-    if not gc.get_freeze_count():
-        gc.freeze()
+    _set_modules_aside()
+
+
+@cache
+def _set_modules_aside() -> None:
+    """Once a process: asking `gc` whether it was done takes a walk over all that was set aside."""
+    gc.freeze()
 
 
 class DriverDied(RetryableError):

@@ -39,6 +39,12 @@ class KeyRange:
         return cls(first << PLACE_BITS, (last + 1) << PLACE_BITS)
 
     @classmethod
+    def of_hashes(cls, group: int, first: int, beyond: int) -> "KeyRange":
+        """The keys of a key group whose scrambled hash is from `first` to before `beyond`."""
+        place = group << PLACE_BITS
+        return cls(place + first, place + beyond)
+
+    @classmethod
     def in_name(cls, path: str) -> "KeyRange | None":
         """The range whose `label` stands in the name of a file; None where none does."""
         match = _IN_NAME.search(path.rsplit("/", 1)[-1])

@@ -240,8 +240,8 @@ class _ComparedRows:
             only_recorded, only_replayed, examples = 0, 0, list[pa.Table]()
             for portion in self._portions(recorded_files, replayed_files):
                 rows = {
-                    "recorded": self._recorded_rows(name, recorded_files, portion.where),
-                    "replayed": self._replayed_rows(name, replayed_files, portion.where),
+                    "recorded": self._recorded_rows(name, recorded_files, portion),
+                    "replayed": self._replayed_rows(name, replayed_files, portion),
                 }
                 recorded_part = query("FROM recorded EXCEPT ALL FROM replayed", **rows)
                 replayed_part = query("FROM replayed EXCEPT ALL FROM recorded", **rows)
@@ -272,19 +272,20 @@ class _ComparedRows:
             else folder.files(Within.only("run_id", self.row.run_id))
         )
 
-    def _recorded_rows(self, name: str, files: StoredFiles, where: pc.Expression) -> pa.Table:
+    def _recorded_rows(self, name: str, files: StoredFiles, portion: Portion) -> pa.Table:
         names = [name for name in files.schema.names if name != "run_id"]
         is_of_run = pc.scalar(True) if name in SNAPSHOT_TABLES else pc.field("run_id") == self.row.run_id
-        return files.read(names, where & is_of_run)
+        return portion.files_among(files).read(names, portion.where & is_of_run)
 
     def _replayed_files(self, name: str) -> StoredFiles:
         files = self.outcome.files.get(name, [])
         return written_files(f"{self.scratch}/{name}", files, self.tables[name].schema.remove(0))
 
-    def _replayed_rows(self, name: str, files: StoredFiles, where: pc.Expression) -> pa.Table:
+    def _replayed_rows(self, name: str, files: StoredFiles, portion: Portion) -> pa.Table:
         rows = stack(self.outcome.rows.get(name, []), self.tables[name].schema, self.row.run_id)
-        rows = rows.drop_columns(["run_id"]).filter(where)
-        return pa.concat_tables([rows, files.read(files.schema.names, where).cast(rows.schema)])
+        rows = rows.drop_columns(["run_id"]).filter(portion.where)
+        written = portion.files_among(files).read(files.schema.names, portion.where)
+        return pa.concat_tables([rows, written.cast(rows.schema)])
 
 
 def _remove(folder: str) -> None:

@@ -243,18 +243,20 @@ class _Panes:
     run_ids: pa.Array
 
     def read(self, portion: Portion, columns: list[str] | None = None) -> pa.Table:
-        return _at_0(self.files.read(columns or self.files.schema.names, self._where(portion)))
+        files = portion.files_among(self.files)
+        return _at_0(files.read(columns or files.schema.names, self._where(portion, files)))
 
     def scan(self, portion: Portion, where: pc.Expression, most: int) -> Iterator[pa.Table]:
-        return map(_at_0, self.files.scan(self.files.schema.names, self._where(portion) & where, most))
+        files = portion.files_among(self.files)
+        return map(_at_0, files.scan(files.schema.names, self._where(portion, files) & where, most))
 
     def empty(self) -> pa.Table:
         return _at_0(self.files.read_schema.empty_table())
 
-    def _where(self, portion: Portion) -> pc.Expression:
+    def _where(self, portion: Portion, files: StoredFiles) -> pc.Expression:
         return (
             portion.where
-            if self.files.have_only("run_id", self.run_ids)
+            if files.have_only("run_id", self.run_ids)
             else pc.field("run_id").isin(self.run_ids) & portion.where
         )
 

@@ -138,7 +138,7 @@ def files_that_change(
 
     def choose(share: Sequence[Portion]) -> Iterator[pa.Table]:
         for portion in share:
-            windows = corrections.within(portion.within).read(WINDOW_PLACE, changing & portion.where)
+            windows = portion.files_among(corrections).read(WINDOW_PLACE, changing & portion.where)
             if windows.num_rows:
                 files = files_of_windows(files_of_days(published, dates_of(windows)), windows)
                 bounds = pc.min_max(windows.column(KEY_GROUP))
@@ -247,7 +247,7 @@ class InsertPortion:
     uniqueness: Uniqueness
 
     def __call__(self, portion: Portion) -> Iterator[Piece]:
-        corrections = self.corrections.within(portion.within)
+        corrections = portion.files_among(self.corrections)
         inserts = corrections.read(corrections.schema.names, self.inserting & portion.where)
         self.uniqueness.require_once(CORRECTIONS, inserts)
         yield Piece(PUBLISHED, self.uniqueness.publication.new_rows(inserts))
@@ -273,9 +273,7 @@ class RewritePortion:
 
     def __call__(self, portion: Portion) -> Iterator[Piece]:
         publication = self.uniqueness.publication
-        corrections, old_files = (
-            files.within(portion.within) for files in (self.corrections, self.old_files)
-        )
+        corrections, old_files = (portion.files_among(files) for files in (self.corrections, self.old_files))
         changes = corrections.read(corrections.schema.names, self.changing & portion.where)
         published_rows = old_files.read(old_files.schema.names, portion.where)
         self.uniqueness.require_once(CORRECTIONS, changes)

@@ -8,7 +8,8 @@ its least to its greatest, and the sum over the files is cut into pieces of equa
     file 2   8 rows, groups 2-5     |..####..|
     rows of each group               11332200      of about 6 rows: groups up to 3, and from 4 on
 
-A range of hashes is found by reading all rows of its key group, once for each range.
+A range of hashes is read from all files of its key group, but for those whose names say that they hold other
+hashes.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.engines.rows.key_ranges import KeyRange
+from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.schemas import Columns
 from slackwater.windowing.columnar.arrays.key_hashes import PLACE_BITS, key_places
 
@@ -87,6 +89,22 @@ class Portion(NamedTuple):
     def within(self) -> Within:
         """The bounds of its key groups, for the choice of files."""
         return Within(KEY_GROUP, self.least, self.greatest)
+
+    def files_among(self, files: StoredFiles) -> StoredFiles:
+        """Those of `files` that may hold rows of the portion, by the log and by the places in their names."""
+        files = files.within(self.within)
+        return files if self.hashes is None else files.among(filter(self._may_hold, files.paths))
+
+    def _may_hold(self, path: str) -> bool:
+        """Whether a file may hold keys with the hashes of the portion, by its name."""
+        held = KeyRange.in_name(path)
+        if self.hashes is None or held is None:
+            return True
+        groups = range(
+            max(held.key_groups.first, self.least or 0),
+            min(held.key_groups.last, _LAST if self.greatest is None else self.greatest) + 1,
+        )
+        return any(KeyRange.of_hashes(group, *self.hashes[1:]).overlaps(held) for group in groups)
 
     def parts(self, count: int, keys: Columns) -> list["Portion"]:
         """The portion in `count` portions of equally many hashes."""

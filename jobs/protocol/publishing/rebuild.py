@@ -120,7 +120,7 @@ class Rebuild:
         surplus = 0
         with Parts(folder) as parts:
             for portion in unique.portions(files.actions):
-                rows = files.within(portion.within).read(folder.schema.names, portion.where)
+                rows = portion.files_among(files).read(folder.schema.names, portion.where)
                 firsts = _first_of_each(unique.identity_of(CORRECTIONS, rows))
                 if len(firsts) != len(_first_of_each(_flat(rows))):
                     raise self._not_a_copy(CORRECTIONS)
@@ -137,9 +137,9 @@ class Rebuild:
         until, is_same = pc.field("seq") <= rolled_forward_to(table), True
         with Parts(folder) as parts:
             for portion in self.roll_forward.uniqueness.portions(files.actions, corrections.actions):
-                corrections_of_portion = corrections.within(portion.within)
+                corrections_of_portion = portion.files_among(corrections)
                 changes = corrections_of_portion.read(corrections.schema.names, until & portion.where)
-                stored_rows = files.within(portion.within).read(folder.schema.names, portion.where)
+                stored_rows = portion.files_among(files).read(folder.schema.names, portion.where)
                 seqs = seqs_of_runs(self.tables, publication, changes)
                 right_rows = publication.rebuild(changes, stored_rows, seqs)
                 all_rows = _flat(pa.concat_tables([right_rows, stored_rows.cast(right_rows.schema)]))

@@ -65,7 +65,7 @@ class Uniqueness:
         """How many rows in some files of `corrections` or `published` are copies."""
         columns = self._columns(name)
         parts = (
-            files.within(portion.within).read(columns, portion.where)
+            portion.files_among(files).read(columns, portion.where)
             for portion in self.portions(files.actions)
         )
         return sum(self._surplus_among(name, rows) for rows in parts)

@@ -5,12 +5,16 @@ rows is divided by its keys.
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow.fs import LocalFileSystem
 
+from slackwater.jobs.engines.rows.key_ranges import KeyRange, range_cuts
 from slackwater.jobs.protocol.publishing.portions import Portion, portions
-from slackwater.windowing.columnar.arrays.key_hashes import key_groups
+from slackwater.jobs.tables.delta.stored_files import StoredFiles
+from slackwater.windowing.columnar.arrays.key_hashes import PLACE_BITS, key_groups, key_places
 
 LAST = (1 << 15) - 1
 KEYS = (("a", pa.int32()), ("b", pa.string()))
@@ -78,6 +82,60 @@ def test_every_row_lies_in_one_portion_and_so_do_rows_of_its_key(
     assert in_all.sort_by(order).equals(rows.sort_by(order))
     owners = [{(row["a"], row["b"]) for row in part.to_pylist()} for part in parts]
     assert sum(map(len, owners)) == len(set(keys))
+
+
+def stored_files(rows_by_path: dict[str, pa.Table]) -> StoredFiles:
+    """Files of rows with key groups, as a log lists them."""
+    kept = {path: rows.column("key_group") for path, rows in rows_by_path.items() if rows.num_rows}
+    bounds = [pc.min_max(groups).as_py() for groups in kept.values()]
+    listed = actions(
+        *(
+            (len(groups), bound["min"], bound["max"])
+            for groups, bound in zip(kept.values(), bounds, strict=True)
+        )
+    ).append_column("path", pa.array(list(kept), pa.string()))
+    return StoredFiles(listed, "nowhere", LocalFileSystem(), pa.schema([]))
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.text(max_size=3)), min_size=1, max_size=40),
+    st.integers(1, 4),
+    st.integers(1, 12),
+    st.integers(1, 9),
+)
+def test_every_row_of_a_portion_lies_in_a_file_that_is_chosen(
+    keys: list[tuple[int, str]], group_count: int, ranges: int, most: int
+) -> None:
+    columns = [pa.array([key[place] for key in keys], kind) for place, (_, kind) in enumerate(KEYS)]
+    rows = pa.table({"a": columns[0], "b": columns[1], "key_group": key_groups(columns, group_count)})
+    places, cuts = key_places(columns, group_count), range_cuts(ranges, group_count)
+    files = {
+        f"range-{number:05d}-0{KeyRange(*bounds).label}-x.parquet": rows.filter(
+            pa.array((places >= bounds[0]) & (places < bounds[1]))
+        )
+        for number, bounds in enumerate(pairwise(cuts.tolist()))
+    }
+    listed = stored_files(files)
+    for portion in portions([listed.actions], most, KEYS):
+        chosen_paths = portion.files_among(listed).paths
+        count = sum(files[path].filter(portion.where).num_rows for path in chosen_paths)
+        assert count == rows.filter(portion.where).num_rows
+
+
+@pytest.mark.parametrize("group_count", [1, 3])
+def test_of_the_files_of_a_divided_key_group_a_portion_chooses_those_with_its_hashes(
+    group_count: int,
+) -> None:
+    rows = pa.table({"key_group": pa.array([group_count - 1] * 100)})
+    cuts = [((group_count - 1) << PLACE_BITS) + (eighth << PLACE_BITS - 3) for eighth in range(9)]
+    labels = [KeyRange(*bounds).label for bounds in pairwise(cuts)]
+    names = [f"range-00000-{number}{label}-x.parquet" for number, label in enumerate(labels)]
+    listed = stored_files(dict.fromkeys([*names, "range-00000-0-x.parquet"], rows))
+    divided = portions([actions((900, group_count - 1, group_count - 1))], 225, KEYS)
+    assert [portion.files_among(listed).paths[:-1] for portion in divided] == [
+        names[2 * number : 2 * number + 2] for number in range(4)
+    ]
+    assert {portion.files_among(listed).paths[-1] for portion in divided} == {"range-00000-0-x.parquet"}
 
 
 @pytest.mark.parametrize("files", [[], [pa.table({})], [actions((10, 0, 127))], [actions((None, 0, 3))]])

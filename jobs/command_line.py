@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 
 import click
 
-from slackwater.jobs.errors import SlackwaterError, without_credentials
+from slackwater.jobs.errors import SlackwaterError, out_of_memory, without_credentials
 from slackwater.jobs.runtime.heap import keep_heap
 from slackwater.jobs.runtime.parent import end_with_parent
+from slackwater.jobs.runtime.stalls import end_if_stalled
 from slackwater.jobs.tables.errors import DamagedFile
 from slackwater.jobs.tables.storage_errors import is_failure, unforeseen
 from slackwater.windowing.errors import ConfigurationError, WindowingError
@@ -204,7 +205,7 @@ def run(work: Callable[[], Any]) -> int:
         click.echo(f"slackwater: {without_credentials(str(error))}", err=True)
         return 3 if error.retryable else 2 if isinstance(error, ConfigurationError) else 1
     except _storage_errors() as error:
-        failure = unforeseen(error)
+        failure = out_of_memory(error) or unforeseen(error)
         click.echo(f"slackwater: {failure}", err=True)
         return failure.exit_code
     except ModuleNotFoundError as error:
@@ -216,20 +217,6 @@ def run(work: Callable[[], Any]) -> int:
             err=True,
         )
         return 1
-    except (MemoryError, RuntimeError, ImportError) as error:
-        if isinstance(error, ImportError) and is_failure(error):
-            failure = unforeseen(error)
-            click.echo(f"slackwater: {failure}", err=True)
-            return failure.exit_code
-        if not _lacks_memory(error):
-            raise
-        click.echo(
-            f"slackwater: memory ran out ({str(error) or 'no more could be taken'}). What is committed "
-            "stands. Give the process more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a "
-            "nearer --to), and repeat the command.",
-            err=True,
-        )
-        return 3
     # click and rich raise it when the reader of our output has gone; the user's own code may raise it too
     except SystemExit as exit_:
         if not _is_of_printing(exit_):
@@ -242,22 +229,13 @@ def run(work: Callable[[], Any]) -> int:
             return 1
         return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
     except BaseException as error:
-        if not (_is_panic(error) and is_failure(error)):
+        is_of_storage = (_is_panic(error) or isinstance(error, ImportError)) and is_failure(error)
+        told = out_of_memory(error) or (unforeseen(error) if is_of_storage else None)
+        if told is None:
             raise
-        failure = unforeseen(error)
-        click.echo(f"slackwater: {failure}", err=True)
-        return failure.exit_code
+        click.echo(f"slackwater: {told}", err=True)
+        return told.exit_code
     return code if isinstance(code, int) else 0
-
-
-def _lacks_memory(error: Exception) -> bool:
-    """Whether Python or Arrow could take no more memory, the stack of a new thread and the code of a library
-    included.
-    """
-    if isinstance(error, MemoryError):
-        return True
-    words = ("can't start new thread", "failed to map segment", "cannot allocate memory")
-    return any(one in str(error) for one in words)
 
 
 def _is_panic(error: BaseException) -> bool:
@@ -294,8 +272,13 @@ def finish(work: Callable[[], Any]) -> NoReturn:
     change the exit code.
     """
     keep_heap()
+
+    def watched_work() -> Any:
+        end_if_stalled()
+        return work()
+
     try:
-        code = run(work)
+        code = run(watched_work)
     except BaseException:
         logging.exception("a fault of slackwater, or something that it did not foresee")
         code = 1

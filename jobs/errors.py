@@ -10,6 +10,11 @@ _PASSWORD = re.compile(r"(?<=://)([^/\s\"':@]*):[^/\s\"']*@")
 _SECRET = re.compile(
     r"([?&;](?:sig|signature|token|password|accountkey|x-amz-[a-z-]+)=)[^&;\s\"']+", re.IGNORECASE
 )
+_NO_MEMORY = re.compile(
+    r"can't start new thread|can't spawn worker thread|failed to launch worker thread|failed to map segment|"
+    r"cannot allocate memory",
+    re.IGNORECASE,
+)
 
 
 def without_credentials(text: str) -> str:
@@ -65,6 +70,24 @@ class RetryableError(SlackwaterError):
     """
 
     exit_code = 3
+
+
+class OutOfMemory(RetryableError):
+    """The process or a task could take no more memory."""
+
+
+def out_of_memory(error: BaseException) -> OutOfMemory | None:
+    """The error to raise where Python, Arrow or delta-rs could take no more memory, the stack of a new thread
+    and the code of a library included; None for another error.
+    """
+    words = " ".join(str(error).split())
+    if not isinstance(error, MemoryError) and not _NO_MEMORY.search(words):
+        return None
+    return OutOfMemory(
+        f"memory ran out ({words or 'no more could be taken'}). What is committed stands. Give the process "
+        "more memory, or let a run take less (SLACKWATER_STATE_MEMORY_MB, a nearer --to), and repeat the "
+        "command."
+    )
 
 
 class RejectedError(SlackwaterError):

@@ -21,8 +21,8 @@ def explain_damage(error: DamagedFile) -> str:
     root, pipeline, table = uri.rsplit("/", 2)
     if pipeline == schemas.SOURCE_FILES:
         return (
-            f"{error.message}. Nothing was changed. It records which files of a source the runs have seen: "
-            "put it back from a copy of the warehouse. If the source is a Delta table, the folder "
+            f"{error.message}. Nothing was changed. It records which files of a source the runs have seen. "
+            "Put the file back from a copy of the warehouse; if the source is a Delta table, the folder "
             f"{uri} may be removed instead: the next run asks the log of the source."
         )
     is_staged = table in schemas.STAGED_TABLES or table.startswith(schemas.side_table(""))

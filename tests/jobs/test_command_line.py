@@ -356,6 +356,11 @@ class PanicException(BaseException):
         (pa.ArrowMemoryError("malloc of size 64 failed"), "memory ran out (malloc of size 64 failed)"),
         (RuntimeError("can't start new thread"), "memory ran out (can't start new thread)"),
         (
+            pa.ArrowException("Unknown error: Failed to launch worker thread: Resource unavailable"),
+            "memory ran out (Unknown error: Failed to launch worker thread",
+        ),
+        (OSError(12, "Cannot allocate memory"), "memory ran out ([Errno 12] Cannot allocate memory)"),
+        (
             ImportError("/lib/_duckdb.so: failed to map segment from shared object"),
             "memory ran out (/lib/_duckdb.so: failed to map segment",
         ),

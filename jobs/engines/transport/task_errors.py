@@ -7,7 +7,7 @@ Spark does not hand over the exception of a task, only the text of its traceback
 import builtins
 import re
 
-from slackwater.jobs.errors import PermanentError, RetryableError, SlackwaterError
+from slackwater.jobs.errors import PermanentError, RetryableError, SlackwaterError, out_of_memory
 from slackwater.jobs.tables import errors as table_errors
 from slackwater.jobs.tables.delta.parquet import parse_damaged_file
 from slackwater.jobs.tables.storage_errors import is_failure
@@ -32,7 +32,8 @@ class ExecutorsLost(RetryableError):
 _SYSTEM = {
     name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
 }
-_ERROR_LINE = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{'|'.join(sorted(_SYSTEM))}): .+", re.MULTILINE)
+_WITHOUT_MODULE = "|".join(("MemoryError", *sorted(_SYSTEM)))
+_ERROR_LINE = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{_WITHOUT_MODULE}): .+", re.MULTILINE)
 # Of a job that Spark gives up, because some of its results are there already.
 _LOST = "shuffle map stage with indeterminate output was failed and retried"
 _OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
@@ -74,6 +75,10 @@ def _error(error_line: str, trace: str) -> SlackwaterError:
     if (damaged_file := parse_damaged_file(error_line)) is not None:
         return damaged_file
     name, _, message = error_line.partition(": ")
+    if not name.startswith("slackwater."):
+        failure = out_of_memory((MemoryError if name.endswith("MemoryError") else Exception)(message))
+        if failure is not None:
+            return failure
     kind = (
         getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None)
         if name.startswith(_TABLE_ERRORS)

@@ -25,6 +25,7 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from slackwater.jobs.errors import out_of_memory
 from slackwater.jobs.tables.errors import DamagedFile
 
 _KEY = b"slackwater.seal"
@@ -290,7 +291,8 @@ def _check_pages(data: pa.NativeFile, path: str) -> None:
 
 
 def damage(files: pafs.FileSystem, path: str) -> str | None:
-    """What is wrong with the contents of a file; None where nothing is. All of it is read.
+    """What is wrong with the contents of a file; None where nothing is. All of it is read. A file that is as
+    its seal says is not decoded: that may fail where memory or threads lack.
 
     Raises:
         OSError: the file can't be read.
@@ -299,9 +301,12 @@ def damage(files: pafs.FileSystem, path: str) -> str | None:
         while data.read(_BUFFER_BYTES):  # an error of storage comes out here, not as one of the contents
             pass
         try:
-            _check_contents(data, path)
-            _check_pages(data, path)
+            if not _check_contents(data, path):
+                _check_pages(data, path)
         except _ERRORS_OF_CONTENTS as error:
+            # Wrong bytes may ask for more memory than there is, but for no thread.
+            if not isinstance(error, MemoryError) and out_of_memory(error) is not None:
+                raise
             return " ".join(str(error).split()) or type(error).__name__
     return None
 
@@ -339,3 +344,8 @@ def parse_damaged_file(text: str) -> DamagedFile | None:
 def damaged_file(uri: str, path: str, wrong: str) -> DamagedFile:
     """The error for one file. Callers that know whose rows it holds add the next step."""
     return DamagedFile(f"{uri}: the file {path} is damaged: {wrong}", uri=uri, path=path, wrong=wrong)
+
+
+def lost_file(uri: str, path: str) -> DamagedFile:
+    """The error for a file that a table's log names and that is not there."""
+    return damaged_file(uri, path, "it is not there any more, and the table's log names it")

@@ -24,6 +24,7 @@ from slackwater.jobs.tables.delta.parquet import (
     checked_bytes,
     damaged_file,
     file_format,
+    lost_file,
     naming_damaged_file,
 )
 from slackwater.jobs.tables.stores import filesystem
@@ -272,9 +273,7 @@ class StoredFiles:
         except FileNotFoundError as error:
             for path in paths:
                 if self.folder.get_file_info(path).type is pafs.FileType.NotFound:
-                    raise damaged_file(
-                        self.uri, path, "it is not there any more, and the table's log names it"
-                    ) from error
+                    raise lost_file(self.uri, path) from error
             raise
 
     def _rows_of_log(self) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from pyarrow.fs import FileType
 
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.open_table import OpenTable
-from slackwater.jobs.tables.delta.parquet import is_sealed_by_name
+from slackwater.jobs.tables.delta.parquet import is_sealed_by_name, lost_file
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import CommitConflict, DamagedSnapshot, SnapshotGone
@@ -185,9 +185,13 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
 
     Raises:
         SnapshotGone: with the nearest one that is kept. Facts: seq, nearest (a seq, or None).
+        DamagedFile: nobody has dropped it, but a file is not there any more.
     """
     if is_kept(tables, owner):
         return
+    for folder in map(tables.__getitem__, SNAPSHOT_TABLES):
+        for path in absent_files(folder.uri, _paths_in_log(folder, owner.run_id)):
+            raise lost_file(folder.uri, path)
     nearest = nearest_kept(tables, runs)
     alternative = "none before it is kept either; the lineage can be replayed from its start"
     if nearest is not None:

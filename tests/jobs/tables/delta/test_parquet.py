@@ -2,6 +2,7 @@
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -122,6 +123,28 @@ def test_a_file_of_another_writer_is_read_as_it_is(folder: pafs.FileSystem, tmp_
     (tmp_path / "plain.parquet").write_bytes(flip_bit(content, 8 * (content.index(b"JFK") + 1)))
     with pytest.raises(DamagedFile, match=r"plain\.parquet is damaged"):
         read(folder, "plain.parquet")
+
+
+def test_a_lack_of_threads_or_of_memory_is_no_damage(
+    folder: pafs.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = write_sealed(folder, "x.parquet", ROWS, **OPTIONS)
+    pq.write_table(ROWS, tmp_path / "plain.parquet")
+    no_thread = pa.ArrowException("Unknown error: Failed to launch worker thread: temporarily unavailable")
+    for lack in (no_thread, pa.ArrowMemoryError("malloc of size 64 failed")):
+
+        def fail(*_: object, lack: Exception = lack, **__: object) -> None:
+            raise lack
+
+        monkeypatch.setattr(pq, "ParquetFile", fail)
+        with pytest.raises(type(lack)) as raised:
+            read(folder, path)
+        assert raised.value is lack
+    # A file of another writer, whose wrong bytes may ask for any memory, but for no thread.
+    assert damage(folder, "plain.parquet") == "malloc of size 64 failed"
+    monkeypatch.setattr(pq, "ParquetFile", partial(fail, lack=no_thread))
+    with pytest.raises(pa.ArrowException, match="worker thread"):
+        damage(folder, "plain.parquet")
 
 
 def test_half_a_file_is_damage_and_no_file_is_none(folder: pafs.FileSystem, tmp_path: Path) -> None:

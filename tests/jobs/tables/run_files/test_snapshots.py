@@ -12,9 +12,15 @@ from deltalake import DeltaTable
 
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep
-from slackwater.jobs.tables.errors import SnapshotGone
+from slackwater.jobs.tables.errors import DamagedFile, SnapshotGone
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.run_files.snapshots import is_kept, put_back, put_back_around, snapshot_files
+from slackwater.jobs.tables.run_files.snapshots import (
+    is_kept,
+    put_back,
+    put_back_around,
+    require_kept,
+    snapshot_files,
+)
 from slackwater.jobs.tables.run_files.staging import write_staged
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
 from slackwater.jobs.tables.warehouse import Tables
@@ -90,6 +96,16 @@ def test_files_that_a_vacuum_may_delete_within_a_day_count_as_gone(tables: Table
     with pytest.raises(SnapshotGone, match="state restore"):
         put_back(fresh, row)
     assert in_log(fresh) == set()
+
+
+def test_a_file_that_is_lost_is_named_where_its_snapshot_is_needed(tables: Tables) -> None:
+    row = stage_snapshot(tables, "r1")
+    require_kept(tables, "hourly", row, [row])
+    path, _ = row.files["window_state"]
+    Path(tables["window_state"].uri, path).unlink()
+    with pytest.raises(DamagedFile, match="it is not there any more, and the table's log names it") as error:
+        require_kept(tables, "hourly", row, [row])
+    assert error.value.facts["path"] == path
 
 
 def test_a_snapshot_that_is_dropped_while_it_becomes_current_is_put_back_afterwards(tables: Tables) -> None:

@@ -230,11 +230,11 @@ def run(work: Callable[[], Any]) -> int:
         return exit_.code if isinstance(exit_.code, int) and exit_.code else 1
     except BaseException as error:
         is_of_storage = (_is_panic(error) or isinstance(error, ImportError)) and is_failure(error)
-        told = out_of_memory(error) or (unforeseen(error) if is_of_storage else None)
-        if told is None:
+        explanation = out_of_memory(error) or (unforeseen(error) if is_of_storage else None)
+        if explanation is None:
             raise
-        click.echo(f"slackwater: {told}", err=True)
-        return told.exit_code
+        click.echo(f"slackwater: {explanation}", err=True)
+        return explanation.exit_code
     return code if isinstance(code, int) else 0
 
 

@@ -284,8 +284,8 @@ class _ComparedRows:
     def _replayed_rows(self, name: str, files: StoredFiles, portion: Portion) -> pa.Table:
         rows = stack(self.outcome.rows.get(name, []), self.tables[name].schema, self.row.run_id)
         rows = rows.drop_columns(["run_id"]).filter(portion.where)
-        written = portion.files_among(files).read(files.schema.names, portion.where)
-        return pa.concat_tables([rows, written.cast(rows.schema)])
+        rows_in_files = portion.files_among(files).read(files.schema.names, portion.where)
+        return pa.concat_tables([rows, rows_in_files.cast(rows.schema)])
 
 
 def _remove(folder: str) -> None:

@@ -97,14 +97,14 @@ class Portion(NamedTuple):
 
     def _may_hold(self, path: str) -> bool:
         """Whether a file may hold keys with the hashes of the portion, by its name."""
-        held = KeyRange.in_name(path)
-        if self.hashes is None or held is None:
+        range_of_file = KeyRange.in_name(path)
+        if self.hashes is None or range_of_file is None:
             return True
         groups = range(
-            max(held.key_groups.first, self.least or 0),
-            min(held.key_groups.last, _LAST if self.greatest is None else self.greatest) + 1,
+            max(range_of_file.key_groups.first, self.least or 0),
+            min(range_of_file.key_groups.last, _LAST if self.greatest is None else self.greatest) + 1,
         )
-        return any(KeyRange.of_hashes(group, *self.hashes[1:]).overlaps(held) for group in groups)
+        return any(KeyRange.of_hashes(group, *self.hashes[1:]).overlaps(range_of_file) for group in groups)
 
     def parts(self, count: int, keys: Columns) -> list["Portion"]:
         """The portion in `count` portions of equally many hashes."""
@@ -117,7 +117,7 @@ def portions(files: Sequence[pa.Table], most: int, keys: Columns = ()) -> list[P
 
     Args:
         files: the files of each table, as `actions_of` gives them.
-        most: how many rows may be held at once.
+        most: how many rows may be range_of_file at once.
         keys: the key columns, by which a key group of more rows is divided; without them none is.
     """
     rows = np.zeros(_LAST + 2)

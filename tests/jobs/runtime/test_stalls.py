@@ -11,12 +11,12 @@ from pathlib import Path
 from slackwater.jobs.runtime.stalls import end_if_stalled
 
 MIB = 1 << 20
-taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (taken + 256 * MIB, resource.RLIM_INFINITY))
+bytes_taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (bytes_taken + 256 * MIB, resource.RLIM_INFINITY))
 end_if_stalled(0.2)
-taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-left = resource.getrlimit(resource.RLIMIT_AS)[0] - taken
-kept = mmap.mmap(-1, left - int(sys.argv[1]) * MIB, prot=mmap.PROT_READ)
+bytes_taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+bytes_left = resource.getrlimit(resource.RLIMIT_AS)[0] - bytes_taken
+memory = mmap.mmap(-1, bytes_left - int(sys.argv[1]) * MIB, prot=mmap.PROT_READ)
 until = time.monotonic() + 1.5
 while time.monotonic() < until:
     if sys.argv[2] == "waits":

@@ -86,15 +86,15 @@ def test_every_row_lies_in_one_portion_and_so_do_rows_of_its_key(
 
 def stored_files(rows_by_path: dict[str, pa.Table]) -> StoredFiles:
     """Files of rows with key groups, as a log lists them."""
-    kept = {path: rows.column("key_group") for path, rows in rows_by_path.items() if rows.num_rows}
-    bounds = [pc.min_max(groups).as_py() for groups in kept.values()]
-    listed = actions(
+    groups_by_path = {path: rows.column("key_group") for path, rows in rows_by_path.items() if rows.num_rows}
+    bounds = [pc.min_max(groups).as_py() for groups in groups_by_path.values()]
+    files_in_log = actions(
         *(
             (len(groups), bound["min"], bound["max"])
-            for groups, bound in zip(kept.values(), bounds, strict=True)
+            for groups, bound in zip(groups_by_path.values(), bounds, strict=True)
         )
-    ).append_column("path", pa.array(list(kept), pa.string()))
-    return StoredFiles(listed, "nowhere", LocalFileSystem(), pa.schema([]))
+    ).append_column("path", pa.array(list(groups_by_path), pa.string()))
+    return StoredFiles(files_in_log, "nowhere", LocalFileSystem(), pa.schema([]))
 
 
 @given(
@@ -115,9 +115,9 @@ def test_every_row_of_a_portion_lies_in_a_file_that_is_chosen(
         )
         for number, bounds in enumerate(pairwise(cuts.tolist()))
     }
-    listed = stored_files(files)
-    for portion in portions([listed.actions], most, KEYS):
-        chosen_paths = portion.files_among(listed).paths
+    files_in_log = stored_files(files)
+    for portion in portions([files_in_log.actions], most, KEYS):
+        chosen_paths = portion.files_among(files_in_log).paths
         count = sum(files[path].filter(portion.where).num_rows for path in chosen_paths)
         assert count == rows.filter(portion.where).num_rows
 
@@ -130,12 +130,12 @@ def test_of_the_files_of_a_divided_key_group_a_portion_chooses_those_with_its_ha
     cuts = [((group_count - 1) << PLACE_BITS) + (eighth << PLACE_BITS - 3) for eighth in range(9)]
     labels = [KeyRange(*bounds).label for bounds in pairwise(cuts)]
     names = [f"range-00000-{number}{label}-x.parquet" for number, label in enumerate(labels)]
-    listed = stored_files(dict.fromkeys([*names, "range-00000-0-x.parquet"], rows))
+    files_in_log = stored_files(dict.fromkeys([*names, "range-00000-0-x.parquet"], rows))
     divided = portions([actions((900, group_count - 1, group_count - 1))], 225, KEYS)
-    assert [portion.files_among(listed).paths[:-1] for portion in divided] == [
+    assert [portion.files_among(files_in_log).paths[:-1] for portion in divided] == [
         names[2 * number : 2 * number + 2] for number in range(4)
     ]
-    assert {portion.files_among(listed).paths[-1] for portion in divided} == {"range-00000-0-x.parquet"}
+    assert {portion.files_among(files_in_log).paths[-1] for portion in divided} == {"range-00000-0-x.parquet"}
 
 
 @pytest.mark.parametrize("files", [[], [pa.table({})], [actions((10, 0, 127))], [actions((None, 0, 3))]])

@@ -117,7 +117,7 @@ def portions(files: Sequence[pa.Table], most: int, keys: Columns = ()) -> list[P
 
     Args:
         files: the files of each table, as `actions_of` gives them.
-        most: how many rows may be range_of_file at once.
+        most: how many rows may be held at once.
         keys: the key columns, by which a key group of more rows is divided; without them none is.
     """
     rows = np.zeros(_LAST + 2)

@@ -45,6 +45,14 @@ def files_of(stored: StoredTables, seq: int, table: str) -> list[Path]:
     return [Path(stored.uri(table)) / path for path in paths]
 
 
+def drop(stored: StoredTables, seq: int, table: str) -> None:
+    """Take the rows of a run out of a table's log, and delete the files, as upkeep does in time."""
+    files = files_of(stored, seq, table)
+    DeltaTable(stored.uri(table)).delete(f"run_id = '{stored.ledger()[seq - 1]['run_id']}'")
+    for file in files:
+        file.unlink()
+
+
 @pytest.mark.parametrize("seq", [1, 3])
 def test_a_run_repeats_to_the_same_hashes_and_counts_and_nothing_is_written(
     replayed: StoredTables, capsys: pytest.CaptureFixture[str], seq: int
@@ -85,18 +93,27 @@ def test_a_snapshot_that_somebody_has_changed_is_refused_by_the_run_after_it(
 def test_a_snapshot_that_is_gone_is_told_with_the_nearest_one_kept(
     stored: StoredTables, new_output: Callable[[], str]
 ) -> None:
-    for file in files_of(stored, 2, "timers"):
-        file.unlink()
+    drop(stored, 2, "timers")
     assert verify(stored, 3) == 2
     assert (
         "the snapshot of run 2 is gone" in (text := new_output())
         and "the nearest one kept before it is that of run 1" in text
     )
-    for file in files_of(stored, 1, "window_state"):
-        file.unlink()
+    drop(stored, 1, "window_state")
     assert verify(stored, 3) == 2
     assert "none before it is kept either" in new_output()
     assert verify(stored, 1) == 0, "a run at the start of the lineage has no parent"
+
+
+def test_a_file_of_a_snapshot_that_nobody_has_dropped_is_named(
+    stored: StoredTables, new_output: Callable[[], str]
+) -> None:
+    for file in files_of(stored, 2, "timers"):
+        file.unlink()
+    assert verify(stored, 3) == 1
+    text = new_output()
+    assert file.name in text and "it is not there any more, and the table's log names it" in text
+    assert "`slackwater backfill departures --from 2013-01-02T" in text
 
 
 def test_rows_of_the_source_that_are_gone_are_told(

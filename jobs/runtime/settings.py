@@ -23,13 +23,15 @@ SETTINGS: Mapping[str, str] = {
     "spark.databricks.delta.snapshotPartitions": "2",
     # Spark's 10000 make any VACUUM take 26 s
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
-    # The arrays of numpy and Arrow come from one heap that is kept from batch to batch, up to 128 MB: fresh
+    # The arrays of numpy and Arrow come from one heap that is kept from batch to batch, up to 512 MB: fresh
     # pages for each batch take a quarter of a replay's CPU time, and small pages a fifth of the remainder.
-    # Linux grants huge pages only to processes that ask for them. The thresholds, in bytes, and
-    # GLIBC_TUNABLES are read by glibc; elsewhere nothing reads them.
+    # Without a limit each thread gets a heap of its own, and what it frees there serves no other: a worker
+    # then takes twice the memory. Linux grants huge pages only to processes that ask for them. The
+    # thresholds, in bytes, and GLIBC_TUNABLES are read by glibc; elsewhere nothing reads them.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "1",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "134217728",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "536870912",
     "spark.executorEnv.GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

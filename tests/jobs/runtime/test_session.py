@@ -125,6 +125,44 @@ def test_executors_use_this_python_its_settings_and_the_source_that_the_driver_u
     assert executor.pool == SETTINGS["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"]
 
 
+def test_memory_that_one_thread_of_a_task_has_freed_serves_the_next(spark: "SparkSession") -> None:
+    def grow(batches):
+        import threading
+
+        import pyarrow
+
+        def resident_mb():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4 >> 10
+
+        sizes = []
+
+        def take_60_mb():
+            blocks = [bytearray(b"1") * (1 << 20) for _ in range(60)]
+            sizes.append(resident_mb())
+            del blocks
+
+        for _ in batches:
+            # All are alive at once, as those that write and those that read are, and each takes in its turn.
+            turns = [threading.Event() for _ in range(9)]
+
+            def work(turn, turns=turns):
+                turns[turn].wait()
+                take_60_mb()
+                turns[turn + 1].set()
+
+            threads = [threading.Thread(target=work, args=(turn,)) for turn in range(8)]
+            for thread in threads:
+                thread.start()
+            turns[0].set()
+            for thread in threads:
+                thread.join()
+            yield pyarrow.RecordBatch.from_pydict({"first": [sizes[0]], "last": [sizes[-1]]})
+
+    sizes = spark.range(0, 1, 1, 1).mapInArrow(grow, "first long, last long").first()
+    assert sizes.last < sizes.first + 60
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_shell_with_misleading_variables_gets_a_silent_session(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders.duckdb_group_by import query
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.written_files import WrittenFile, hardly_repeats, write_file
+from slackwater.jobs.tables.delta.written_files import WrittenFile, columns_as_differences, write_file
 
 NAME = "floor"
 
@@ -65,7 +65,7 @@ class Floor:
 
         def write(place: tuple[int, tuple[str, pa.Table]]) -> tuple[str, WrittenFile]:
             number, (name, table) = place
-            as_differences = [one for one in table.column_names if hardly_repeats(table.column(one))]
+            as_differences = columns_as_differences(table)
             path = f"part-{number:05d}.parquet"
             return name, write_file(folders[name].uri, path, table, {}, as_differences=as_differences)
 

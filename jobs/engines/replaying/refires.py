@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.window_columns import identifying_columns
+from slackwater.jobs.tables.quick_columns import is_text
 from slackwater.jobs.tables.schemas import TIME
 
 
@@ -29,8 +30,8 @@ def drop_replaced_refires(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
     """
     if pipeline.late_refires == "element":
         return panes
-    is_late = pc.equal(panes.column("kind"), "late")
-    refire_rows = np.flatnonzero(pc.or_(is_late, pc.equal(panes.column("kind"), "withdrawn")))
+    is_late = is_text(panes.column("kind"), "late")
+    refire_rows = np.flatnonzero(pc.or_(is_late, is_text(panes.column("kind"), "withdrawn")))
     rows = panes.take(pa.array(refire_rows))
     window_columns = [*pipeline.keys, *identifying_columns(pipeline)]
     if pipeline.late_refires == "tick":

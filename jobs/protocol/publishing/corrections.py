@@ -45,6 +45,7 @@ from slackwater.jobs.protocol.publishing.correction_sql import (
     is_newest,
     is_same_row,
 )
+from slackwater.jobs.tables.quick_columns import is_text, repeated, repeated_text
 from slackwater.jobs.tables.schemas import Shape, table_columns
 from slackwater.jobs.tables.sql import query
 
@@ -106,25 +107,25 @@ class Publication:
             panes: of the run, with at least the columns `columns_of_inserts`; of each window all or none.
             cause: as of `changes`.
         """
-        is_withdrawn = pc.equal(panes.column("kind"), "withdrawn")
+        is_withdrawn = is_text(panes.column("kind"), "withdrawn")
         if self.identity is Identity.WINDOW:
             is_withdrawn = pc.or_(is_withdrawn, self._is_superseded(panes))
         rows = panes.filter(pc.invert(is_withdrawn)) if pc.any(is_withdrawn).as_py() else panes
         count, kind = rows.num_rows, rows.column("kind")
         results = [rows.column(name).combine_chunks() for name in self.shape.result_names]
         new = pa.StructArray.from_arrays(results, fields=[pa.field(*result) for result in self.shape.results])
-        is_late = pc.equal(kind, "late").combine_chunks().cast(pa.int32())
+        is_late = is_text(kind, "late").combine_chunks().cast(pa.int32())
         why = (
             pa.DictionaryArray.from_arrays(is_late, ["first", "late"])
             if cause is None
-            else repeat_text(cause, count)
+            else repeated_text(cause, count)
         )
         return pa.table(
             {
                 name: rows.column(name)
                 for name in ("key_group", *self._window, "ordinal", "timestamp", "kind", "firing")
             }
-            | {"revision": pa.repeat(pa.scalar(1), count), "op": repeat_text("insert", count), "cause": why}
+            | {"revision": repeated(1, count, pa.int64()), "op": repeated_text("insert", count), "cause": why}
             | {"old": pa.nulls(count, new.type), "new": new, BEFORE: pa.nulls(count, pa.int64())}
         )
 
@@ -166,7 +167,7 @@ class Publication:
 
     def new_rows(self, corrections: pa.Table) -> pa.Table:
         """The rows that the inserts and updates among `corrections` bring into `published`."""
-        is_withdrawn = pc.equal(corrections.column("op"), "withdraw")
+        is_withdrawn = is_text(corrections.column("op"), "withdraw")
         rows = corrections.filter(pc.invert(is_withdrawn)) if pc.any(is_withdrawn).as_py() else corrections
         new = rows.column("new")
         values = {name: pc.struct_field(new, name) for name in self.shape.result_names}
@@ -248,7 +249,7 @@ class Publication:
             return pa.table({**columns, SLOT: rows.column(run)})
         firing = rows.column("firing")
         if self._replaces_without_start:
-            firing = pa.repeat(pa.scalar(0, firing.type), rows.num_rows)
+            firing = repeated(0, rows.num_rows, firing.type)
         elif self.identity is Identity.WINDOW:
             firing = pc.if_else(pc.is_null(rows.column("window_start")), firing, pa.scalar(0, firing.type))
         return pa.table({**columns, SLOT: firing})
@@ -301,22 +302,25 @@ def _mask_of(numbers: pa.Table, count: int) -> pa.Array:
     return pa.array(mask)
 
 
-def repeat_text(text: str, count: int) -> pa.DictionaryArray:
-    """A column of `count` rows that hold the same text."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), [text])
-
-
 def days_of(rows: pa.Table) -> pa.ChunkedArray:
     """The UTC day of each row, its partition in `published`: of its window's start, else of the window's last
     instant, else of its timestamp; null in the global window.
     """
-    starts = rows.column("window_start")
-    if rows.num_rows and not starts.null_count:
-        bounds = pc.min_max(starts)
-        first_day, last_day = (bounds[side].cast(pa.timestamp("us")).cast(pa.date32()) for side in bounds)
-        if first_day == last_day:  # most often: and it is found much faster than row by row
-            return pa.chunked_array([pa.repeat(first_day, rows.num_rows)])
+    day = _only_day(rows)
+    if day is not None:
+        return pa.chunked_array([repeated(day, rows.num_rows, pa.date32())])
     return first_moments(rows).cast(pa.timestamp("us")).cast(pa.date32())
+
+
+def _only_day(rows: pa.Table) -> date | None:
+    """The day on which all windows start; None where there are several, or windows without a start. Most
+    often there is one, and it is found much faster than row by row."""
+    starts = rows.column("window_start")
+    if not rows.num_rows or starts.null_count:
+        return None
+    bounds = pc.min_max(starts)
+    first_day, last_day = (bounds[side].cast(pa.timestamp("us")).cast(pa.date32()) for side in bounds)
+    return first_day.as_py() if first_day == last_day else None
 
 
 def first_moments(rows: pa.Table) -> pa.ChunkedArray:
@@ -327,4 +331,5 @@ def first_moments(rows: pa.Table) -> pa.ChunkedArray:
 
 def dates_of(rows: pa.Table) -> set[date | None]:
     """The days of `rows`, each once."""
-    return set(days_of(rows).unique().to_pylist())
+    day = _only_day(rows)
+    return set(days_of(rows).unique().to_pylist()) if day is None else {day}

@@ -34,6 +34,7 @@ from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.ledger.lineage_rows import cause_of, is_rebuild
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.quick_columns import repeated
 from slackwater.jobs.tables.warehouse import Tables
 
 
@@ -262,7 +263,7 @@ class _Panes:
 
 
 def _at_0(panes: pa.Table) -> pa.Table:
-    return panes.append_column(RUN, pa.repeat(pa.scalar(0, pa.int64()), panes.num_rows))
+    return panes.append_column(RUN, repeated(0, panes.num_rows, pa.int64()))
 
 
 def _is_within(name: str, panes: pa.Table) -> pc.Expression:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.protocol.publishing.change_summary import ChangeSummary
 from slackwater.jobs.protocol.publishing.correction_sql import BEFORE
-from slackwater.jobs.protocol.publishing.corrections import Identity, Publication, dates_of, repeat_text
+from slackwater.jobs.protocol.publishing.corrections import Identity, Publication, dates_of
 from slackwater.jobs.protocol.publishing.pane_changes import PortionedChanges
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, Portion
 from slackwater.jobs.protocol.publishing.published_files import (
@@ -40,6 +40,7 @@ from slackwater.jobs.tables.delta.written_files import (
     table_of_files,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.quick_columns import is_text, repeated, repeated_text
 from slackwater.jobs.tables.warehouse import Tables
 
 # Columns of corrections with few different texts: as dictionaries they are read and written faster, and take
@@ -202,8 +203,9 @@ class CorrectPortion:
         for changes in self.changes.of(portion):
             rows = self._corrections(changes)
             yield Piece(CORRECTIONS, rows)
-            if rows.column("op").unique().to_pylist() != ["insert"]:
-                rows = rows.filter(pc.equal(rows.column("op"), "insert"))
+            is_insert = is_text(rows.column("op"), "insert")
+            if not pc.all(is_insert).as_py():
+                rows = rows.filter(is_insert)
             inserts.append(self.publication.new_rows(rows))
         # In one piece, so that they are divided into bands together.
         yield Piece(PUBLISHED, pa.concat_tables(inserts))
@@ -213,7 +215,7 @@ class CorrectPortion:
         schema, row = self.tables[CORRECTIONS].schema, self.row
         constants = {"seq": row.seq, "at": row.committed_at}
         columns = {
-            name: pa.repeat(pa.scalar(value, schema.field(name).type), changes.num_rows)
+            name: repeated(value, changes.num_rows, schema.field(name).type)
             for name, value in constants.items()
         }
         columns |= {
@@ -231,7 +233,7 @@ class CorrectPortion:
         that of the run whose row is withdrawn.
         """
         if self.publication.identity is not Identity.RUN:
-            return repeat_text(self.row.run_id, changes.num_rows)
+            return repeated_text(self.row.run_id, changes.num_rows)
         seqs_before = changes.column(BEFORE)
         seqs = seqs_before.drop_null().unique()
         run_ids = pa.array([self.tables.ledger.row(seq).run_id for seq in seqs.to_pylist()], pa.string())

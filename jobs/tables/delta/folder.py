@@ -27,7 +27,7 @@ from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.partitions import by_partition, folder_of
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within, files_within
 from slackwater.jobs.tables.delta.table_handles import TableHandles
-from slackwater.jobs.tables.delta.written_files import WrittenFile, hardly_repeats, write_file
+from slackwater.jobs.tables.delta.written_files import WrittenFile, columns_as_differences, write_file
 from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
 from slackwater.jobs.tables.storage_errors import Cause, cause_of, not_writable, reason
 from slackwater.jobs.tables.stores import filesystem
@@ -262,7 +262,7 @@ class Folder:
     def _write(self, value: str | None, rows: pa.Table) -> WrittenFile:
         """A new file with `rows`, which lack the partition column and all have `value` there."""
         path = f"{folder_of(self.partition_by, value)}part-{uuid.uuid4().hex}.parquet"
-        as_differences = [name for name in rows.column_names if hardly_repeats(rows.column(name))]
+        as_differences = columns_as_differences(rows)
         return write_file(
             self.uri,
             path,

@@ -20,8 +20,8 @@ from slackwater.jobs.tables.delta.partitions import by_partition, folder_of
 from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.delta.written_files import (
     WrittenFile,
+    columns_as_differences,
     encoding,
-    hardly_repeats,
     of_type,
 )
 from slackwater.jobs.tables.storage_errors import not_writable
@@ -142,7 +142,7 @@ class _OpenFile:
         try:
             files.create_dir(below or ".", recursive=True)
             self._sink = output_stream(files, self._path)
-            as_differences = [name for name in first.column_names if hardly_repeats(first.column(name))]
+            as_differences = columns_as_differences(first)
             # A file of a clustered table is seldom more than one row group, and its bounds stand in the log.
             bounds = None if folder.clustering is None else (folder.clustering.column,)
             options = encoding(as_differences, first.schema, bounds)

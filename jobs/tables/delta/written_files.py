@@ -16,7 +16,7 @@ from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.storage_errors import not_writable
 from slackwater.jobs.tables.stores import filesystem
 
-# How many rows `hardly_repeats` looks at.
+# How many rows `_hardly_repeats` looks at.
 _SAMPLE_ROWS = 4096
 # Integers in a range of this width are as short as their places in a dictionary.
 _SMALL_RANGE = 255
@@ -111,7 +111,26 @@ def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array |
     return column if is_encoded else column.cast(kind)
 
 
-def hardly_repeats(column: pa.ChunkedArray) -> bool:
+def columns_as_differences(rows: pa.Table) -> list[str]:
+    """The columns of integers or times that are better stored as differences than otherwise, for `encoding`;
+    fields of structs, too, as in ``new.total``.
+    """
+    names = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if pa.types.is_struct(column.type):
+            sample = column.slice(0, _SAMPLE_ROWS)
+            fields = (pc.struct_field(sample, [place]) for place in range(column.type.num_fields))
+            names += [
+                f"{name}.{field.name}"
+                for field, values in zip(column.type, fields, strict=True)
+                if _hardly_repeats(values)
+            ]
+        elif _hardly_repeats(column):
+            names.append(name)
+    return names
+
+
+def _hardly_repeats(column: pa.ChunkedArray) -> bool:
     """Whether a column of integers or times is better stored as differences than with a dictionary.
 
     Its first rows decide: either they have so many values that the writer would give up the dictionary after
@@ -134,8 +153,8 @@ def encoding(
     """The options with which a Parquet file is written.
 
     Args:
-        as_differences: columns of integers or times that are stored as differences; others with a dictionary
-            as long as that pays. Readers see no dictionary.
+        as_differences: columns of integers or times, and fields of structs, that are stored as differences;
+            other columns with a dictionary as long as that pays. Readers see no dictionary.
         schema: the columns of the file.
         columns_with_bounds: columns of which each row group has the least and greatest value; None for all.
             Never those that come as a dictionary: to find the bounds would take longer than to write the

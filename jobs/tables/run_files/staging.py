@@ -21,7 +21,7 @@ from slackwater.jobs.tables.delta.parquet import (
     naming_damaged_file,
     open_verified,
 )
-from slackwater.jobs.tables.delta.written_files import WrittenFile, hardly_repeats, write_file
+from slackwater.jobs.tables.delta.written_files import WrittenFile, columns_as_differences, write_file
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -86,7 +86,7 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
     unique = f"{uuid.uuid4().hex[:8]}.parquet"
     write = partial(
         write_file,
-        as_differences=[name for name in rows.column_names if hardly_repeats(rows.column(name))],
+        as_differences=columns_as_differences(rows),
         columns_with_bounds=_COLUMNS_WITH_BOUNDS,
     )
     if partitioned_by(uri.rstrip("/").rsplit("/", 1)[-1]):

@@ -8,7 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,3 +125,35 @@ def test_a_partition_that_is_written_again_and_again_stays_in_one_file(tmp_path:
     files = written_files(folder, pieces)
     assert [file.rows for file in files if file.partition == {"day": str(always)}] == [100]
     assert len(files) == 101
+
+
+def test_numbers_in_a_struct_are_stored_as_differences(tmp_path: Path) -> None:
+    """Nulls of the struct and in it included, and read by others."""
+    kind = pa.struct([("total", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("name", pa.string())])
+    values = [
+        None
+        if number % 11 == 0
+        else {
+            "total": None if number % 7 == 0 else number * 7919 % 10_007 - 5000,
+            "at": START + timedelta(milliseconds=number),
+            "name": "ab"[number % 2],
+        }
+        for number in range(6000)
+    ]
+    schema = pa.schema([("new", kind), ("old", kind)])
+    folder = Folder(f"{tmp_path}/t", schema)
+    with Parts(folder) as parts:
+        for half in (values[:3000], values[3000:]):
+            parts.add(pa.table({"new": pa.array(half, kind), "old": pa.nulls(len(half), kind)}))
+        [file] = parts.close()
+    path = tmp_path / "t" / file.path
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    encodings = {group.column(place).path_in_schema: group.column(place).encodings for place in range(6)}
+    assert all("DELTA_BINARY_PACKED" in encodings[name] for name in ("new.total", "new.at"))
+    assert "DELTA_BINARY_PACKED" not in encodings["new.name"]
+    folder.commit_files([file])
+    assert folder.files().read(["new", "old"]).to_pylist() == [{"new": one, "old": None} for one in values]
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        totals = connection.execute(f"SELECT new.total FROM read_parquet('{path}')").fetchall()
+    assert [total for (total,) in totals] == [one and one["total"] for one in values]

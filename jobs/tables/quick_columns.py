@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-def repeated(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
+def repeat_value(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     """`value`, which may be null, in each of so many rows, as `pa.repeat` gives it."""
     scalar = pa.scalar(value, kind)
     if scalar.is_valid and (pa.types.is_signed_integer(kind) or _is_time(kind)):
@@ -19,7 +19,7 @@ def repeated(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.repeat(scalar, rows)
 
 
-def repeated_text(text: str, rows: int) -> pa.DictionaryArray:
+def repeat_text(text: str, rows: int) -> pa.DictionaryArray:
     """`text` in each of so many rows, as a dictionary with one entry."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [text])
 

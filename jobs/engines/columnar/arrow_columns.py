@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.tables.quick_columns import repeated
+from slackwater.jobs.tables.quick_columns import repeat_value
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, NEVER
@@ -33,7 +33,7 @@ def watermarks(values: Longs) -> pa.Array:
 def constant(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     """The same value in every row; a text becomes a dictionary array with one entry."""
     if value is None or not pa.types.is_string(kind):
-        return repeated(value, rows, kind)
+        return repeat_value(value, rows, kind)
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), pa.array([value], kind))
 
 

@@ -45,7 +45,7 @@ from slackwater.jobs.protocol.publishing.correction_sql import (
     is_newest,
     is_same_row,
 )
-from slackwater.jobs.tables.quick_columns import is_text, repeated, repeated_text
+from slackwater.jobs.tables.quick_columns import is_text, repeat_text, repeat_value
 from slackwater.jobs.tables.schemas import Shape, table_columns
 from slackwater.jobs.tables.sql import query
 
@@ -118,14 +118,18 @@ class Publication:
         why = (
             pa.DictionaryArray.from_arrays(is_late, ["first", "late"])
             if cause is None
-            else repeated_text(cause, count)
+            else repeat_text(cause, count)
         )
         return pa.table(
             {
                 name: rows.column(name)
                 for name in ("key_group", *self._window, "ordinal", "timestamp", "kind", "firing")
             }
-            | {"revision": repeated(1, count, pa.int64()), "op": repeated_text("insert", count), "cause": why}
+            | {
+                "revision": repeat_value(1, count, pa.int64()),
+                "op": repeat_text("insert", count),
+                "cause": why,
+            }
             | {"old": pa.nulls(count, new.type), "new": new, BEFORE: pa.nulls(count, pa.int64())}
         )
 
@@ -249,7 +253,7 @@ class Publication:
             return pa.table({**columns, SLOT: rows.column(run)})
         firing = rows.column("firing")
         if self._replaces_without_start:
-            firing = repeated(0, rows.num_rows, firing.type)
+            firing = repeat_value(0, rows.num_rows, firing.type)
         elif self.identity is Identity.WINDOW:
             firing = pc.if_else(pc.is_null(rows.column("window_start")), firing, pa.scalar(0, firing.type))
         return pa.table({**columns, SLOT: firing})
@@ -308,7 +312,7 @@ def days_of(rows: pa.Table) -> pa.ChunkedArray:
     """
     day = _only_day(rows)
     if day is not None:
-        return pa.chunked_array([repeated(day, rows.num_rows, pa.date32())])
+        return pa.chunked_array([repeat_value(day, rows.num_rows, pa.date32())])
     return first_moments(rows).cast(pa.timestamp("us")).cast(pa.date32())
 
 

@@ -34,7 +34,7 @@ from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.ledger.lineage_rows import cause_of, is_rebuild
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.quick_columns import repeated
+from slackwater.jobs.tables.quick_columns import repeat_value
 from slackwater.jobs.tables.warehouse import Tables
 
 
@@ -263,7 +263,7 @@ class _Panes:
 
 
 def _at_0(panes: pa.Table) -> pa.Table:
-    return panes.append_column(RUN, repeated(0, panes.num_rows, pa.int64()))
+    return panes.append_column(RUN, repeat_value(0, panes.num_rows, pa.int64()))
 
 
 def _is_within(name: str, panes: pa.Table) -> pc.Expression:

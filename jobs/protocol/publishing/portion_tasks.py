@@ -40,7 +40,7 @@ from slackwater.jobs.tables.delta.written_files import (
     table_of_files,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.quick_columns import is_text, repeated, repeated_text
+from slackwater.jobs.tables.quick_columns import is_text, repeat_text, repeat_value
 from slackwater.jobs.tables.warehouse import Tables
 
 # Columns of corrections with few different texts: as dictionaries they are read and written faster, and take
@@ -215,7 +215,7 @@ class CorrectPortion:
         schema, row = self.tables[CORRECTIONS].schema, self.row
         constants = {"seq": row.seq, "at": row.committed_at}
         columns = {
-            name: repeated(value, changes.num_rows, schema.field(name).type)
+            name: repeat_value(value, changes.num_rows, schema.field(name).type)
             for name, value in constants.items()
         }
         columns |= {
@@ -233,7 +233,7 @@ class CorrectPortion:
         that of the run whose row is withdrawn.
         """
         if self.publication.identity is not Identity.RUN:
-            return repeated_text(self.row.run_id, changes.num_rows)
+            return repeat_text(self.row.run_id, changes.num_rows)
         seqs_before = changes.column(BEFORE)
         seqs = seqs_before.drop_null().unique()
         run_ids = pa.array([self.tables.ledger.row(seq).run_id for seq in seqs.to_pylist()], pa.string())

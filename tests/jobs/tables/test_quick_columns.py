@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from slackwater.jobs.tables.quick_columns import is_text, repeated, repeated_text
+from slackwater.jobs.tables.quick_columns import is_text, repeat_text, repeat_value
 
 MOMENT = datetime(2024, 3, 10, 1, 2, 3, 456789, UTC)
 
@@ -30,14 +30,14 @@ MOMENT = datetime(2024, 3, 10, 1, 2, 3, 456789, UTC)
     ],
 )
 def test_a_value_repeated_is_what_arrow_repeats(value: Any, kind: pa.DataType, rows: int) -> None:
-    column = repeated(value, rows, kind)
+    column = repeat_value(value, rows, kind)
     column.validate(full=True)
     assert column.type == kind
     assert column.to_pylist() == [value] * rows
 
 
 def test_a_text_repeated_is_a_dictionary_of_one_entry() -> None:
-    column = repeated_text("insert", 3)
+    column = repeat_text("insert", 3)
     assert column.to_pylist() == ["insert"] * 3
     assert column.dictionary.to_pylist() == ["insert"]
 

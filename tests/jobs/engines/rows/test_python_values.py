@@ -73,6 +73,15 @@ def test_functions_get_datetimes_of_utc(kind: pa.DataType, moments: list[datetim
     assert all(moment is None or moment.tzinfo is UTC for moment in to_user_values(column))
 
 
+@pytest.mark.parametrize("seconds", [0, 1, -1, 2**31, -(2**31), 2**32, 1 - 2**32, -(2**32)])
+@given(st.lists(st.integers(-2_000_000, 2_000_000), min_size=1, max_size=20))
+def test_every_microsecond_is_a_datetime_of_its_own(seconds: int, microseconds: list[int]) -> None:
+    places = [seconds * 1_000_000 + place for place in microseconds]
+    column = pa.chunked_array([pa.array(places, pa.int64()).cast(pa.timestamp("us", "UTC"))])
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert to_user_values(column) == [epoch + timedelta(microseconds=place) for place in places]
+
+
 @pytest.mark.parametrize("year", [0, 10_000])
 def test_a_time_outside_of_pythons_years_is_no_other_time(year: int) -> None:
     microseconds = (year - 1970) * 366 * 86_400_000_000

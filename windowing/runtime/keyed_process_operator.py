@@ -67,7 +67,7 @@ class OperatorProcessContext:
     call.
     """
 
-    __slots__ = ("_operator", "_output", "side_timestamp", "time_domain", "timer_service", "timestamp")
+    __slots__ = ("_operator", "_output", "time_domain", "timer_service", "timestamp")
 
     def __init__(
         self, operator: KeyedProcessOperator, output: OperatorOutput, timers: InternalTimerService
@@ -75,7 +75,6 @@ class OperatorProcessContext:
         self._operator, self._output = operator, output
         self.timer_service: TimerService = SimpleTimerService(operator, timers)
         self.timestamp: int | None = None
-        self.side_timestamp: int = LONG_MIN
         self.time_domain = "event"
 
     @property
@@ -85,7 +84,8 @@ class OperatorProcessContext:
     def output(self, tag: str, value: Any) -> None:
         if tag is None:
             raise ConfigurationError("A side output needs a tag, got None.")
-        self._output.side(tag, value, self.side_timestamp, None, self._operator.current_key)
+        timestamp = LONG_MIN if self.timestamp is None else self.timestamp
+        self._output.side(tag, value, timestamp, None, self._operator.current_key)
 
 
 class KeyedProcessOperator:
@@ -160,12 +160,13 @@ class KeyedProcessOperator:
         self.current_key = key
         context = self._context
         context.timestamp = timestamp
-        context.side_timestamp = LONG_MIN if timestamp is None else timestamp
         transaction = self._transaction
         if transaction is not None:
             transaction.begin()
         try:
-            self._collect(self._function.process_element(value, context), timestamp)
+            rows = self._function.process_element(value, context)
+            if rows is not None:
+                self._collect(rows, timestamp)
         except WindowingError as error:
             error.locate(key, None, timestamp)
             self._take_back(error)
@@ -187,7 +188,7 @@ class KeyedProcessOperator:
 
     def _on_timer(self, domain: str, timestamp: int, row_timestamp: int | None) -> None:
         context = self._context
-        context.timestamp = context.side_timestamp = timestamp
+        context.timestamp = timestamp
         context.time_domain = domain
         try:
             self._collect(self._function.on_timer(timestamp, context), row_timestamp)

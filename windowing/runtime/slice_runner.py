@@ -6,7 +6,7 @@ No I/O and no engine. What was parked goes in, what is to be parked comes out, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -180,14 +180,23 @@ class SliceRunner:
             WindowingError: the element cannot be processed. If it was undone, and a user's function or the
                 data is at fault, it becomes one of `failed_elements` instead.
         """
-        self._move_time_to(arrival)
-        try:
-            self._add_element(key, value, timestamp)
-        except WindowingError as error:
-            if not error.undone or not (isinstance(error, UserCodeError) or error.fault == "data"):
-                raise
-            self.failed_elements.append(FailedElement(self._slice_log.elements_processed, str(error)))
-        self._slice_log.elements_processed += 1
+        self.process_all([(key, value, timestamp, arrival)])
+
+    def process_all(self, elements: Iterable[tuple[Any, Any, int, int]]) -> None:
+        """Elements, each (key, value, timestamp, arrival) as for `process_element`, in order of arrival."""
+        log, add_element = self._slice_log, self._add_element
+        for key, value, timestamp, arrival in elements:
+            if self._next_tick_end <= arrival:
+                self._emit_watermarks_until(arrival)
+            if arrival != log.clock:
+                self._move_clock(arrival)
+            try:
+                add_element(key, value, timestamp)
+            except WindowingError as error:
+                if not error.undone or not (isinstance(error, UserCodeError) or error.fault == "data"):
+                    raise
+                self.failed_elements.append(FailedElement(log.elements_processed, str(error)))
+            log.elements_processed += 1
 
     def emit_watermark(self, watermark: int, moment: int) -> None:
         """Emit a watermark that no tick's end emits, at this moment of the clock: one that an element has

@@ -227,19 +227,15 @@ class RangeWork(ABC, Generic[Runner]):
         if isinstance(self.replay.timeline, CarriedTimeline):
             self._feed_between_watermarks(runner, spilling, self.replay.timeline)
             return
-        from_ms = self.replay.scan.from_ms
-        process = runner.process_element
         elements = self._elements_with_times()
-        while batch := list(islice(elements, BETWEEN_LOOKS)):
-            for key, value, timestamp, arrival in batch:
-                process(key, value, timestamp, max(arrival, from_ms))
+        for _ in range(0, self.rows.num_rows, BETWEEN_LOOKS):
+            runner.process_all(islice(elements, BETWEEN_LOOKS))
             spilling.look(runner)
 
     def _feed_between_watermarks(self, runner: Runner, spilling: Spilling, timeline: CarriedTimeline) -> None:
         """As `feed`, with each watermark in its place between the elements; after the last of them those that
         are left.
         """
-        from_ms = self.replay.scan.from_ms
         rise = 0
         rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
         numbers_of_rises = timeline.rises_before(self.pipeline, self.rows).tolist()
@@ -249,17 +245,21 @@ class RangeWork(ABC, Generic[Runner]):
                 while rise < rises_before:
                     runner.emit_watermark(*rises[rise])
                     rise += 1
-                runner.process_element(key, value, timestamp, max(arrival, from_ms))
+                runner.process_element(key, value, timestamp, arrival)
             spilling.look(runner)
         for watermark, moment in rises[rise:]:
             runner.emit_watermark(watermark, moment)
 
     def _elements_with_times(self) -> Iterator[tuple[Any, Any, int, int]]:
-        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time."""
+        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time. Those
+        from before the slice arrive at its start.
+        """
         values = self.elements.values()
+        from_ms = self.replay.scan.from_ms
         for start in range(0, self.rows.num_rows, _FED_AT_ONCE):
             rows = self.rows.slice(start, _FED_AT_ONCE)
-            times, arrivals = rows.column(EVENT).to_pylist(), rows.column(ARRIVAL).to_pylist()
+            arrivals = np.maximum(rows.column(ARRIVAL).to_numpy(), from_ms).tolist()
+            times = rows.column(EVENT).to_numpy().tolist()
             yield from zip(
                 self.keys.values(rows), islice(values, rows.num_rows), times, arrivals, strict=True
             )

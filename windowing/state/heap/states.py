@@ -146,11 +146,16 @@ class HeapMapState(_HeapState):
     descriptor: MapStateDescriptor
 
     def get_entry(self, key: Any, namespace: Any, map_key: Any, default: Any = None) -> Any:
-        entries = self.get_raw(key, namespace)
-        return self._copy_if_journaled(entries[map_key]) if entries and map_key in entries else default
+        rows = self.rows.get(namespace)
+        entries = None if rows is None else rows.get(key)
+        if entries is None or map_key not in entries:
+            return default
+        value = entries[map_key]
+        return value if self._journal is None else copy.deepcopy(value)
 
     def put_entry(self, key: Any, namespace: Any, map_key: Any, value: Any) -> None:
-        entries = self.get_raw(key, namespace)
+        rows = self.rows.get(namespace)
+        entries = None if rows is None else rows.get(key)
         if entries is None:
             self.put_raw(key, namespace, {map_key: value})
             return

@@ -13,7 +13,7 @@ from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.workloads import WORKLOADS, Workload
 
 NAME = "own"
-TOP, KEPT = 3, 10
+TOP, KEPT, MANY = 3, 10, 1_000
 LATENESS_MS = 5_000
 SPARK = ("apply_in_arrow", "apply_in_pandas")
 
@@ -65,6 +65,7 @@ FUNCTIONS: Mapping[str, OwnCode] = MappingProxyType(
             ("transform_with_state_batch", "apply_in_pandas", "flink"),
             takes_late_rows=True,
         ),
+        "trigger": OwnCode("count and sum, by a trigger of one's own", "count(*)", "sum(value)", ("flink",)),
     }
 )
 

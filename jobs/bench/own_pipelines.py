@@ -2,6 +2,7 @@
 `--pipelines slackwater.jobs.bench.own_pipelines`.
 """
 
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.jobs.bench.own_code import KEPT, TOP, own_workload
+from slackwater.jobs.bench.own_code import KEPT, MANY, TOP, own_workload
 from slackwater.jobs.bench.pipelines import pipeline_of
 from slackwater.jobs.pipelines import Pipeline, vectorized
 from slackwater.windowing import (
@@ -19,9 +20,14 @@ from slackwater.windowing import (
     KeyedProcessFunction,
     MapStateDescriptor,
     ProcessWindowFunction,
+    ReducingStateDescriptor,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
     TumblingProcessingTimeWindows,
 )
 from slackwater.windowing.functions import KeyedProcessContext, OnTimerContext, RuntimeContext, WindowContext
+from slackwater.windowing.triggers import TriggerContext
 
 _OUTPUT = "n long, total long"
 _SIZE_MS = own_workload("timers").size_ms
@@ -80,6 +86,37 @@ class WindowsByHand(KeyedProcessFunction):
         yield start, n, total
 
 
+class AtEndOrMany(Trigger):
+    """Fires at the end of a window, for each late element, and whenever the window has MANY more elements."""
+
+    states = (ReducingStateDescriptor("count", operator.add, sql_type="long"),)
+
+    def on_element(
+        self, element: Any, timestamp: int, window: TimeWindow, context: TriggerContext
+    ) -> TriggerResult:
+        if window.max_timestamp() <= context.current_watermark:
+            return TriggerResult.FIRE
+        context.register_event_time_timer(window.max_timestamp())
+        count = context.get_partitioned_state(self.states[0])
+        count.add(1)
+        if count.get() < MANY:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def on_event_time(self, timestamp: int, window: TimeWindow, context: TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE if timestamp == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def on_processing_time(
+        self, timestamp: int, window: TimeWindow, context: TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: TimeWindow, context: TriggerContext) -> None:
+        context.delete_event_time_timer(window.max_timestamp())
+        context.get_partitioned_state(self.states[0]).clear()
+
+
 def _pipeline(function: str, process: Any, **changes: Any) -> Pipeline:
     return replace(
         pipeline_of(own_workload(function)),
@@ -98,5 +135,7 @@ bench_timers = _pipeline(
     WindowsByHand(),
     window=None,
     allowed_lateness=timedelta(0),
+    columns=["value"],
     output=f"start_ms long, {_OUTPUT}",
 )
+bench_trigger = replace(pipeline_of(own_workload("trigger")), trigger=AtEndOrMany(), columns=["value"])

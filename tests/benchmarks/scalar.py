@@ -142,8 +142,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--workload",
-        choices=whole_engine.NAMES,
-        help="only this one; (d), sessions, has whole runs only (default: all)",
+        choices=(*whole_engine.NAMES, *whole_engine.OWN_CODE),
+        help="only this one; (d), sessions, and own code have whole runs only (default: all)",
     )
     parser.add_argument(
         "--flink",
@@ -163,7 +163,8 @@ def main(arguments: list[str] | None = None) -> int:
     for name, workload in zip(whole_engine.NAMES, WORKLOADS, strict=False):
         if chosen.workload in (None, name):
             print_workload(workload, chosen.rows, chosen.repetitions)
-    names = whole_engine.NAMES if chosen.workload is None else (chosen.workload,)
+    every = (*whole_engine.NAMES, *whole_engine.OWN_CODE)
+    names = every if chosen.workload is None else (chosen.workload,)
     with tempfile.TemporaryDirectory() as work:
         whole_engine.print_rates(names, chosen.rows, chosen.repetitions, chosen.flink, Path(work))
     return 0

@@ -15,12 +15,14 @@ from typing import Any
 
 from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders.flink import Flink
-from slackwater.jobs.bench.workloads import WORKLOADS
+from slackwater.jobs.bench.own_code import own_workload
+from slackwater.jobs.bench.workloads import WORKLOADS, Workload
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 NAMES = ("a", "b", "c", "d")
+OWN_CODE = ("timers", "trigger")  # no other engine runs these
 OPERATOR, COLUMNAR, FLINK = "operator engine", "columnar engine", "Flink, heap state"
 
 
@@ -35,7 +37,7 @@ def replayed(case: BenchmarkCase, engine: str) -> tuple[float, Any]:
     request = CatchUpRequest(
         case.workload.pipeline, case.facts["to_ms"], case.facts["from_ms"], engine=engine
     )
-    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), "slackwater.jobs.bench.pipelines")
+    opened = OpenedPipeline(case.workload.pipeline, str(case.folder), case.workload.pipelines)
     run = CatchUp(request, lambda: opened.runner(engine, transport=InProcess), lambda line: None)
     start = time.process_time()
     [row] = run.run()
@@ -50,7 +52,8 @@ def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str
         EnginesDisagree: their hashes differ.
     """
     case.make()
-    rates: dict[str, list[float]] = {OPERATOR: [], COLUMNAR: []}
+    engines = (OPERATOR,) if case.workload.function else (OPERATOR, COLUMNAR)
+    rates: dict[str, list[float]] = {name: [] for name in engines}
     for _ in range(repetitions):
         runs = {name: replayed(case, name.split()[0]) for name in rates}
         hashes = {(row.output_hash, row.state_hash) for _, row in runs.values()}
@@ -72,12 +75,16 @@ def flink_rates(case: BenchmarkCase, repetitions: int) -> list[float]:
     return [answer["rows"] / answer["cpu_s"] for answer in answers]
 
 
+def _workload(name: str) -> Workload:
+    return own_workload(name) if name in OWN_CODE else WORKLOADS[name]
+
+
 def print_rates(names: tuple[str, ...], rows: int, repetitions: int, with_flink: bool, work: Path) -> None:
     """A table of million rows per CPU second."""
     print(f"\nwhole runs of {rows:,} rows, {repetitions} repetitions, M rows/CPU-s")
     for name in names:
-        case = BenchmarkCase(name, WORKLOADS[name], rows, work)
+        case = BenchmarkCase(name, _workload(name), rows, work)
         rates = measure(case, repetitions, with_flink)
         ratio = f"   operator / Flink {rates[OPERATOR] / rates[FLINK]:.2f}" if with_flink else ""
         figures = "   ".join(f"{contender} {rate / 1e6:.3f}" for contender, rate in rates.items())
-        print(f"  ({name}) {case.workload.title:32}{figures}{ratio}", flush=True)
+        print(f"  ({name}) {case.workload.title:42}{figures}{ratio}", flush=True)

@@ -43,15 +43,16 @@ class KeyGroupTimers:
             another's, so keys alone order timers, but for those of one key.
 
     Attributes:
+        buckets: by timestamp; the queue of all key groups looks into them.
         priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
         heap_index: kept by the heap of queues.
     """
 
-    __slots__ = ("_buckets", "_drain", "_drains", "_serialize_key", "_times", "heap_index", "priority")
+    __slots__ = ("_drain", "_drains", "_serialize_key", "_times", "buckets", "heap_index", "priority")
 
     def __init__(self, serialize_key: Callable[[Any], bytes]) -> None:
         self._serialize_key = serialize_key
-        self._buckets: dict[int, dict[Any, Any]] = {}
+        self.buckets: dict[int, dict[Any, Any]] = {}
         self._drains: dict[int, _Drain] = {}
         self._drain: _Drain | None = None  # of the bucket polled last, until that is empty
         self._times: list[int] = []  # a heap; may hold timestamps whose bucket is gone
@@ -60,9 +61,9 @@ class KeyGroupTimers:
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
         """Add the timer; False when it was there."""
-        bucket = self._buckets.get(timestamp)
+        bucket = self.buckets.get(timestamp)
         if bucket is None:
-            self._buckets[timestamp] = {key: namespace}
+            self.buckets[timestamp] = {key: namespace}
             heapq.heappush(self._times, timestamp)
             if timestamp < self.priority:
                 self.priority = timestamp
@@ -87,7 +88,7 @@ class KeyGroupTimers:
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> bool:
         """Remove the timer; False when it was not there."""
-        bucket = self._buckets.get(timestamp)
+        bucket = self.buckets.get(timestamp)
         if bucket is None or not _discard(bucket, key, namespace):
             return False
         if not bucket:
@@ -95,7 +96,7 @@ class KeyGroupTimers:
         return True
 
     def contains(self, timestamp: int, key: Any, namespace: Any) -> bool:
-        occupant = self._buckets.get(timestamp, {}).get(key, _ABSENT)
+        occupant = self.buckets.get(timestamp, {}).get(key, _ABSENT)
         return namespace in occupant if type(occupant) is list else bool(occupant == namespace)
 
     def poll(self) -> Timer:
@@ -115,7 +116,7 @@ class KeyGroupTimers:
 
     def poll_together(self) -> list[Owner]:
         """Remove all timers of the first one's time, and return their owners in order; there must be one."""
-        owners = self._owners(self._buckets[self.priority])
+        owners = self._owners(self.buckets[self.priority])
         self._drop_bucket(self.priority)
         return owners
 
@@ -123,13 +124,13 @@ class KeyGroupTimers:
         """Every timer, in order."""
         return [
             (timestamp, *owner)
-            for timestamp in sorted(self._buckets)
-            for owner in self._owners(self._buckets[timestamp])
+            for timestamp in sorted(self.buckets)
+            for owner in self._owners(self.buckets[timestamp])
         ]
 
     def _drain_of(self, timestamp: int) -> _Drain:
         if timestamp not in self._drains:
-            bucket = self._buckets[timestamp]
+            bucket = self.buckets[timestamp]
             self._drains[timestamp] = _Drain(timestamp, bucket, self._owners(bucket))
         return self._drains[timestamp]
 
@@ -149,7 +150,7 @@ class KeyGroupTimers:
         return self._serialize_key(key) + _namespace_bytes(namespace)
 
     def _drop_bucket(self, timestamp: int) -> None:
-        buckets, times = self._buckets, self._times
+        buckets, times = self.buckets, self._times
         del buckets[timestamp]
         self._drains.pop(timestamp, None)
         self._drain = None
@@ -216,6 +217,9 @@ class KeyGroupPartitionedPriorityQueue:
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         group = self._groups[self._key_group_of(key) - self._first_key_group]
+        bucket = group.buckets.get(timestamp)
+        if bucket is not None and bucket.get(key, _ABSENT) is namespace:
+            return  # as most are: a trigger registers its timer again at each element
         head = group.priority
         if group.add(timestamp, key, namespace):
             self._size += 1

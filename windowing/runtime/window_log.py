@@ -180,7 +180,16 @@ class WindowLog:
         self.lives.setdefault(window, {})[key] = life
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        self.elements_added(key, window, 1, self.clock)
+        lives = self.lives.get(window)
+        life = None if lives is None else lives.get(key)
+        if life is None or life.first_arrival is None or life.last_arrival is None:
+            self.elements_added(key, window, 1, self.clock)
+            return
+        self.assignments_added += 1
+        life.elements += 1
+        life.unfired_elements += 1
+        if life.last_arrival < self.clock:
+            life.last_arrival = self.clock
 
     def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
         self.assignments_added += number

@@ -95,6 +95,7 @@ class WindowOperator:
         self._listener: WindowListener | None = listener if transaction is None else transaction.listener
         self._timers = self.time_services.get_internal_timer_service(TIMER_SERVICE, self)
         self._trigger = config.trigger
+        self._asks_always = not config.trigger.arms_once
         # Operators of one process must not share what a function keeps in `self`.
         self._function = copy.deepcopy(config.function)
         self._contents = self.backend.state(config.contents)
@@ -466,7 +467,7 @@ class WindowOperator:
     @property
     def _must_ask(self) -> bool:
         """Whether the trigger is asked about every element, whatever its `arms_once` promises."""
-        return not self._trigger.arms_once or self._timers.has_gone_back
+        return self._asks_always or self._timers.has_gone_back
 
 
 def _bound(assigner: WindowAssigner, context: AssignerContext) -> Assign:

@@ -251,8 +251,8 @@ class RangeWork(ABC, Generic[Runner]):
             runner.emit_watermark(watermark, moment)
 
     def _elements_with_times(self) -> Iterator[tuple[Any, Any, int, int]]:
-        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time. Those
-        from before the slice arrive at its start.
+        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time.
+        Those from before the slice arrive at its start.
         """
         values = self.elements.values()
         from_ms = self.replay.scan.from_ms

@@ -60,7 +60,7 @@ def _moments(column: pa.ChunkedArray) -> list[Any]:
     moments = map(datetime.fromtimestamp, seconds.tolist(), repeat(UTC))
     if len(seconds) == len(times):
         return list(moments)
-    return [next(moments) if known else None for known in is_known.tolist()]
+    return [next(moments) if is_time else None for is_time in is_known.tolist()]
 
 
 def to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

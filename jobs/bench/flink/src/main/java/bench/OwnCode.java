@@ -6,12 +6,16 @@ import java.util.List;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
+import org.apache.flink.api.common.state.ReducingState;
+import org.apache.flink.api.common.state.ReducingStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.api.java.tuple.Tuple5;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
+import org.apache.flink.streaming.api.windowing.triggers.Trigger;
+import org.apache.flink.streaming.api.windowing.triggers.TriggerResult;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
 
@@ -19,6 +23,7 @@ import org.apache.flink.util.Collector;
 final class OwnCode {
   static final int KEPT = 10;
   private static final int TOP = 3;
+  private static final long MANY = 1000;
 
   private OwnCode() {}
 
@@ -63,6 +68,42 @@ final class OwnCode {
     @Override
     void emit(List<Long> values, Result result) {
       result.of(values.size(), values.stream().mapToLong(Long::longValue).sum());
+    }
+  }
+
+  /** Fires at the end of a window, for each late row, and whenever the window has MANY more rows. */
+  static class AtEndOrMany extends Trigger<Tuple3<Long, Long, Long>, TimeWindow> {
+    private final ReducingStateDescriptor<Long> descriptor = new ReducingStateDescriptor<>("count", Long::sum, Types.LONG);
+
+    @Override
+    public TriggerResult onElement(Tuple3<Long, Long, Long> row, long timestamp, TimeWindow window, TriggerContext context) throws Exception {
+      if (window.maxTimestamp() <= context.getCurrentWatermark()) {
+        return TriggerResult.FIRE;
+      }
+      context.registerEventTimeTimer(window.maxTimestamp());
+      ReducingState<Long> count = context.getPartitionedState(descriptor);
+      count.add(1L);
+      if (count.get() < MANY) {
+        return TriggerResult.CONTINUE;
+      }
+      count.clear();
+      return TriggerResult.FIRE;
+    }
+
+    @Override
+    public TriggerResult onEventTime(long timestamp, TimeWindow window, TriggerContext context) {
+      return timestamp == window.maxTimestamp() ? TriggerResult.FIRE : TriggerResult.CONTINUE;
+    }
+
+    @Override
+    public TriggerResult onProcessingTime(long timestamp, TimeWindow window, TriggerContext context) {
+      return TriggerResult.CONTINUE;
+    }
+
+    @Override
+    public void clear(TimeWindow window, TriggerContext context) {
+      context.deleteEventTimeTimer(window.maxTimestamp());
+      context.getPartitionedState(descriptor).clear();
     }
   }
 

@@ -176,6 +176,9 @@ public class Windows {
         return windows.process(new OwnCode.Top(), result);
       case "evictor":
         return windows.evictor(CountEvictor.of(OwnCode.KEPT)).process(new OwnCode.Sum(), result);
+      case "trigger":
+        windows = windows.trigger(new OwnCode.AtEndOrMany());
+        // fall through
       default:
         return windows.aggregate(new CountAndSum(), new WithWindow(), pair, pair, result);
     }

@@ -21,6 +21,7 @@ import numpy as np
 
 from slackwater.windowing.calendars import DAY_MS, Calendar
 from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.orders import distinct_values
 from slackwater.windowing.columnar.numbered_windows import NumberedWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 
@@ -87,7 +88,7 @@ class CalendarWindows(NumberedWindows):
         first, last = self._tables_around(least, greatest)
         if last - first <= _TABLES_AT_ONCE:
             return np.arange(first, last + 1)
-        distinct_days = np.unique(days).tolist()
+        distinct_days = distinct_values(days).tolist()
         return np.unique([self._tables_around(day, day) for day in distinct_days])
 
     def _tables_around(self, first_day: int, last_day: int) -> tuple[int, int]:
@@ -115,4 +116,4 @@ def table_of_starts(calendar: Calendar, number: int) -> Longs:
 def _distinct_numbers(numbers: Longs) -> Longs:
     """The distinct values of a column; of numbers close together all from the least to the greatest."""
     least, greatest = int(numbers.min()), int(numbers.max())
-    return np.arange(least, greatest + 1) if greatest - least <= _TABLES_AT_ONCE else np.unique(numbers)
+    return np.arange(least, greatest + 1) if greatest - least <= _TABLES_AT_ONCE else distinct_values(numbers)

@@ -64,7 +64,10 @@ class ElementLists:
         depths = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(depths, self.starts, 1)
         np.add.at(depths, self.ends, -1)
-        return np.unique(self.numbers[np.cumsum(depths[:-1]) > 0])
+        numbers = self.numbers[np.cumsum(depths[:-1]) > 0]
+        is_held = np.zeros(int(numbers.max(initial=-1)) + 1, np.bool_)
+        is_held[numbers] = True
+        return np.flatnonzero(is_held)
 
     def without_first(self, counts: Longs) -> ElementLists:
         """The same lists, each without its first elements, so many as `counts` says."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from slackwater.windowing.columnar.arrays import limb_bytes, limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.orders import distinct_values
 
 
 def pack_limbs(numbers: Longs, base: int) -> pa.Array:
@@ -33,7 +34,7 @@ def unpack_limbs(column: pa.Array) -> tuple[Longs, int]:
     if bool((bases == base).all()) and bool((widths == widths[0]).all()):
         return limbs.normalise(words[offsets[0] :].reshape(len(column), -1)[:, 1:].copy()), base
     numbers = np.zeros((len(column), int((bases + widths).max()) - base), np.int64)
-    for kind in np.unique(bases * (1 << 16) + widths):  # one for each different partial
+    for kind in distinct_values(bases * (1 << 16) + widths):  # one for each different partial
         width = int(kind) & 0xFFFF
         rows = np.flatnonzero((bases == kind >> 16) & (widths == width))
         lead = int(kind >> 16) - base

@@ -33,6 +33,7 @@ from slackwater.jobs.engines.rows.progress import (
 )
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.windowing.columnar.arrays.orders import distinct_values
 from slackwater.windowing.columnar.timeline.timeline import (
     LowestWatermarks,
     SourceProgress,
@@ -200,7 +201,7 @@ def _by_range(ticks: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
     names = ticks.column("partition").combine_chunks()
     range_of_code = np.array([range_of(name, ranges) for name in names.dictionary.to_pylist()], np.int64)
     numbers = range_of_code[names.indices.to_numpy()]
-    for number in np.unique(numbers).tolist():
+    for number in distinct_values(numbers).tolist():
         yield number, ticks.filter(pa.array(numbers == number))
 
 

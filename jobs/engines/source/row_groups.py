@@ -19,6 +19,7 @@ from slackwater.jobs.engines.source.deletion_vectors import hidden_rows
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
 from slackwater.jobs.tables.delta.parquet import damaged_file, open_verified
 from slackwater.jobs.tables.stores import filesystem
+from slackwater.windowing.columnar.arrays.orders import distinct_values
 from slackwater.windowing.times import floor_to_ms
 
 ROWS_AT_ONCE = 1_000_000  # in a larger batch each row takes longer: its columns outgrow the caches
@@ -198,7 +199,7 @@ class SourceFile:
         """`columns` of the rows at ascending `positions`, counted from the first of `groups`."""
         ends = np.cumsum([self._sizes[number] for number in groups])
         owners = np.searchsorted(ends, positions, side="right")
-        read_positions = np.unique(owners)
+        read_positions = distinct_values(owners)
         sizes = np.array([self._sizes[groups[owner]] for owner in read_positions], np.int64)
         shifts = np.cumsum(sizes) - sizes  # where each of them begins in the table that is read
         table = read_columns(

@@ -21,6 +21,7 @@ from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.jobs.tables.sql import connect
 from slackwater.windowing.columnar.arrays.key_hashes import key_groups
+from slackwater.windowing.columnar.arrays.orders import distinct_values
 
 IntArray = npt.NDArray[np.int64]
 
@@ -103,7 +104,7 @@ def points(pipeline: Pipeline, rows: pa.Table, sample: KeyGroupSample) -> pa.Tab
 def times_of(parts: Iterable[pa.Table]) -> IntArray:
     """The distinct times of some tables of points, rising, in microseconds."""
     times = [part.column(TIME_COLUMN).cast(pa.int64()).to_numpy() for part in parts]
-    return np.unique(np.concatenate([*times, np.zeros(0, np.int64)]))
+    return distinct_values(np.concatenate([*times, np.zeros(0, np.int64)]))
 
 
 def windows_at(

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.windowing.columnar.arrays.orders import distinct_values
+
 _VALUES = 1 << 15
 
 
@@ -70,7 +72,7 @@ class Clustering(NamedTuple):
                 .to_numpy(zero_copy_only=False)
             )
             numbers[is_of_day] = _numbers_of_values(bands)[values[is_of_day]]
-        for number in np.unique(numbers).tolist():
+        for number in distinct_values(numbers).tolist():
             is_of_band = numbers == number
             yield number, rows if is_of_band.all() else rows.filter(pa.array(is_of_band))
 

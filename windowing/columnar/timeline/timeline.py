@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs, freeze_columns, longs, same_columns
+from slackwater.windowing.columnar.arrays.orders import distinct_values
 from slackwater.windowing.columnar.timeline.source_progress import (
     SourceProgress,
     TickAggregates,
@@ -290,7 +290,7 @@ def timeline_of_lowest(
     """The watermark over the slice, from the lowest ones of disjoint sets of source partitions. `watermark`:
     the one that the run before left.
     """
-    tick_ends = reduce(np.union1d, (part.tick_ends for part in parts), longs(()))
+    tick_ends = distinct_values(np.concatenate([longs(()), *(part.tick_ends for part in parts)]))
     lowest = np.full(len(tick_ends), NEVER)
     for part in parts:
         np.minimum(lowest, part.at(tick_ends), out=lowest)
@@ -406,7 +406,7 @@ def _lowest_over_active(active: _Activities) -> tuple[Longs, Longs]:
     its watermark to both blocks, longest blocks first, and halve all blocks from level to level. O(points)
     memory, O(points log points) time.
     """
-    points = np.unique(np.concatenate([active.starts, active.ends]))
+    points = distinct_values(np.concatenate([active.starts, active.ends]))
     lowest = np.full(len(points), NEVER)
     first, beyond = np.searchsorted(points, active.starts), np.searchsorted(points, active.ends)
     levels = np.frexp((beyond - first).astype(np.float64))[1] - 1

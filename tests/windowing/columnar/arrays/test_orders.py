@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.windowing.columnar.arrays.orders import (
+    distinct_values,
     order_of_pairs,
     positions_of_pairs,
     sort_non_negative,
@@ -27,6 +28,11 @@ def test_equal_values_of_any_size_keep_their_order(values: list[int]) -> None:
     assert list(zip(ascending.tolist(), order.tolist(), strict=True)) == sorted(
         (value, place) for place, value in enumerate(values)
     )
+
+
+@given(st.lists(LONG, max_size=30))
+def test_distinct_values_are_those_of_a_set_in_order(values: list[int]) -> None:
+    assert distinct_values(np.array(values, np.int64)).tolist() == sorted(set(values))
 
 
 @pytest.mark.parametrize("unit", [1, 1 << 61])

@@ -18,6 +18,7 @@ from slackwater.jobs.engines.functions import engine as function_engine
 from slackwater.jobs.engines.planner import why_not_columnar
 from slackwater.jobs.pipelines import vectorized
 from slackwater.windowing import (
+    GLOBAL_WINDOW,
     AllWindowFunction,
     ProcessWindowFunction,
     TumblingEventTimeWindows,
@@ -66,7 +67,8 @@ class AsTuples(WindowFunction):
         assert first[3] == first.row and first[-1] is first.text and len(first) == len(first._fields)
         assert first._replace(row=-1).row == -1 and (*first, 1) == first + (1,)  # noqa: RUF005
         source, row, *_ = first[2:]
-        return [(window.start, f"{source} {row} {inputs.index(first)}", sorted(first._asdict()))]
+        begins = None if window is GLOBAL_WINDOW else window.start
+        return [(begins, f"{source} {row} {inputs.index(first)}", sorted(first._asdict()))]
 
 
 class OfOddSum(WindowFunction):

@@ -6,6 +6,7 @@ Names and values only; nothing here starts anything.
 import json
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -103,3 +104,13 @@ def tasks_here() -> int:
     if threads is None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return 1
     return (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1])
+
+
+def must_start_here() -> bool:
+    """Whether a session would first have to be started on this machine, which takes many seconds. False on a
+    cluster, whose memory is not that of this machine, and where Spark runs in this process already.
+    """
+    if not is_local(chosen_master()) or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return False
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is None or pyspark.SparkContext._active_spark_context is None

@@ -33,6 +33,10 @@ class Transport(Protocol):
     def slots(self) -> int:
         """How many tasks run at a time."""
 
+    @property
+    def begins_at_once(self) -> bool:
+        """Whether tasks begin without a start that takes many seconds."""
+
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
         """The transport that replays this slice soonest: this one, or another. `ranges`: tasks at a time →
         into how many ranges the slice is then divided.
@@ -64,6 +68,10 @@ class InProcess:
     @property
     def slots(self) -> int:
         return self._threads
+
+    @property
+    def begins_at_once(self) -> bool:
+        return True
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
         return self

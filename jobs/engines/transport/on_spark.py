@@ -66,6 +66,10 @@ class OnSpark:
     def slots(self) -> int:
         return self._spark.sparkContext.defaultParallelism
 
+    @property
+    def begins_at_once(self) -> bool:
+        return True
+
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
         return self
 

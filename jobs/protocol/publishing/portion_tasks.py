@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.small_slices import TIMES_BEFORE_START
 from slackwater.jobs.protocol.publishing.change_summary import ChangeSummary
 from slackwater.jobs.protocol.publishing.correction_sql import BEFORE
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication, dates_of
@@ -68,11 +69,17 @@ class PortionTasks:
 
     Attributes:
         transport: runs them.
-        least: from so many portions on; fewer this process writes before a task would have begun.
+        least: from so many portions on; fewer this process writes before a task would have begun. Where Spark
+            would have to start first, from TIMES_BEFORE_START times as many on.
     """
 
     transport: Transport
     least: int = 8
+
+    def are_for(self, portions: Sequence[Portion]) -> bool:
+        """Whether tasks write these, because they are many."""
+        times = 1 if self.transport.begins_at_once else TIMES_BEFORE_START
+        return len(portions) >= times * self.least
 
 
 class Written(NamedTuple):
@@ -165,7 +172,7 @@ def _each_share(
     tasks: PortionTasks | None,
 ) -> Iterable[pa.Table]:
     """What `work` makes of all portions: here, or, where they are many, by tasks that have some each."""
-    if tasks is None or len(portions) < tasks.least:
+    if tasks is None or not tasks.are_for(portions):
         return work(portions)
     count = max(ceil(len(portions) / _PORTIONS_OF_A_TASK), min(len(portions), tasks.transport.slots))
     bounds = [len(portions) * number // count for number in range(count + 1)]

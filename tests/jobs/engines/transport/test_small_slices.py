@@ -1,8 +1,11 @@
 """Small slices are replayed where the driver stands, and only others have Spark started."""
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -11,11 +14,18 @@ from deltalake import write_deltalake
 from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport import small_slices
-from slackwater.jobs.engines.transport.in_process import InProcess, InThreads
-from slackwater.jobs.engines.transport.small_slices import SMALL_BYTES, SparkWhereNeeded
+from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, Transport
+from slackwater.jobs.engines.transport.small_slices import (
+    SMALL_BYTES,
+    TIMES_BEFORE_START,
+    SparkWhereNeeded,
+)
 from slackwater.jobs.pipelines import DeltaSource
-from slackwater.jobs.runtime.settings import tasks_here
+from slackwater.jobs.runtime.settings import must_start_here, tasks_here
 from slackwater.windowing.times import to_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DAY = datetime(2013, 1, 1, tzinfo=UTC)
 
@@ -47,23 +57,37 @@ def sized(scan: SliceScan, size: int) -> SliceScan:
     return replace(scan, files=tuple(replace(file, bytes=size) for file in scan.files))
 
 
+def where_spark_runs(make: Callable[[], Transport]) -> SparkWhereNeeded:
+    """The transport of a process in which Spark has started."""
+    return SparkWhereNeeded(make, 2, must_start=lambda: False)
+
+
 class TestSparkWhereNeeded:
     def test_a_small_slice_that_fits_tasks_here_needs_no_spark(self, scan: SliceScan) -> None:
         recording = RecordingTransport()
-        chosen = SparkWhereNeeded(recording, 2).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots)
+        chosen = where_spark_runs(recording).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots)
         assert isinstance(chosen, InThreads)
         assert chosen.slots == 2
         chosen.start()
         assert recording.times == 0
 
     def test_one_of_more_bytes_does(self, scan: SliceScan) -> None:
-        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        transport = where_spark_runs(RecordingTransport())
         assert transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1) is transport
+
+    def test_where_spark_must_start_first_larger_ones_are_small(self, scan: SliceScan) -> None:
+        larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES)
+        transport = SparkWhereNeeded(RecordingTransport(), 2, must_start=lambda: True)
+        assert isinstance(transport.for_slice(larger, lambda slots: 2 * slots), InThreads)
+        assert not transport.begins_at_once
+        assert transport.for_slice(larger, lambda slots: 2 * slots + 1) is transport
+        still_larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES + 1)
+        assert transport.for_slice(still_larger, lambda slots: 1) is transport
 
     def test_one_of_which_a_part_is_of_the_slice_counts_with_that_part(self, scan: SliceScan) -> None:
         large = sized(scan, 4 * SMALL_BYTES)
         assert isinstance(
-            SparkWhereNeeded(RecordingTransport(), 2).for_slice(
+            where_spark_runs(RecordingTransport()).for_slice(
                 replace(large, files=tuple(replace(file, fraction=0.25) for file in large.files)),
                 lambda slots: 1,
             ),
@@ -71,7 +95,7 @@ class TestSparkWhereNeeded:
         )
 
     def test_one_whose_state_is_more_than_the_tasks_here_hold_does(self, scan: SliceScan) -> None:
-        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        transport = where_spark_runs(RecordingTransport())
         assert transport.for_slice(scan, lambda slots: 2 * slots + 1) is transport
 
     def test_spark_is_given_the_memory_that_small_ones_have_left(
@@ -79,20 +103,20 @@ class TestSparkWhereNeeded:
     ) -> None:
         freed: list[str] = []
         monkeypatch.setattr(small_slices, "give_back", lambda: freed.append("all"))
-        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        transport = where_spark_runs(RecordingTransport())
         transport.for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
         assert freed == []
         transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: slots)
         assert freed == ["all"]
 
     def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
-        transport = SparkWhereNeeded(RecordingTransport(), 2)
+        transport = where_spark_runs(RecordingTransport())
         mapped = replace(scan, source=replace(scan.source, why_not_direct="column mapping"))
         assert transport.for_slice(mapped, lambda slots: 1) is transport
 
     def test_it_is_made_once_and_does_the_work_of_all_others(self, scan: SliceScan) -> None:
         recording = RecordingTransport()
-        transport = SparkWhereNeeded(recording, 2)
+        transport = where_spark_runs(recording)
         transport.start()
         assert transport.slots == 1
         [table] = transport.gather(scan, lambda batches: ((0, batch.rows) for batch in batches))
@@ -125,3 +149,30 @@ class TestTasksHere:
         assert tasks_here() == 7
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
         assert tasks_here() == 1
+
+
+class TestMustStartHere:
+    @pytest.mark.parametrize(
+        ("master", "must_start"),
+        [("local", True), ("local[3]", True), ("local-cluster[1,1,1024]", False), ("yarn", False)],
+    )
+    def test_a_session_of_this_machine_must(
+        self, monkeypatch: pytest.MonkeyPatch, master: str, must_start: bool
+    ) -> None:
+        monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+        monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+        monkeypatch.setenv("SLACKWATER_MASTER", master)
+        assert must_start_here() is must_start
+
+    def test_spark_submit_has_started_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("SLACKWATER_MASTER", raising=False)
+        monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+        assert not must_start_here()
+
+    @pytest.mark.slow
+    @pytest.mark.spark
+    def test_one_that_runs_need_not(self, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("SLACKWATER_MASTER", raising=False)
+        monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+        assert not spark.sparkContext._jsc.sc().isStopped()
+        assert not must_start_here()

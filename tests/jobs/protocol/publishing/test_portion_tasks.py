@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.engines.transport.on_spark import OnSpark
+from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.protocol.publishing.corrections import Identity
 from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
+from slackwater.jobs.protocol.publishing.portions import Portion
 from slackwater.jobs.tables.ledger.lineage_rows import restore_row
 from slackwater.jobs.tables.ledger.rows import MAIN
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
@@ -19,6 +22,13 @@ from tests.jobs.tables.ledger.ledger_rows import clock, day
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def test_spark_that_must_start_first_gets_more_portions_at_least() -> None:
+    for must_start, least in ((False, 8), (True, 32)):
+        tasks = PortionTasks(SparkWhereNeeded(InProcess, 2, must_start=lambda must=must_start: must))
+        assert not tasks.are_for([Portion()] * (least - 1))
+        assert tasks.are_for([Portion()] * least)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from slackwater.jobs.commands.recorded_functions import (
     evictor_of_elements,
     trigger_of_elements,
 )
-from slackwater.jobs.commands.recorded_slices import RecordedSlice, RecordedSlices
+from slackwater.jobs.commands.recorded_slices import RecordedSlice, RecordedSlices, declared_duration
 from slackwater.jobs.engines.functions import FunctionEngine, LeftToOperator
 from slackwater.jobs.engines.planner import choose, why_not_columnar
 from slackwater.jobs.engines.replaying.replay import Replay
@@ -49,11 +49,13 @@ from slackwater.jobs.tables.run_files.staging import stack
 from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES, TIME, side_table, table_schemas
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountEvictor,
     CountTrigger,
     DynamicProcessingTimeSessionWindows,
     MergingWindowAssigner,
     ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
     PurgingTrigger,
     TimeEvictor,
     WatermarkStrategy,
@@ -77,6 +79,7 @@ _SELECT = {
     "least": agg.min("value"),
     "greatest": agg.max("value"),
 }
+_BY_CLOCK = (ContinuousProcessingTimeTrigger, ProcessingTimeTrigger, ProcessingTimeoutTrigger)
 _SHOW_ORDER_OF_MERGES = ("reduce_concat", "aggregate_concat", "reduce_null_on_zero")
 _KEYS = {
     "string": (pa.string(),),
@@ -346,8 +349,12 @@ class _ReplayedCase:
         assigner, trigger = config["assigner"], config["trigger"]
         trigger = None if trigger is None else trigger_from_json(recorded.lengths(trigger))
         evictor = None if config["evictor"] is None else evictor_from_json(config["evictor"])
-        if trigger is not None and type(trigger.firing_trigger) is ProcessingTimeoutTrigger:
-            raise TraceError("its timeouts run by a clock, which moves otherwise in a table of its steps")
+        if (
+            trigger is not None
+            and assigner.get("time") != "processing"
+            and (type(trigger.firing_trigger) in _BY_CLOCK)
+        ):
+            raise TraceError("its trigger runs by a clock, which moves otherwise in a table of its steps")
         if assigner["type"] == "count":
             trigger = trigger or PurgingTrigger.of(CountTrigger.of(assigner["size"]))
         elif assigner["type"] == "sliding_count":
@@ -379,7 +386,7 @@ class _ReplayedCase:
             order_mode="heap" if order_shows and merges_target_first else "rocksdb",
             trigger=trigger_of_elements(trigger),
             evictor=evictor_of_elements(evictor),
-            allowed_lateness=_duration(config["allowed_lateness"]),
+            allowed_lateness=declared_duration(config["allowed_lateness"]),
             flink_exact=True,
             **declarations,
             start="1970-01-01",
@@ -484,13 +491,6 @@ class _ReplayedCase:
     def _key(self, row: Json) -> Any:
         values = [row[name] for name in self.keys]
         return values if len(values) > 1 else values[0]
-
-
-def _duration(ms: int) -> timedelta:
-    try:
-        return timedelta(milliseconds=ms)
-    except OverflowError as error:
-        raise TraceError(f"{ms} ms are more than a pipeline can declare") from error
 
 
 def _moment(ms: int | None) -> int | None:

@@ -16,6 +16,7 @@ replay says.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from slackwater.windowing import (
@@ -134,6 +135,14 @@ class RecordedSlices:
     def window(self, start_ms: int, end_ms: int) -> list[int]:
         """The bounds of a window of the replay in the recording."""
         return [start_ms // self.unit, end_ms // self.unit + self.are_sessions]
+
+
+def declared_duration(ms: int) -> timedelta:
+    """A duration of a case as a pipeline declares it. Raises TraceError: none does."""
+    try:
+        return timedelta(milliseconds=ms)
+    except OverflowError as error:
+        raise TraceError(f"{ms} ms are more than a pipeline can declare") from error
 
 
 def _gap_in_replay(gap_ms: int, unit: int) -> int:

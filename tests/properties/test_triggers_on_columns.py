@@ -3,8 +3,9 @@ change engine between any two runs: sessions that fire before their end, trigger
 functions that keep state (P3).
 """
 
+import operator
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.windowing import (
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     DeltaTrigger,
     EventTimeTrigger,
@@ -21,7 +23,11 @@ from slackwater.windowing import (
     MapStateDescriptor,
     NeverTrigger,
     ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
     ProcessWindowFunction,
+    ReducingStateDescriptor,
+    Trigger,
+    TriggerResult,
     ValueStateDescriptor,
 )
 from slackwater.windowing.order_modes import OrderMode
@@ -138,6 +144,100 @@ def test_deltas_and_timeouts_leave_the_same_on_columns(data: st.DataObject) -> N
     name = data.draw(st.sampled_from(names), label="function")
     pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **ALL_FUNCTIONS[name])
     if is_global:
+        pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
+    check_engines(replace(pipeline, evictor=evictor), rules, events, data)
+
+
+ACTS = (
+    "due_then",
+    "no_longer_due",
+    "due_by_clock",
+    "no_longer_due_by_clock",
+    "count",
+    "note",
+    "forget",
+    "nothing",
+)
+
+
+@dataclass(frozen=True)
+class Erratic(Trigger):
+    """Does at each call what a table says of the call's facts: timers of any time, those that have passed
+    included, state of several kinds, and every answer.
+    """
+
+    can_merge = True
+    purges = True
+    states = (ReducingStateDescriptor("calls", operator.add), ListStateDescriptor("notes"))
+
+    acts: tuple[str, ...]
+    answers: tuple[TriggerResult, ...]
+    moves_ms: tuple[int, ...]
+
+    def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return self._act(context, timestamp + (element.x or 0), may_be_past=True)
+
+    def on_event_time(self, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return self._act(context, timestamp, may_be_past=False)
+
+    def on_processing_time(self, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return self._act(context, timestamp + 1, may_be_past=False)
+
+    def on_merge(self, window: Any, context: Any) -> None:
+        for state in self.states:
+            context.merge_partitioned_state(state)
+
+    def clear(self, window: Any, context: Any) -> None:
+        for state in self.states:
+            context.get_partitioned_state(state).clear()
+
+    def _act(self, context: Any, fact: int, *, may_be_past: bool) -> TriggerResult:
+        """`may_be_past`: whether a timer may have passed; one that registers such timers would never end."""
+        calls, notes = (context.get_partitioned_state(state) for state in self.states)
+        number = fact + (calls.get() or 0) + len(notes.get() or ())
+        act, move = self.acts[number % len(self.acts)], self.moves_ms[number % len(self.moves_ms)]
+        moment, now = fact + move, context.current_processing_time
+        if act == "due_then":
+            context.register_event_time_timer(moment if may_be_past else max(moment, fact + 5))
+        elif act == "no_longer_due":
+            context.delete_event_time_timer(moment)
+        elif act == "due_by_clock":
+            context.register_processing_time_timer(now + (move if may_be_past else max(move, 5)))
+        elif act == "no_longer_due_by_clock":
+            context.delete_processing_time_timer(now + move)
+        elif act == "count":
+            calls.add(1)
+        elif act == "note":
+            notes.add(fact % 5)
+        elif act == "forget":
+            calls.clear()
+            notes.clear()
+        return self.answers[number % len(self.answers)]
+
+
+ERRATIC = st.builds(
+    Erratic,
+    acts=st.lists(st.sampled_from(ACTS), min_size=1, max_size=7).map(tuple),
+    answers=st.lists(st.sampled_from([*TriggerResult]), min_size=1, max_size=5).map(tuple),
+    moves_ms=st.lists(st.sampled_from([1, 9, 30, 200, -1, -40, 0]), min_size=1, max_size=4).map(tuple),
+)
+BY_CLOCK = st.just(ProcessingTimeTrigger()) | st.builds(
+    ContinuousProcessingTimeTrigger, interval_ms=st.sampled_from([10, 35])
+)
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(8, long=80)
+def test_own_triggers_and_those_of_the_clock_leave_the_same_on_columns(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["fixed", "sessions", "global"]), label="windows")
+    rules, events = data.draw(replays(SESSIONS if kind == "sessions" else FIXED), label="replay")
+    trigger = data.draw(ERRATIC | purging_or_not(ERRATIC | BY_CLOCK), label="trigger")
+    evictor = data.draw(st.none() | EVICTORS, label="evictor")
+    names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
+    name = data.draw(st.sampled_from(names), label="function")
+    pipeline = replace(pipeline_of(rules, False), select={}, trigger=trigger, **ALL_FUNCTIONS[name])
+    if kind == "global":
         pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
     check_engines(replace(pipeline, evictor=evictor), rules, events, data)
 

@@ -27,15 +27,27 @@ class KeyTimers:
 
     Attributes:
         current_watermark, current_processing_time: as a trigger's context shows them.
-        event, processing: the pending timers of each domain.
+        event: the pending timers of event time.
+        processing: those of processing time, with the newest time that has passed when each fires.
+        is_calling_back: whether timers of processing time are being called. One for a time that has passed by
+            then, registered meanwhile, is called with them.
     """
 
-    __slots__ = ("_events", "_moments", "current_processing_time", "current_watermark", "event", "processing")
+    __slots__ = (
+        "_events",
+        "_moments",
+        "current_processing_time",
+        "current_watermark",
+        "event",
+        "is_calling_back",
+        "processing",
+    )
 
     def __init__(self, watermark: int, clock: int) -> None:
         self.current_watermark, self.current_processing_time = watermark, clock
         self.event: set[TimerOfKey] = set()
-        self.processing: set[TimerOfKey] = set()
+        self.processing: dict[TimerOfKey, int] = {}
+        self.is_calling_back = False
         self._events: list[tuple[int, int, Window]] = []
         self._moments: list[tuple[int, int, int, Window]] = []
 
@@ -63,13 +75,13 @@ class KeyTimers:
         """
         timer = (timestamp, namespace)
         if timer not in self.processing:
-            self.processing.add(timer)
-            last_passed_time = max(timestamp, self.current_processing_time)
+            newest_passed = self.current_processing_time - self.is_calling_back
+            last_passed_time = self.processing[timer] = max(timestamp, newest_passed)
             heappush(self._moments, (last_passed_time, timestamp, _place(namespace), namespace))
 
     def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Remove the timer, if it is pending."""
-        self.processing.discard((timestamp, namespace))
+        self.processing.pop((timestamp, namespace), None)
 
     def next_rise(self, watermarks: list[int], first: int) -> int:
         """The number of the first of these watermarks, from number `first` on, at which an event timer is
@@ -83,7 +95,7 @@ class KeyTimers:
     def next_moment(self) -> int:
         """The clock at which the next processing timer is due; a timer at Long.MAX never is."""
         moments = self._moments
-        while moments and (moments[0][1], moments[0][3]) not in self.processing:
+        while moments and self.processing.get((moments[0][1], moments[0][3])) != moments[0][0]:
             heappop(moments)
         return moments[0][0] + 1 if moments and moments[0][0] < LONG_MAX else _NEVER
 
@@ -101,9 +113,9 @@ class KeyTimers:
         """Remove and return the next processing timer that the clock has passed."""
         moments = self._moments
         while moments and moments[0][0] < self.current_processing_time:
-            _, time, _, window = heappop(moments)
-            if (time, window) in self.processing:
-                self.processing.remove((time, window))
+            last_passed_time, time, _, window = heappop(moments)
+            if self.processing.get((time, window)) == last_passed_time:
+                del self.processing[time, window]
                 return time, window
         return None
 

@@ -5,7 +5,7 @@ triggers without a kernel, and functions that keep state.
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,17 +54,8 @@ from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.rows.python_values import to_user_values
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
-    ContinuousEventTimeTrigger,
-    CountTrigger,
-    DeltaTrigger,
-    EndOfStreamTrigger,
-    EventTimeTrigger,
     GlobalWindows,
     MergingWindowAssigner,
-    NeverTrigger,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-    Trigger,
 )
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.kernels import Counts, SliceResult
@@ -85,18 +76,6 @@ from slackwater.windowing.snapshot import SnapshotTables
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
-# Classes match exactly, as a subclass holds a user's code.
-_TRIGGERS: Final = (
-    ContinuousEventTimeTrigger,
-    CountTrigger,
-    DeltaTrigger,
-    EndOfStreamTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-)
-
 
 def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
     """Why the windows of a pipeline can't be walked with their trigger, in one line; None when they can.
@@ -104,11 +83,6 @@ def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
     """
     if not is_session(pipeline) and type(pipeline.window) not in (*GRID_ASSIGNERS, GlobalWindows):
         return why_not(pipeline) or f"a function keeps state on {type(pipeline.window).__name__}"
-    trigger: Trigger | None = pipeline.effective_trigger
-    while trigger is not None:
-        if type(trigger) not in _TRIGGERS:
-            return f"{type(trigger).__name__} has no columnar form on {type(pipeline.window).__name__}"
-        trigger = getattr(trigger, "trigger", None)
     if keeps_state and pipeline.order_mode != "rocksdb":
         return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if pipeline.watermarks.kind == "punctuated":

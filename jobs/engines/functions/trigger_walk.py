@@ -216,8 +216,10 @@ class KeyWalk:
             elif moment <= clock:
                 self._rise_to(max(self._rises, bisect_left(tick_ends, moment)))
                 timers.current_processing_time = max(moment, timers.current_processing_time)
+                timers.is_calling_back = True
                 while (timer := timers.poll_processing()) is not None:
                     self._on_timer("processing", *timer)
+                timers.is_calling_back = False
             else:
                 break
         self._rise_to(rises)

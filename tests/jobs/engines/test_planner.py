@@ -121,6 +121,7 @@ class Telling(Longest):
 
 CALLS = ValueStateDescriptor("calls")
 OF_ALL = {"select": {}, "process": Longest(), "output": "longest double", "expect": []}
+OF_SELECT = {"select": departures.select, "process": None, "output": None}
 
 
 def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
@@ -168,11 +169,15 @@ class Patient(CountTrigger):
     """A trigger of the user's own."""
 
 
+@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
+def test_the_windows_of_a_function_are_walked_with_any_trigger(trigger):
+    choice = choose(replace(departures, **{**OF_ALL, "trigger": trigger}), SCHEMA)
+    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"trigger": Patient.of(2)}, "Patient has no columnar form on"),
-        ({"trigger": ProcessingTimeTrigger()}, "ProcessingTimeTrigger has no columnar form on"),
         (
             {
                 "watermarks": WatermarkStrategy.punctuated(max),
@@ -185,7 +190,7 @@ class Patient(CountTrigger):
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_functions_of_other_triggers_and_elements_stay_with_the_operator_engine(changes, reason):
+def test_functions_of_punctuated_watermarks_or_other_elements_stay_with_the_operator(changes, reason):
     pipeline = replace(departures, **{**OF_ALL, **changes})
     schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
     assert reason in (why_not_columnar(pipeline, schema) or "")
@@ -195,28 +200,19 @@ def test_functions_of_other_triggers_and_elements_stay_with_the_operator_engine(
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"trigger": Patient.of(2)}, "without its trigger"),
+        ({**OF_SELECT, "trigger": Patient.of(2)}, "without its trigger"),
         (
-            {"trigger": Patient.of(2), "columns": ["tags", "row"]},
-            "without its trigger and with columns= that leave out tags",
+            {"order_mode": "heap", "process": Counting(), "columns": ["tags", "row"]},
+            "with order_mode='rocksdb' and with columns= that leave out tags",
         ),
         ({"columns": ["tags", "row"]}, "with columns= that leave out tags"),
         (
-            {
-                "trigger": ProcessingTimeTrigger(),
-                "process": Counting(),
-                "order_mode": "heap",
-            },
+            {**OF_SELECT, "trigger": ProcessingTimeTrigger(), "order_mode": "heap"},
             "with order_mode='rocksdb' and without its trigger",
         ),
         ({"columns": ["tags"]}, None),
         (
-            {
-                "process": None,
-                "output": None,
-                "select": departures.select,
-                "evictor": CountEvictor.of(2),
-            },
+            {**OF_SELECT, "evictor": CountEvictor.of(2)},
             "without its evictor",
         ),
         (

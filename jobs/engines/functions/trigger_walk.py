@@ -32,7 +32,7 @@ from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.triggers import TriggerResult
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
-CONTINUE, FIRE, PURGE, _ = TriggerResult
+CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 
 _Pairs = Sequence[tuple[Window, Window]]
 
@@ -257,6 +257,8 @@ class KeyWalk:
         kind: PaneKind,
         causes: tuple[int, int],
     ) -> None:
+        if not isinstance(result, TriggerResult) or (result is FIRE_AND_PURGE and self._rules.accumulates):
+            raise LeftToOperator(f"a trigger has answered {result}")  # which the operator refuses
         if result is not PURGE:
             self._fire(window, state_window, kind, causes)
         if result is not FIRE:

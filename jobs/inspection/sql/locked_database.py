@@ -34,6 +34,9 @@ _CONFIGURATION: dict[str, str | bool | int | float | list[str]] = {
 _LAST_SETTINGS = (
     "TimeZone = 'UTC'",
     "errors_as_json = true",
+    # DuckDB takes a list of files whose schema it is given for one row, and would keep all of their rows in
+    # memory to join them with a few runs. So what stands on the right of a JOIN is kept, as it is written.
+    "disabled_optimizers = 'build_side_probe_side'",
     "enable_external_access = false",
     "lock_configuration = true",
 )

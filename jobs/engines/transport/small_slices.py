@@ -28,7 +28,7 @@ TIMES_BEFORE_START = 4
 
 def is_small(size: float, ranges: int, threads: int, must_start: bool) -> bool:
     """Whether a slice of `size` bytes is small: `threads` threads replay its ranges in at most two rounds,
-    before Spark would have begun, which `must_start` on this machine first or not.
+    before Spark would have begun. `must_start`: whether Spark would first have to be started on this machine.
     """
     most = SMALL_BYTES * (TIMES_BEFORE_START if must_start else 1)
     return size <= most and ranges <= 2 * threads

@@ -1,6 +1,6 @@
 """Timers of processing time of one key for times that have passed: when they are due, by the rules of
-`ReplayProcessingTimeService` (a timer for t, registered when the clock reads c, is due at max(t, c) + 1), and of
-Flink's InternalTimerServiceImpl, which calls what is registered meanwhile with the timers that are due.
+`ReplayProcessingTimeService` (a timer for t, registered when the clock reads c, is due at max(t, c) + 1) and
+of Flink's InternalTimerServiceImpl, which calls what is registered meanwhile with the timers that are due.
 """
 
 from slackwater.jobs.engines.functions.key_timers import KeyTimers

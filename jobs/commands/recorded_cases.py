@@ -352,7 +352,7 @@ class _ReplayedCase:
         if (
             trigger is not None
             and assigner.get("time") != "processing"
-            and (type(trigger.firing_trigger) in _BY_CLOCK)
+            and type(trigger.firing_trigger) in _BY_CLOCK
         ):
             raise TraceError("its trigger runs by a clock, which moves otherwise in a table of its steps")
         if assigner["type"] == "count":

@@ -4,10 +4,12 @@ the portions are many, in tasks that each write the files of some portions. Comm
     portions       1  2  3  4 | 5  6  7  8 | 9      key groups, ascending
     tasks          a          | b          | c      each writes files of its own; their lists come back
 
-What a portion writes does not depend on who writes it. A task that dies is tried again, and leaves files
-that no commit names.
+What a portion writes does not depend on who writes it. A task that dies is tried again, and the second try
+gives its files the names of the first. They are not those of another process that rolls the same run forward:
+that may begin from another state of the tables.
 """
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -106,8 +108,10 @@ def write_portions(
         WarehouseNotWritable: rows can't be written.
     """
 
-    def write(share: Sequence[Portion]) -> Iterator[pa.Table]:
-        written = _write(folders, share, task)
+    prefix = uuid.uuid4().hex
+
+    def write(share: _Share) -> Iterator[pa.Table]:
+        written = _write(folders, share.portions, task, f"{prefix}-{share.number}")
         for name, files in written.files.items():
             yield table_of_files(files).append_column("table", pa.repeat(name, len(files)))
         yield (
@@ -144,8 +148,8 @@ def files_that_change(
         tasks: None: all corrections are read here.
     """
 
-    def choose(share: Sequence[Portion]) -> Iterator[pa.Table]:
-        for portion in share:
+    def choose(share: _Share) -> Iterator[pa.Table]:
+        for portion in share.portions:
             windows = portion.files_among(corrections).read(WINDOW_PLACE, changing & portion.where)
             if windows.num_rows:
                 files = files_of_windows(files_of_days(published, dates_of(windows)), windows)
@@ -166,28 +170,40 @@ def files_that_change(
     return published.among(chain.from_iterable(spread.column("paths").to_pylist())), spread
 
 
+class _Share(NamedTuple):
+    """The portions of one task, and its number."""
+
+    number: int
+    portions: Sequence[Portion]
+
+
 def _each_share(
     portions: Sequence[Portion],
-    work: Callable[[Sequence[Portion]], Iterator[pa.Table]],
+    work: Callable[[_Share], Iterator[pa.Table]],
     tasks: PortionTasks | None,
 ) -> Iterable[pa.Table]:
     """What `work` makes of all portions: here, or, where they are many, by tasks that have some each."""
     if tasks is None or not tasks.are_for(portions):
-        return work(portions)
+        return work(_Share(0, portions))
     count = max(ceil(len(portions) / _PORTIONS_OF_A_TASK), min(len(portions), tasks.transport.slots))
     bounds = [len(portions) * number // count for number in range(count + 1)]
-    return tasks.transport.each(lambda number: work(portions[bounds[number] : bounds[number + 1]]), count)
+    return tasks.transport.each(
+        lambda number: work(_Share(number, portions[bounds[number] : bounds[number + 1]])), count
+    )
 
 
-def _write(folders: Mapping[str, Folder], portions: Sequence[Portion], task: PortionTask) -> Written:
+def _write(
+    folders: Mapping[str, Folder], portions: Sequence[Portion], task: PortionTask, name: str
+) -> Written:
+    """`name`: of the files."""
     changes = ChangeSummary()
     with ExitStack() as stack:
-        parts = {name: stack.enter_context(Parts(folder)) for name, folder in folders.items()}
-        for name, rows, band in chain.from_iterable(map(task, portions)):
-            parts[name].add(rows, band)
-            if name == CORRECTIONS:
+        parts = {table: stack.enter_context(Parts(folder, name=name)) for table, folder in folders.items()}
+        for table, rows, band in chain.from_iterable(map(task, portions)):
+            parts[table].add(rows, band)
+            if table == CORRECTIONS:
                 changes.add(rows)
-        return Written({name: table_parts.close() for name, table_parts in parts.items()}, changes)
+        return Written({table: table_parts.close() for table, table_parts in parts.items()}, changes)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from slackwater.jobs.tables.delta.written_files import (
     of_type,
 )
 from slackwater.jobs.tables.storage_errors import not_writable
-from slackwater.jobs.tables.stores import filesystem
+from slackwater.jobs.tables.stores import filesystem, is_local
 
 _FILE_ROWS = 4 << 20
 _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a process 256
@@ -38,11 +38,16 @@ class Parts:
     Args:
         folder: the table; it has one partition column or none.
         file_rows: a file that has so many rows gets no more; None: as the table has it.
+        name: what is written, in the names of the files, for a task that may be tried again: what a try
+            writes under this name takes the place of what an earlier one has left. The rows must then be the
+            same, and in the same pieces. None: no other file has the name of one of these.
     """
 
-    def __init__(self, folder: Folder, file_rows: int | None = None) -> None:
+    def __init__(self, folder: Folder, file_rows: int | None = None, name: str | None = None) -> None:
         clustering = folder.clustering
         self._folder = folder
+        self._name = name
+        self._file_count = 0
         self._clustering = None if clustering is None or file_rows is not None else clustering
         self._file_rows = file_rows or (_FILE_ROWS if clustering is None else clustering.file_rows)
         self._open_files: dict[_FileKey, _OpenFile] = {}  # the least recently written one comes first
@@ -107,11 +112,17 @@ class Parts:
         if file is None:
             if len(self._open_files) >= _OPEN_FILES:
                 self._close(next(iter(self._open_files)))
-            file = _OpenFile(self._folder, key.value, rows)
+            file = _OpenFile(self._folder, key.value, rows, self._new_name())
         self._open_files[key] = file
         file.write(rows)
         if file.statistics.rows >= self._file_rows:
             self._close(key)
+
+    def _new_name(self) -> "_FileName":
+        if self._name is None:
+            return _FileName(f"part-{uuid.uuid4().hex}.parquet", may_exist=False)
+        self._file_count += 1
+        return _FileName(f"part-{self._name}-{self._file_count}.parquet", may_exist=True)
 
     def _close(self, key: "_FileKey") -> None:
         self._closed_files.append(self._open_files.pop(key).close())
@@ -124,24 +135,38 @@ class _FileKey(NamedTuple):
     band: int | None
 
 
+class _FileName(NamedTuple):
+    """The name of a new file, and whether another try may have left one of that name."""
+
+    text: str
+    may_exist: bool
+
+
 class _OpenFile:
     """One file that is being written.
+
+    An object store has a file once it is whole. Of a folder, a file whose name may be taken is written beside
+    it and moved there in one step: two tries may write it at once, and one of them may die, when the table
+    has the other's file already.
 
     Args:
         folder: the table.
         value: the partition value of its rows, as text.
         first: its first rows; they decide how the columns are encoded.
+        name: of the file.
     """
 
-    def __init__(self, folder: Folder, value: str | None, first: pa.Table) -> None:
+    def __init__(self, folder: Folder, value: str | None, first: pa.Table, name: _FileName) -> None:
         self._folder, self.statistics = folder, Statistics()
         self._partition: dict[str, str | None] = dict.fromkeys(folder.partition_by, value)
         below = folder_of(folder.partition_by, value)
-        self._path = f"{below}part-{uuid.uuid4().hex}.parquet"
+        self._path = self._written_path = below + name.text
+        if name.may_exist and is_local(folder.uri):
+            self._written_path = f"{self._path}.{uuid.uuid4().hex}"
         files = filesystem(folder.uri)
         try:
             files.create_dir(below or ".", recursive=True)
-            self._sink = output_stream(files, self._path)
+            self._sink = output_stream(files, self._written_path)
             as_differences = columns_as_differences(first)
             # A file of a clustered table is seldom more than one row group, and its bounds stand in the log.
             bounds = None if folder.clustering is None else (folder.clustering.column,)
@@ -161,6 +186,8 @@ class _OpenFile:
         try:
             self._writer.close()
             self._sink.close()
+            if self._written_path != self._path:
+                filesystem(self._folder.uri).move(self._written_path, self._path)
         except OSError as error:
             raise not_writable(self._folder.uri, error) from error
         return WrittenFile(

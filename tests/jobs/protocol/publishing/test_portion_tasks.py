@@ -1,23 +1,27 @@
-"""What tasks of Spark write of a roll-forward is what one process writes."""
+"""What tasks write of a roll-forward is what one process writes, also where they are tried again."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
-from slackwater.jobs.engines.transport.in_process import InProcess
+from slackwater.jobs.engines.transport.in_process import InProcess, NumberedTask
 from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.protocol.publishing.corrections import Identity
 from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.portions import Portion
+from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.lineage_rows import restore_row
 from slackwater.jobs.tables.ledger.rows import MAIN
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from tests.jobs.protocol.lineages import GROUPS, HOUR, LATE_EVENING
 from tests.jobs.protocol.rolling import commit_run, pane, roll_forward, with_file_rows
 from tests.jobs.protocol.tables_of_panes import corrections_of, in_any_order, published_of
+from tests.jobs.protocol.task_bytes import AsOnACluster
 from tests.jobs.tables.ledger.ledger_rows import clock, day
 
 if TYPE_CHECKING:
@@ -29,6 +33,71 @@ def test_spark_that_must_start_first_gets_more_portions_at_least() -> None:
         tasks = PortionTasks(SparkWhereNeeded(InProcess, 2, must_start=lambda must=must_start: must))
         assert not tasks.are_for([Portion()] * (least - 1))
         assert tasks.are_for([Portion()] * least)
+
+
+class TriedTwice(AsOnACluster):
+    """Threads that do each task twice, as if the first try had died when all was written. Each task is tried
+    once more when `try_again` is called, as by an executor that nobody hears of any more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.tasks: list[tuple[NumberedTask, int]] = []
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        self.tasks.append((task, count))
+        super().each(task, count)
+        return super().each(task, count)
+
+    def try_again(self) -> None:
+        for task, count in self.tasks:
+            super().each(task, count)
+        self.tasks.clear()
+
+
+@pytest.mark.parametrize("identity", Identity)
+def test_a_second_try_of_a_task_leaves_nothing_that_no_commit_names(
+    tmp_path: Path, identity: Identity
+) -> None:
+    first = [pane(1, n=n, key=key, start=LATE_EVENING + n * HOUR) for n in range(3) for key in GROUPS]
+    late = [replace(one, firing=2, kind="late", results=(9, 0.5)) for one in first[::2]]
+    one_process = replace(roll_forward(tmp_path / "here", identity), portion_rows=1)
+    transport = TriedTwice()
+    by_tasks = replace(with_file_rows(roll_forward(tmp_path / "there", identity), 1), portion_rows=1)
+    by_tasks = replace(by_tasks, tasks=PortionTasks(transport, least=1))
+    for panes in (first, late, late):
+        for rolling in (one_process, by_tasks):
+            commit_run(rolling.tables, panes)
+            rolling.finish()
+        assert transport.tasks
+        transport.try_again()
+    assert {
+        name: files_that_no_commit_names(by_tasks.tables[name]) for name in ("published", "corrections")
+    } == {
+        "published": set(),
+        "corrections": set(),
+    }
+    rows_here, rows_there = (
+        (
+            in_any_order(published_of(rolling.tables["published"].read())),
+            in_any_order(corrections_of(rolling.tables["corrections"].read().to_pylist())),
+        )
+        for rolling in (one_process, by_tasks)
+    )
+    assert rows_here == rows_there
+
+
+def files_that_no_commit_names(folder: Folder) -> set[str]:
+    """Of the table's folder, without its log."""
+    root = Path(folder.uri)
+    named_paths = {
+        action["add"]["path"]
+        for commit in (root / "_delta_log").glob("*.json")
+        for action in map(json.loads, commit.read_text().splitlines())
+        if "add" in action
+    }
+    paths = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    return {path for path in paths if not path.startswith("_delta_log")} - named_paths
 
 
 @pytest.mark.slow

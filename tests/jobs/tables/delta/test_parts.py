@@ -157,3 +157,58 @@ def test_numbers_in_a_struct_are_stored_as_differences(tmp_path: Path) -> None:
         connection.execute("SET TimeZone = 'UTC'")
         totals = connection.execute(f"SELECT new.total FROM read_parquet('{path}')").fetchall()
     assert [total for (total,) in totals] == [one and one["total"] for one in values]
+
+
+@settings(max_examples=30)
+@given(PIECES, st.booleans(), st.sampled_from([1, 3, 1 << 20]), FORMS)
+def test_a_second_try_writes_the_files_of_the_first_again(
+    pieces: list[list[tuple[object, ...]]],
+    is_partitioned: bool,
+    most: int,
+    form: Callable[[list[tuple[object, ...]]], pa.Table],
+) -> None:
+    """By name, bytes and statistics, and beside them it leaves nothing."""
+    with TemporaryDirectory() as root:
+        folder = Folder(f"{root}/t", SCHEMA, ("day",) if is_partitioned else ())
+        tries, contents = [], []
+        for _ in range(2):
+            with Parts(folder, most, name="x") as parts:
+                for piece in pieces:
+                    parts.add(form(piece))
+                tries.append(parts.close())
+            contents.append(files_below(Path(folder.uri)))
+        assert tries[0] == tries[1]
+        assert contents[0] == contents[1]
+        assert contents[0].keys() == {file.path for file in tries[0]}
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Path in the folder → the file's bytes; without the log."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "_delta_log" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("comes_to_its_end", [False, True])
+def test_a_first_try_that_lives_on_leaves_the_table_as_the_second_has_made_it(
+    tmp_path: Path, comes_to_its_end: bool
+) -> None:
+    """It writes before, between and after what the second writes and commits, and then dies or ends."""
+    folder = Folder(f"{tmp_path}/t", SCHEMA)
+    pieces = [table_of([(number, "a", START, None)] * 1000) for number in range(4)]
+    with Parts(folder, 2000, name="x") as first_try:
+        first_try.add(pieces[0])
+        with Parts(folder, 2000, name="x") as second_try:
+            for piece in pieces:
+                second_try.add(piece)
+            files = second_try.close()
+        folder.commit_files(files)
+        for piece in pieces[1:3]:
+            first_try.add(piece)
+        if comes_to_its_end:
+            first_try.add(pieces[3])
+            assert first_try.close() == files
+    assert len(files) == 2
+    assert folder.read().equals(pa.concat_tables(pieces).select(SCHEMA.names))

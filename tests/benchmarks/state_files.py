@@ -1,6 +1,6 @@
 """`python -m tests.benchmarks.state_files --runs 250 --ranges 400`: what it costs a process to list the files
 of one snapshot in a state table that has the snapshots of many runs, a file for each range, and to commit
-one more.
+one more; and to open the table when so many commits are made since its last checkpoint.
 
 Only the log is written: nobody opens the files. CPU seconds of the process, all threads together, and its
 peak of resident memory after each step. The process that writes the log is another.
@@ -14,11 +14,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from slackwater.jobs.tables.delta.commits import PendingCommit, add_action
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.statistics import Statistics
 from slackwater.jobs.tables.delta.stored_files import Within
@@ -32,6 +34,7 @@ SHAPE = Shape((("key", pa.string()),), (("n", pa.int64()),), (COUNT,), (("key", 
 RUNS_AT_ONCE = 25
 # Every tenth commit of a table writes a checkpoint.
 COMMITS = 10
+COMMITS_SINCE_CHECKPOINT = (0, 5, 10, 25, 50)
 
 
 class Step(NamedTuple):
@@ -107,22 +110,52 @@ def measure(root: Path, runs: int, ranges: int) -> list[Step]:
     return steps
 
 
+def add_commits(root: Path, runs: range, ranges: int) -> None:
+    """Commit the files of `runs`, one commit each, and write no checkpoint."""
+    table = table_at(root).open()
+    for run in runs:
+        actions = [add_action(file, 0, changes_data=True) for file in files_of(run, ranges)]
+        table = PendingCommit(table.uri, table.version() + 1).write(table, actions, None)
+
+
+def open_and_list(root: Path) -> Step:
+    """What a new process does that lists all files."""
+    folder, began = table_at(root), time.process_time()
+    folder.files()
+    return Step("open, and list all files", time.process_time() - began, peak_mb())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=250)
     parser.add_argument("--ranges", type=int, default=400)
     parser.add_argument("--measure", type=Path, help="a folder in which the table is written already")
+    parser.add_argument("--open", type=Path, help="the same, for the second measurement")
     options = parser.parse_args(arguments)
     if options.measure is not None:
-        for name, seconds, megabytes in measure(options.measure, options.runs, options.ranges):
-            print(f"{name:40} {seconds:8.3f} s {megabytes:8.0f} MB")
+        print_steps(*measure(options.measure, options.runs, options.ranges))
+        return 0
+    if options.open is not None:
+        print_steps(open_and_list(options.open))
         return 0
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), options.runs, options.ranges)
         print(f"{options.runs * options.ranges:,} files")
         sizes = ["--runs", str(options.runs), "--ranges", str(options.ranges)]
-        command = [sys.executable, "-m", "tests.benchmarks.state_files", "--measure", folder, *sizes]
-        return subprocess.run(command, check=False).returncode
+        command = [sys.executable, "-m", "tests.benchmarks.state_files", *sizes]
+        subprocess.run([*command, "--measure", folder], check=True)
+        table_at(Path(folder)).open().with_checkpoint()
+        run = options.runs + COMMITS
+        for before, count in pairwise((0, *COMMITS_SINCE_CHECKPOINT)):
+            add_commits(Path(folder), range(run + before, run + count), options.ranges)
+            print(f"{count} commits since the checkpoint", flush=True)
+            subprocess.run([*command, "--open", folder], check=True)
+    return 0
+
+
+def print_steps(*steps: Step) -> None:
+    for name, seconds, megabytes in steps:
+        print(f"{name:40} {seconds:8.3f} s {megabytes:8.0f} MB")
 
 
 if __name__ == "__main__":

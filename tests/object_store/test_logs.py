@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import LogDamaged
 from tests.object_store.conftest import Store
 from tests.object_store.proxy import Fault
@@ -107,6 +108,26 @@ def test_a_commit_carries_those_since_the_last_checkpoint(in_store: Store) -> No
     rows = carrying(uri).read_at(table)["n"].to_pylist()
     assert sorted(rows) == sorted(DeltaTable(files).to_pyarrow_table()["n"].to_pylist())
     assert sorted(rows) == list(range(1, versions))
+
+
+def test_commits_that_are_too_large_to_be_carried_get_a_checkpoint_every_third_time(in_store: Store) -> None:
+    """One process for each commit, which reads by their names the checkpoint and the commits since."""
+    uri, files = f"s3://{BUCKET}/large_commits", in_store.folder / "large_commits"
+    carrying(uri).ensure()
+    statistics = '{"numRecords": 1}'
+    for version in range(1, 12):
+        new_files = [
+            WrittenFile(f"part-{version}-{number}.parquet", {}, 1, 100, statistics) for number in range(500)
+        ]
+        folder = carrying(uri)
+        in_store.proxy.forget()
+        assert folder.find_behind(version - 1) is not None
+        checkpoints = sorted(path.name[:20] for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
+        assert list(map(int, checkpoints)) == list(range(2, version, 3))
+        counts = in_store.proxy.counts()
+        assert counts.keys() == {"GET"} and counts["GET"] <= len(["checkpoint", "a commit", "the next one"])
+        folder.commit_files(new_files)
+    assert DeltaTable(files).get_add_actions().num_rows == 11 * 500
 
 
 def test_a_commit_that_later_ones_carry_may_be_gone(in_store: Store) -> None:

@@ -54,6 +54,11 @@ class CarriedLog(NamedTuple):
         """Whether a commit can carry it."""
         return sum(map(len, self.commits)) <= _MOST_BYTES
 
+    @property
+    def ends_small(self) -> bool:
+        """Whether a commit can carry the last of its commits."""
+        return sum(map(len, self.commits[-1:])) <= _MOST_BYTES
+
     def with_checkpoint(self) -> "CarriedLog":
         """The same log, of which the last version has a checkpoint."""
         return self._replace(checkpoint_version=self.version, commits=())

@@ -32,7 +32,8 @@ from slackwater.jobs.tables.errors import CommitConflict, CommitUnknown, NotADel
 from slackwater.jobs.tables.storage_errors import Cause, cause_of, not_writable, reason
 from slackwater.jobs.tables.stores import filesystem
 
-# Whenever a table is opened, all commits since its last checkpoint are read.
+# Whenever a table is opened, all commits since its last checkpoint are read; a checkpoint lists all files
+# again. What both cost is in "Large states" of docs/performance.md.
 _CHECKPOINT_INTERVAL = 10
 # commitInfo, protocol, metaData.
 _LINES_OF_CREATE = 3
@@ -378,9 +379,9 @@ class Folder:
                 return
 
     def _is_checkpoint_due(self, newest: OpenTable) -> bool:
-        if newest.mirror is not None and self.has_recorded_version:
-            log = newest.log_to_carry()
-            return log is not None and (len(log.commits) >= CARRIED_COMMITS or not log.is_small)
+        log = newest.log_to_carry() if self.has_recorded_version else None
+        if log is not None and log.ends_small:
+            return len(log.commits) >= CARRIED_COMMITS or not log.is_small
         interval = _CHECKPOINT_INTERVAL if newest.mirror is None else MIRROR_INTERVAL
         return (newest.version() + 1) % interval == 0 and bool(newest.tail)
 

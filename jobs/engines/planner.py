@@ -37,18 +37,18 @@ class Choice:
         engine: its name.
         why: one line, which also says what would make the pipeline columnar where one or two declarations
             decide it.
-        calls_function: whether the pipeline has a function of its own.
+        calls_back: whether a function of the pipeline is called, or its trigger is asked about each element.
     """
 
     engine: str
     why: str
-    calls_function: bool
+    calls_back: bool
 
     def make(self) -> Engine:
         """The engine."""
         if self.engine == OPERATOR:
             return OperatorEngine()
-        return FunctionEngine() if self.calls_function else ColumnarEngine()
+        return FunctionEngine() if self.calls_back else ColumnarEngine()
 
 
 def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
@@ -68,21 +68,26 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
             reason=reason,
         )
     calls_function = not pipeline.select
+    calls_back = calls_function or why_not(pipeline) is not None
     if override is not None:
-        return Choice(override, "asked for", calls_function)
+        return Choice(override, "asked for", calls_back)
     if reason is not None:
         changes = columnar_by(pipeline, schema, lambda other: why_not_columnar(other, schema) is None)
         hint = "" if changes is None else f"; columnar {changes}"
-        return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_function)
+        return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_back)
     if calls_function and functions.is_faster_in_operator(pipeline):
         why = "its function keeps state, and the elements of such windows are taken together, which is faster"
-        return Choice(OPERATOR, why, calls_function)
-    why = (
-        "its windows are decided on columns, and its functions are called from there, in the faster engine"
-        if calls_function
-        else "windows, trigger and aggregates have columnar forms, and it is the faster engine"
-    )
-    return Choice(COLUMNAR, why, calls_function)
+        return Choice(OPERATOR, why, calls_back)
+    if calls_function:
+        why = (
+            "its windows are decided on columns, and its functions are called from there, in the faster "
+            "engine"
+        )
+    elif calls_back:
+        why = "its aggregates have columnar forms, its trigger is asked for each element, and it is faster"
+    else:
+        why = "windows, trigger and aggregates have columnar forms, and it is the faster engine"
+    return Choice(COLUMNAR, why, calls_back)
 
 
 def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
@@ -95,8 +100,7 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
         return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if not pipeline.select:
         return functions.why_not(pipeline, schema)
-    reason = why_not(pipeline)
-    if reason is not None:
+    if why_not(pipeline) is not None and (reason := functions.why_not_selected(pipeline)) is not None:
         return reason
     if schema is None:
         return None

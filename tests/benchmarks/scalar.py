@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+from slackwater.jobs.runtime.heap import keep_heap
 from tests.benchmarks import contenders, whole_engine
 from tests.benchmarks.contenders import CONTENDERS, Outcome
 from tests.benchmarks.reference import Firing
@@ -151,6 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="measure Flink's local cluster beside the whole engine; needs Maven",
     )
     chosen = parser.parse_args(arguments)
+    keep_heap()  # as the processes of a run do
     print(
         f"{processor()}, {platform.python_implementation()} {platform.python_version()}, one core; CPU time, "
         "medians"

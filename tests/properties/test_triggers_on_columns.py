@@ -244,6 +244,20 @@ def test_own_triggers_and_those_of_the_clock_leave_the_same_on_columns(data: st.
 
 @pytest.mark.slow
 @given(st.data())
+@searched(8, long=80)
+def test_aggregates_under_any_trigger_leave_the_same_on_columns(data: st.DataObject) -> None:
+    is_global = data.draw(st.booleans(), label="global windows")
+    rules, events = data.draw(replays(FIXED), label="replay")
+    others = COUNTED | CONTINUOUS | (AT_THE_END if is_global else st.just(EventTimeTrigger()))
+    triggers = ERRATIC | purging_or_not(ERRATIC | BY_CLOCK | timeouts(purging_or_not(others)))
+    pipeline = replace(pipeline_of(rules, False), trigger=data.draw(triggers, label="trigger"))
+    if is_global:
+        pipeline = replace(pipeline, window=GlobalWindows.create(), allowed_lateness=timedelta(0))
+    check_engines(pipeline, rules, events, data)
+
+
+@pytest.mark.slow
+@given(st.data())
 @searched(4, long=30)
 def test_functions_that_keep_state_leave_the_same_on_columns(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["fixed", "global", "sessions"]), label="windows")

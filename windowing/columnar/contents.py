@@ -1,16 +1,19 @@
 """The contents of firings and open windows, described by the rows of accumulators that make them up.
 
 A kernel decides all firings first, by row numbers; `combine_contents` combines the accumulators afterwards,
-all at once.
+all at once. `combine_lists` does that for a walk, which notes the rows of each as a list.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from slackwater.windowing.columnar.accumulators import Accumulators
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.columnar.element_lists import ElementLists
 
 A = TypeVar("A", bound=Accumulators)
 
@@ -50,3 +53,29 @@ def combine_contents(contents: Contents, accumulators: A) -> A:
     group_accumulators = accumulators.take(contents.rows).combine(contents.groups)
     totals = accumulators.take(contents.running_rows).running(contents.running_starts).take(contents.picks)
     return group_accumulators.join([totals])
+
+
+def combine_lists(lists: ElementLists, accumulators: A) -> A:
+    """One accumulator for each list: those of the rows that it numbers, combined. Lists that begin at one
+    place are one list at several moments, and are running totals of it.
+    """
+    starts, owners, counts = np.unique(lists.starts, return_inverse=True, return_counts=True)
+    is_shared = counts > 1
+    seen_once, seen_more = np.flatnonzero(~is_shared[owners]), np.flatnonzero(is_shared[owners])
+    single_lists = lists.take(seen_once)
+    groups = Groups(np.repeat(np.arange(len(seen_once)), single_lists.lengths), len(seen_once))
+    longest_ends = np.zeros(len(starts), np.int64)
+    np.maximum.at(longest_ends, owners, lists.ends)
+    runs = ElementLists(lists.numbers, starts[is_shared], longest_ends[is_shared])
+    run_starts = np.cumsum(runs.lengths) - runs.lengths
+    run_of_list = (np.cumsum(is_shared) - 1)[owners[seen_more]]
+    contents = Contents(
+        rows=single_lists.explode(),
+        groups=groups,
+        running_rows=runs.explode(),
+        running_starts=run_starts,
+        picks=run_starts[run_of_list] + lists.lengths[seen_more] - 1,
+    )
+    places = np.empty(len(owners), np.int64)
+    places[np.append(seen_once, seen_more)] = np.arange(len(owners))
+    return combine_contents(contents, accumulators).take(places)

@@ -170,7 +170,9 @@ class _PartMerge:
         if unknown:
             parts_by_name = self._let_be_unknown(unknown, parts_by_name)
         range_input = self.family.receive(parts_by_name)
-        initial_state = read_windows(parked_part, self.family, self.replay.added_results)
+        initial_state = read_windows(
+            parked_part, self.family.setting, self.family.trigger_state, self.replay.added_results
+        )
         slice_result = self.family.replay(range_input.slice_input, initial_state)
         late_rows = self._late_rows(slice_result, range_input, parts_by_name, numbers.distinct)
         yield from self._hand_over(slice_result, late_rows, numbers.distinct)
@@ -272,7 +274,8 @@ class _PartMerge:
         yield from self._table_handed_over("panes", self._panes(slice_result, distinct), output)
         yield from self._table_handed_over("late_events", late_rows, None)
         with self._timing_state():
-            windows = [window_table(slice_result, distinct, self.family)]
+            setting, trigger_state = self.family.setting, self.family.trigger_state
+            windows = [window_table(slice_result, distinct, setting, trigger_state)]
             timers = [timer_table(timers, distinct, self.family.setting) for timers in slice_result.timers]
             of_snapshot = [
                 *self._table_handed_over("window_state", windows, state),

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from slackwater.jobs.engines.aggregates import UnknowableColumns, text_of_unknown, unknown_in
 from slackwater.jobs.engines.columnar.accumulators import ArrowAccumulators
 from slackwater.jobs.engines.columnar.arrow_columns import constant, times, times_in_ms, values_of_keys
-from slackwater.jobs.engines.columnar.families import Family, Part, Setting
+from slackwater.jobs.engines.columnar.families import Part, Setting
 from slackwater.jobs.engines.columnar.trigger_states import read_trigger_texts, trigger_texts
 from slackwater.jobs.engines.replaying.snapshot_rows import NO_CONTENTS as NO_CONTENTS_TEXT
 from slackwater.windowing.columnar.accumulators import Accumulators
@@ -21,25 +21,29 @@ from slackwater.windowing.columnar.kernels import SliceResult, WindowState
 from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
+from slackwater.windowing.state.descriptors import StateDescriptor
 
 A = TypeVar("A", bound=Accumulators)
 
 
 def read_windows(
-    parked_part: Part, family: Family, added_results: frozenset[str] = frozenset()
+    parked_part: Part,
+    setting: Setting,
+    trigger_state: StateDescriptor | None,
+    added_results: frozenset[str] = frozenset(),
 ) -> WindowState[ArrowAccumulators]:
-    """The open windows that rows of `window_state` hold, in the order of the rows; `added_results` are
-    unknown in all of them.
+    """The open windows that rows of `window_state` hold, in the order of the rows, with the numbers that
+    `trigger_state` has for each; `added_results` are unknown in all of them.
     """
     rows = parked_part.rows
     is_empty = pc.equal(rows.column("contents"), NO_CONTENTS_TEXT)
     has_contents = ~np.asarray(pc.fill_null(is_empty, False))
     windows = read_open_windows(parked_part, has_contents)
     triggers = None
-    if family.trigger_state is not None:
-        triggers = read_trigger_texts(family.trigger_state, rows.column("trigger_state"), windows)
+    if trigger_state is not None:
+        triggers = read_trigger_texts(trigger_state, rows.column("trigger_state"), windows)
     with_contents = rows.filter(pa.array(has_contents))
-    accumulators = _read_accumulators(with_contents, family.setting, added_results)
+    accumulators = _read_accumulators(with_contents, setting, added_results)
     if not has_contents.all():
         places = np.maximum(np.cumsum(has_contents) - 1, 0)
         indices = pa.array(places, mask=~has_contents)
@@ -108,12 +112,15 @@ def _contents_texts(accumulators: ArrowAccumulators, setting: Setting) -> pa.Arr
 
 
 def window_table(
-    slice_result: SliceResult[ArrowAccumulators], distinct: pa.Table, family: Family
+    slice_result: SliceResult[ArrowAccumulators],
+    distinct: pa.Table,
+    setting: Setting,
+    trigger_state: StateDescriptor | None,
 ) -> pa.Table:
     """Rows of `window_state`, one for each window that is open at the slice's end, in the order of the
-    result.
+    result, with the result's numbers of `trigger_state`.
     """
-    windows, setting = slice_result.windows, family.setting
+    windows = slice_result.windows
     rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
     accumulators = slice_result.accumulators.take(windows.contents[~is_empty])
     parts = [
@@ -126,15 +133,15 @@ def window_table(
         indices = pa.array(np.cumsum(~is_empty) - 1, mask=is_empty)
         parts, contents = [part.take(indices) for part in parts], contents.take(indices)
         contents = pc.if_else(pa.array(is_empty), NO_CONTENTS_TEXT, contents)
-    trigger_state = constant(None, rows, pa.string())
-    if family.trigger_state is not None and slice_result.triggers is not None:
-        trigger_state = trigger_texts(family.trigger_state, slice_result.triggers, windows)
+    texts = constant(None, rows, pa.string())
+    if trigger_state is not None and slice_result.triggers is not None:
+        texts = trigger_texts(trigger_state, slice_result.triggers, windows)
     return pa.table(
         {
             **columns_of_open_windows(slice_result, distinct, setting),
             **{name: part for (name, _), part in zip(setting.shape.parts, parts, strict=True)},
             "contents": contents,
-            "trigger_state": trigger_state,
+            "trigger_state": texts,
         }
     )
 

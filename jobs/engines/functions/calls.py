@@ -8,7 +8,7 @@ key in the same order in both engines.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
@@ -216,6 +216,12 @@ def elements_of(lists: ElementLists, rows: RowMaker) -> Iterator[list[Any]]:
         for length in lengths[first:beyond].tolist():
             start, end = end, end + length
             yield objects[start:end]
+
+
+def rows_one_by_one(rows: RowMaker, numbers: Longs) -> Iterator[Any]:
+    """The elements of these numbers, `ELEMENTS_AT_ONCE` made at a time."""
+    firsts = range(0, len(numbers), ELEMENTS_AT_ONCE)
+    return chain.from_iterable(rows.rows(numbers[first : first + ELEMENTS_AT_ONCE]) for first in firsts)
 
 
 def pieces_of(lengths: Longs, elements_at_once: int) -> Iterator[tuple[int, int]]:

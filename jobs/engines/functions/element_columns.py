@@ -13,7 +13,7 @@ class ElementColumns:
     """Columns and texts of elements.
 
     Args:
-        texts: how an element stands in the snapshot.
+        texts: how an element stands in the snapshot; None where none does.
         parked_texts: the texts of the elements of parked windows.
         rows: the elements of the slice; columns that are no fields of an element are ignored.
         row_times: their timestamps.
@@ -22,17 +22,25 @@ class ElementColumns:
         parked_texts, rows: the same.
     """
 
-    def __init__(self, texts: ElementTexts, parked_texts: pa.Array, rows: pa.Table, row_times: Longs) -> None:
-        self._texts = texts
+    def __init__(
+        self, texts: ElementTexts | None, parked_texts: pa.Array, rows: pa.Table, row_times: Longs
+    ) -> None:
+        self._texts_of_elements = texts
         self._row_times = row_times
         self.parked_texts = parked_texts
         self.rows = rows
         self._parked_rows: pa.Table | None = None
         self._columns: dict[str, pa.Array] = {}
 
+    @property
+    def _texts(self) -> ElementTexts:
+        assert self._texts_of_elements is not None, "windows keep no elements"
+        return self._texts_of_elements
+
     def of_slice(self) -> "ElementColumns":
         """The elements of the slice alone, numbered from 0."""
-        return ElementColumns(self._texts, pa.array([], pa.string()), self.rows, self._row_times)
+        no_texts = pa.array([], pa.string())
+        return ElementColumns(self._texts_of_elements, no_texts, self.rows, self._row_times)
 
     def decode(self, numbers: Longs) -> None:
         """Read the elements of parked windows that are among `numbers`, which ascend: `column` then has their

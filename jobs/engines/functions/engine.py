@@ -10,6 +10,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.functions.exactness import is_walked, keeps_state
 from slackwater.jobs.engines.functions.left_over import AsksForState, LeftToOperator
 from slackwater.jobs.engines.functions.range import FunctionRange
+from slackwater.jobs.engines.functions.select_range import SelectRange
 from slackwater.jobs.engines.functions.trigger_range import TriggerRange, why_not_walked
 from slackwater.jobs.engines.operator.window_range import WindowRange
 from slackwater.jobs.engines.replaying.replay import Outcome, Replay
@@ -69,6 +70,8 @@ class CallInRange:
 
     def _run(self, number: int, rows: pa.Table) -> Iterator[pa.Table]:
         pipeline = self.replay.pipeline
+        if pipeline.select:
+            return SelectRange(self.replay, self.keys, number, rows).run()
         try:
             if not is_walked(pipeline):
                 return FunctionRange(self.replay, self.keys, number, rows).run()

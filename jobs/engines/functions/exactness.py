@@ -15,6 +15,7 @@ from slackwater.jobs.engines.operator.elements import element_class
 from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
+    DeltaTrigger,
     EventTimeTrigger,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
@@ -45,6 +46,19 @@ def keeps_state(pipeline: Pipeline) -> bool:
 def is_walked(pipeline: Pipeline) -> bool:
     """Whether the windows of `pipeline` are walked with their trigger."""
     return keeps_state(pipeline) or _why_no_kernel(pipeline) is not None
+
+
+def why_not_selected(pipeline: Pipeline) -> str | None:
+    """Why the windows of a pipeline with built-in aggregates, which no kernel decides, are not walked with
+    their trigger, in one line; None when they are.
+    """
+    trigger, order_mode = pipeline.effective_trigger, OrderMode(pipeline.order_mode)
+    no_kernel = windows.why_not(pipeline)
+    if is_session(pipeline) or type(trigger.innermost) is DeltaTrigger:
+        return no_kernel
+    if takes_together(pipeline.windows, trigger, order_mode):
+        return no_kernel  # the operator engine is faster
+    return None if why_not_walked(pipeline, keeps_state=False) is None else no_kernel
 
 
 def shows_no_ties(pipeline: Pipeline) -> bool:

@@ -29,6 +29,8 @@ class KeyTimers:
         current_watermark, current_processing_time: as a trigger's context shows them.
         event: the pending timers of event time.
         processing: those of processing time, with the newest time that has passed when each fires.
+        earliest: no timer of event time is due before this watermark.
+        deletions: how often somebody has deleted a timer of event time.
         is_calling_back: whether timers of processing time are being called. One for a time that has passed by
             then, registered meanwhile, is called with them.
     """
@@ -38,6 +40,8 @@ class KeyTimers:
         "_moments",
         "current_processing_time",
         "current_watermark",
+        "deletions",
+        "earliest",
         "event",
         "is_calling_back",
         "processing",
@@ -47,6 +51,8 @@ class KeyTimers:
         self.current_watermark, self.current_processing_time = watermark, clock
         self.event: set[TimerOfKey] = set()
         self.processing: dict[TimerOfKey, int] = {}
+        self.earliest = _NEVER
+        self.deletions = 0
         self.is_calling_back = False
         self._events: list[tuple[int, int, Window]] = []
         self._moments: list[tuple[int, int, int, Window]] = []
@@ -64,10 +70,13 @@ class KeyTimers:
         if timer not in self.event:
             self.event.add(timer)
             heappush(self._events, (timestamp, _place(namespace), namespace))
+            if timestamp < self.earliest:
+                self.earliest = timestamp
 
     def delete_event_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Remove the timer, if it is pending."""
         self.event.discard((timestamp, namespace))
+        self.deletions += 1
 
     def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Add the timer, unless it is pending: it is due 1 ms after its time, or after now if that is
@@ -83,14 +92,21 @@ class KeyTimers:
         """Remove the timer, if it is pending."""
         self.processing.pop((timestamp, namespace), None)
 
-    def next_rise(self, watermarks: list[int], first: int) -> int:
-        """The number of the first of these watermarks, from number `first` on, at which an event timer is
-        due; their count for none.
+    def next_rise(self, watermarks: list[int], first: int, beyond: int) -> int:
+        """The number of the first of these watermarks, from number `first` to before `beyond`, at which an
+        event timer is due; `beyond` for none.
         """
         events = self._events
-        while events and (events[0][0], events[0][2]) not in self.event:
-            heappop(events)
-        return bisect_left(watermarks, events[0][0], first) if events else len(watermarks)
+        while first < beyond and self.earliest <= watermarks[beyond - 1]:
+            if (events[0][0], events[0][2]) in self.event:
+                return bisect_left(watermarks, events[0][0], first, beyond)
+            self._pop_event()
+        return beyond
+
+    def _pop_event(self) -> tuple[int, int, Window]:
+        event = heappop(self._events)
+        self.earliest = self._events[0][0] if self._events else _NEVER
+        return event
 
     def next_moment(self) -> int:
         """The clock at which the next processing timer is due; a timer at Long.MAX never is."""
@@ -101,9 +117,8 @@ class KeyTimers:
 
     def poll_event(self) -> TimerOfKey | None:
         """Remove and return the next event timer that the watermark has reached."""
-        events = self._events
-        while events and events[0][0] <= self.current_watermark:
-            time, _, window = heappop(events)
+        while self.earliest <= self.current_watermark:
+            time, _, window = self._pop_event()
             if (time, window) in self.event:
                 self.event.remove((time, window))
                 return time, window

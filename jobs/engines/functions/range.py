@@ -123,13 +123,16 @@ class FunctionRange:
         self.config = window_config(self.pipeline, keys.type, SelectFunction([], []))
         self.fold = fold_of(self.config.contents)
         record: Any = element_class(self.pipeline, replay.schema)
-        assert record is not None, "the planner gave it to the operator engine"
+        assert record is not None or self.pipeline.select, "the planner gave it to the operator engine"
         self.record = record
-        self.texts = ElementTexts(
-            self.record,
-            pa.schema([replay.schema.field(name) for name in self.record._fields]),
-            keeps_times=self.pipeline.evictor is not None,
-        )
+        fields = getattr(record, "_fields", ())
+        self.element_columns = [name for name in fields if name in replay.schema.names]
+
+    @cached_property
+    def texts(self) -> ElementTexts:
+        """How elements stand in the snapshot."""
+        schema = pa.schema([self.replay.schema.field(name) for name in self.element_columns])
+        return ElementTexts(self.record, schema, keeps_times=self.pipeline.evictor is not None)
 
     @cached_property
     def family(self) -> Family | None:
@@ -293,7 +296,7 @@ class FunctionRange:
 
     def _accepted_rows(self, verdict: Verdict) -> pa.Table:
         """The fields of the elements that a window takes."""
-        rows = self.rows.select(self.record._fields)
+        rows = self.rows.select(self.element_columns)
         if len(verdict.accepted_rows) < rows.num_rows:
             rows = rows.take(pa.array(verdict.accepted_rows))
         return rows.combine_chunks()
@@ -421,10 +424,8 @@ class FunctionRange:
         results: Sequence[pa.Array],
         distinct: pa.Table,
     ) -> pa.Table:
-        withdrawals = fired_windows.withdrawals
-        return pane_table(
-            fired_windows.firings, result_rows, results, withdrawals, distinct=distinct, setting=self.setting
-        )
+        firings, withdrawals = fired_windows.firings, fired_windows.withdrawals
+        return pane_table(firings, result_rows, results, withdrawals, distinct=distinct, setting=self.setting)
 
     def _side_tables(self, result_rows: ResultRows) -> dict[str, pa.Table]:
         """The rows of each side output, by its table."""

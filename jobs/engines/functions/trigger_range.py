@@ -3,9 +3,11 @@ triggers without a kernel, and functions that keep state.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from typing import Any
+from dataclasses import replace
+from itertools import chain, islice, repeat
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from slackwater.jobs.engines.columnar.arrow_columns import times
 from slackwater.jobs.engines.columnar.families import Part
 from slackwater.jobs.engines.columnar.snapshot import columns_of_open_windows, read_open_windows
 from slackwater.jobs.engines.columnar.windows import GRID_ASSIGNERS, why_not, why_not_at_any_trigger
-from slackwater.jobs.engines.functions.calls import ResultRows
+from slackwater.jobs.engines.functions.calls import ResultRows, rows_one_by_one
 from slackwater.jobs.engines.functions.element_columns import ElementColumns
 from slackwater.jobs.engines.functions.eviction import NumberEvictor
 from slackwater.jobs.engines.functions.fired_windows import FiredWindows
@@ -39,12 +41,12 @@ from slackwater.jobs.engines.functions.session_walk import (
 from slackwater.jobs.engines.functions.trigger_walk import (
     KeyState,
     KeyWalk,
-    WalkedElement,
     WalkOutput,
     WalkRules,
 )
+from slackwater.jobs.engines.functions.walk_context import looks_at_elements
 from slackwater.jobs.engines.functions.walk_state import WalkState
-from slackwater.jobs.engines.operator.garbage import objects_set_aside
+from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
 from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import conform
@@ -56,8 +58,12 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.windowing import (
     GlobalWindows,
     MergingWindowAssigner,
+    WindowAssigner,
 )
+from slackwater.windowing.assigners.assigner import Grid
 from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.orders import stable_order
+from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.kernels import Counts, SliceResult
 from slackwater.windowing.columnar.parking import Timers
 from slackwater.windowing.columnar.window_columns import (
@@ -119,21 +125,27 @@ class TriggerRange(FunctionRange):
         codec = codec_of_windows(
             self.pipeline,
             self.keys,
-            self.replay.shape,
+            replace(self.replay.shape, parts=()),  # contents are read and written as columns
             {},
             config=self.config,
             element_class=self.record,
             keeps_lists_whole=self.replay.keeps_lists_whole,
         )
-        self._parked_tables, self._state = tables, WalkState(codec, tables, self._backend)
+        self._parked_tables = tables
+        with collector_resting():
+            self._state = WalkState(codec, tables, self._backend)
         of_windows = pc.equal(tables.keyed_state.column("state_name"), CONTENTS)
         window_rows, keyed_rows = tables.window_state, tables.keyed_state.filter(of_windows)
+        return window_rows, self._lists_in(window_rows, keyed_rows)
+
+    def _lists_in(self, window_rows: pa.Table, keyed_rows: pa.Table) -> ParkedLists:
+        """What the windows of these rows of `window_state` hold; `keyed_rows` are the pieces of long
+        lists.
+        """
         if self.fold is not None:
-            return window_rows, ParkedLists.of_values(window_rows, keyed_rows)
+            return ParkedLists.of_values(window_rows, keyed_rows)
         owner = STATE_WINDOW if self._merges else "window"
-        return window_rows, ParkedLists.read(
-            window_rows, keyed_rows, self.keys.names, self.texts, owner=owner
-        )
+        return ParkedLists.read(window_rows, keyed_rows, self.keys.names, self.texts, owner=owner)
 
     def _number_keys(self, parked_rows: pa.Table) -> tuple[Longs, pa.Table]:
         """As of FunctionRange; keys that have nothing but timers or state have a number, too."""
@@ -150,42 +162,23 @@ class TriggerRange(FunctionRange):
         windows_at_start = read_open_windows(parked_part, parked_lists.lengths > 0)
         elements, verdict = self._judge(keys)
         rows = self._accepted_rows(verdict)
-        columns = ElementColumns(self.texts, parked_lists.texts, rows, elements.times)
-        parked_count = len(parked_lists.texts)
-        self._new_columns = ElementColumns(self.texts, pa.array([], pa.string()), rows, elements.times)
+        texts = None if self.pipeline.select else self.texts
+        columns = ElementColumns(texts, parked_lists.texts, rows, elements.times)
+        parked_count = int(parked_lists.lengths.sum())
+        self._new_columns = columns.of_slice()
         contents, folds = self._contents(columns, parked_count, len(elements.keys))
         with objects_set_aside(), leaving_errors("a trigger, a fold or the function"):
-            output = self._walk(elements, columns, contents, parked_lists)
-        late = LateElements(*np.array(sorted(output.late), np.int64).reshape(-1, 3).T)
+            self._output = output = self._walk(elements, columns, contents, parked_lists)
+        with collector_resting():
+            slice_result = _slice_result(output, contents.lists())
+        [firings, withdrawals], lists = slice_result.firings, slice_result.accumulators
         if self._merges:
-            verdict = verdict_of_walk(late, elements)
-        firings, withdrawals = (
-            columns_of(Firings, events) for events in (output.firings, output.withdrawals)
-        )
-        windows = columns_of(OpenWindows, output.windows)
-        lists = contents.lists()
-        slice_result = SliceResult(
-            firings=[firings, withdrawals],
-            windows=windows,
-            triggers=None,
-            next_firings=np.full(len(windows.keys), NO_TIME),
-            timers=[_counted_timers(output)],
-            accumulators=lists,
-            late=late,
-            counts=Counts(
-                windows_opened=output.windows_opened,
-                windows_cleaned=output.windows_cleaned,
-                windows_merged=output.windows_merged,
-                assignments_missed=output.assignments_missed,
-                elements_cleaned=output.elements_cleaned,
-                elements_never_fired=output.elements_never_fired,
-            ),
-        )
+            verdict = verdict_of_walk(slice_result.late, elements)
         lists_of_firings = lists.take(firings.contents)
-        self.memory.require_elements(int(lists_of_firings.lengths.max(initial=0)))
-        if folds is None and not self._keeps_state and self.pipeline.evictor is None:
-            columns.decode(lists_of_firings.distinct_numbers())
-        self._output = output
+        if not self.pipeline.select:
+            self.memory.require_elements(int(lists_of_firings.lengths.max(initial=0)))
+            if folds is None and not self._keeps_state and self.pipeline.evictor is None:
+                columns.decode(lists_of_firings.distinct_numbers())
         return FiredWindows(
             slice_result=slice_result,
             firings=firings,
@@ -193,7 +186,7 @@ class TriggerRange(FunctionRange):
             columns=columns,
             verdict=verdict,
             windows_at_start=windows_at_start,
-            folding=None if folds is None else WalkedFolds(folds, firings, windows),
+            folding=None if folds is None else WalkedFolds(folds, firings, slice_result.windows),
             withdrawals=withdrawals if self._merges else None,
             unjudged_count=len(elements.keys) if self._merges else 0,
             firing_clocks=np.array(output.clocks, np.int64),
@@ -235,7 +228,7 @@ class TriggerRange(FunctionRange):
         parked_lists: ParkedLists,
     ) -> WalkOutput:
         """Walk all keys, those without elements first."""
-        parked_count, count = len(parked_lists.texts), len(elements.keys)
+        parked_count, count = int(parked_lists.lengths.sum()), len(elements.keys)
         calls = None
         function = copy.deepcopy(self.config.function)
         with closing(function) if self._keeps_state else nullcontext():
@@ -246,24 +239,20 @@ class TriggerRange(FunctionRange):
                     self._key_values,
                     self._contents_maker(columns, parked_count + count),
                 )
-            looks_at_elements = self.config.trigger.looks_at_elements
-            objects = self._objects(self._new_columns, count) if looks_at_elements else None
             rules = WalkRules(
                 self.config,
                 self.replay.timeline,
-                windows_of=self._windows_of(elements),
-                element_of=_nothing if objects is None else objects.__getitem__,
                 contents=contents,
                 backend=self._backend,
                 calls=calls,
                 first_number=parked_count,
             )
-            states = self._state.restore(contents, parked_lists)
+            with collector_resting():
+                states = self._state.restore(contents, parked_lists)
             to_ms = self.replay.scan.to_ms
-            elements_of_keys = _elements_by_key(elements, self.replay.timeline.tick_ends)
-            for number, key in enumerate(self._key_values):
-                state = states.get(key) or KeyState()
-                KeyWalk(rules, number, key, state).run(elements_of_keys(number), to_ms)
+            keys = zip(self._key_values, self._elements_of_keys(elements), strict=True)
+            for number, (key, elements_of_key) in enumerate(keys):
+                KeyWalk(rules, number, key, states.get(key) or KeyState()).run(elements_of_key, to_ms)
         if calls is not None:
             self._result_rows = calls.result_rows
         return rules.output
@@ -276,55 +265,128 @@ class TriggerRange(FunctionRange):
         objects = self._objects(columns, count)
         return lambda numbers: [objects[number] for number in numbers]
 
-    def _windows_of(self, elements: Elements) -> Callable[[int, int], Sequence[Window]]:
-        """(place of an element, its timestamp) → its windows."""
-        if not self._merges:
-            assign = self.config.assigner.bind(None)  # type: ignore[arg-type]  # it asks for no clock
-            return lambda _, time: assign(None, time)
-        rows = RowMaker(self.record, self._new_columns.column)
-        gaps: list[int] = gaps_of(self.pipeline, elements, rows).tolist()
-        return lambda place, time: (TimeWindow(time, time + gaps[place]),)
+    def _elements_of_keys(self, elements: Elements) -> Iterator[Iterable[tuple[Any, ...]]]:
+        """The elements of each key (see `KeyWalk.run`), in order of arrival. Those of one key are to be taken
+        before the next key is.
+        """
+        order = stable_order(elements.keys, len(self._key_values))
+        times, clocks = elements.times[order], elements.clocks[order]
+        rises = np.searchsorted(self.replay.timeline.tick_ends, clocks, side="right")
+        values: Iterator[Any] = repeat(None)
+        if looks_at_elements(self.config.trigger):
+            values = rows_one_by_one(RowMaker(self.record, self._column), order)
+        columns = zip(
+            _one_by_one(order),
+            _one_by_one(times),
+            _one_by_one(clocks),
+            _one_by_one(rises),
+            self._windows_of(elements, order),
+            values,
+            strict=False,  # triggers that look at no element have values without an end
+        )
+        counts = np.bincount(elements.keys, minlength=len(self._key_values)).tolist()
+        return (islice(columns, count) for count in counts)
+
+    def _column(self, name: str) -> pa.Array:
+        """A field of the elements of the slice."""
+        return self._new_columns.column(name)
+
+    def _windows_of(self, elements: Elements, order: Longs) -> Iterator[Sequence[Window]]:
+        """The windows of each of these elements."""
+        times = elements.times[order]
+        if self._merges:
+            rows = RowMaker(self.record, self._new_columns.column)
+            gaps = gaps_of(self.pipeline, elements, rows)[order]
+            bounds = zip(_one_by_one(times), _one_by_one(gaps), strict=True)
+            return ((TimeWindow(time, time + gap),) for time, gap in bounds)
+        grid = self.pipeline.windows.grid
+        if isinstance(grid, Grid) and not grid.size_ms % grid.slide_ms:
+            starts = times - (times - grid.offset_ms) % grid.slide_ms
+            return map(_WindowsByStart(self.config.assigner).__getitem__, _one_by_one(starts))
+        assign = self.config.assigner.bind(None)  # type: ignore[arg-type]  # it asks for no clock
+        return map(assign, repeat(None), _one_by_one(times))
 
     def _call(self, fired_windows: FiredWindows, distinct: pa.Table) -> ResultRows:
         return self._result_rows or super()._call(fired_windows, distinct)
 
     def _state_tables(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
-        parked_state = self._state.park(self._output, self._key_values, self._groups)
-        slice_result = fired_windows.slice_result
+        with collector_resting():
+            parked_state = self._state.park(self._output, self._key_values, self._groups)
         moments = [NO_TIME if moment is None else moment for moment in parked_state.next_firings]
-        slice_result = slice_result._replace(next_firings=np.array(moments, np.int64))
+        slice_result = fired_windows.slice_result._replace(next_firings=np.array(moments, np.int64))
+        windows, keyed_rows = self._window_rows(replace(fired_windows, slice_result=slice_result), distinct)
+        for name, column in parked_state.columns.items():
+            windows = windows.append_column(name, column)
+        keyed_rows.append(parked_state.keyed_rows)
+        schema = self.schemas["keyed_state"]
+        return {
+            "window_state": windows,
+            "timers": parked_state.timers,
+            "keyed_state": pa.concat_tables([conform(rows, schema) for rows in keyed_rows]),
+        }
+
+    def _window_rows(
+        self, fired_windows: FiredWindows, distinct: pa.Table
+    ) -> tuple[pa.Table, list[pa.Table]]:
+        """(rows of `window_state` but for the state of triggers and functions, rows of `keyed_state`)."""
         bounds = [
             (NO_TIME, NO_TIME) if window is GLOBAL_WINDOW else (window.start, window.end)
             for window in self._output.state_windows
         ]
         state_windows = StateWindows(*np.array(bounds, np.int64).reshape(-1, 2).T)
         contents, pieces = self.parked_contents(fired_windows, state_windows, distinct)
-        of_windows = {
-            **columns_of_open_windows(slice_result, distinct, self.setting),
-            **parked_state.columns,
-            "contents": contents,
-        }
+        columns = columns_of_open_windows(fired_windows.slice_result, distinct, self.setting)
+        columns["contents"] = contents
         if self._merges:
-            of_windows[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
-            of_windows[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
-        tables = {"window_state": pa.table(of_windows), "timers": parked_state.timers}
-        keyed_rows = [rows for rows in (pieces, parked_state.keyed_rows) if rows is not None]
-        schema = self.schemas["keyed_state"]
-        return {**tables, "keyed_state": pa.concat_tables([conform(rows, schema) for rows in keyed_rows])}
+            columns[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
+            columns[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
+        return pa.table(columns), [] if pieces is None else [pieces]
 
 
-def _elements_by_key(elements: Elements, tick_ends: Longs) -> Callable[[int], Iterator[WalkedElement]]:
-    """Key number → its elements, in order of arrival."""
-    order = np.argsort(elements.keys, kind="stable")
-    clocks = elements.clocks[order]
-    columns = (order, elements.times[order], clocks, np.searchsorted(tick_ends, clocks, side="right"))
-    keys = elements.keys[order]
+def _one_by_one(column: Longs) -> Iterator[int]:
+    """The numbers of a column as Python's, some at a time."""
+    firsts = range(0, len(column), _NUMBERS_AT_ONCE)
+    return chain.from_iterable(column[first : first + _NUMBERS_AT_ONCE].tolist() for first in firsts)
 
-    def of_key(number: int) -> Iterator[WalkedElement]:
-        first, beyond = np.searchsorted(keys, [number, number + 1])
-        return map(WalkedElement, *(column[first:beyond].tolist() for column in columns))
 
-    return of_key
+_KEPT_STARTS: Final = 4096
+_NUMBERS_AT_ONCE: Final = 1 << 14
+
+
+class _WindowsByStart(dict[int, Sequence[Window]]):
+    """Newest start → the windows of elements that have it, of a grid where it decides them."""
+
+    def __init__(self, assigner: WindowAssigner) -> None:
+        super().__init__()
+        self._assign = assigner.bind(None)  # type: ignore[arg-type]  # it asks for no clock
+
+    def __missing__(self, start: int) -> Sequence[Window]:
+        if len(self) >= _KEPT_STARTS:
+            self.clear()
+        windows = self[start] = self._assign(None, start)
+        return windows
+
+
+def _slice_result(output: WalkOutput, lists: ElementLists) -> SliceResult[ElementLists]:
+    """What a walk leaves, as kernels return it: the second block of firings withdraws rows."""
+    windows = columns_of(OpenWindows, output.windows)
+    return SliceResult(
+        firings=[columns_of(Firings, output.firings), columns_of(Firings, output.withdrawals)],
+        windows=windows,
+        triggers=None,
+        next_firings=np.full(len(windows.keys), NO_TIME),
+        timers=[_counted_timers(output)],
+        accumulators=lists,
+        late=LateElements(*np.array(sorted(output.late), np.int64).reshape(-1, 3).T),
+        counts=Counts(
+            windows_opened=output.windows_opened,
+            windows_cleaned=output.windows_cleaned,
+            windows_merged=output.windows_merged,
+            assignments_missed=output.assignments_missed,
+            elements_cleaned=output.elements_cleaned,
+            elements_never_fired=output.elements_never_fired,
+        ),
+    )
 
 
 def _counted_timers(output: WalkOutput) -> Timers:
@@ -332,10 +394,6 @@ def _counted_timers(output: WalkOutput) -> Timers:
     count = sum(len(list(timers)) for of_key in output.timers.values() for timers in of_key.values())
     nothing = np.zeros(count, np.int64)
     return Timers("trigger", nothing, nothing, nothing, nothing)
-
-
-def _nothing(place: int) -> None:
-    """For triggers that look at no element."""
 
 
 def _itself(result: Any) -> Any:

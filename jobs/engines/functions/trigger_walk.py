@@ -11,20 +11,20 @@ behind.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from slackwater.jobs.engines.functions.eviction import FiringTime
 from slackwater.jobs.engines.functions.key_timers import Domain, KeyTimers, TimerOfKey
 from slackwater.jobs.engines.functions.left_over import LeftToOperator
 from slackwater.jobs.engines.functions.session_contents import SessionContents
+from slackwater.jobs.engines.functions.walk_context import WalkContext
 from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, PaneKind
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
-from slackwater.windowing.runtime.window_contexts import OperatorTriggerContext
 from slackwater.windowing.runtime.window_ends import WindowEnds
 from slackwater.windowing.runtime.window_log import WindowLife
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
@@ -47,21 +47,6 @@ class InlineCalls(Protocol):
 
     def clear(self, key: int, window: Window, time: FiringTime) -> None:
         """Tell it that a window is collected."""
-
-
-class WalkedElement(NamedTuple):
-    """An element of one key.
-
-    Attributes:
-        place: among the elements of the slice.
-        time, clock: its timestamp, and the clock when it is processed.
-        rises: how often the watermark has risen in the slice before it.
-    """
-
-    place: int
-    time: int
-    clock: int
-    rises: int
 
 
 @dataclass
@@ -118,8 +103,6 @@ class WalkRules:
     Args:
         config: of the pipeline's window operator.
         timeline: of the slice.
-        windows_of: (place of an element, its timestamp) → its windows.
-        element_of: place of an element → the element, for a trigger that looks at it.
         contents: what windows hold.
         backend: the state of triggers and of the function.
         calls: a function that keeps state; None for one that is called after the walk.
@@ -131,16 +114,14 @@ class WalkRules:
         config: WindowOperatorConfig,
         timeline: Timeline,
         *,
-        windows_of: Callable[[int, int], Sequence[Window]],
-        element_of: Callable[[int], Any],
         contents: SessionContents,
         backend: StateBackend,
         calls: InlineCalls | None,
         first_number: int,
     ) -> None:
         self.config, self.trigger = config, config.trigger
-        self.windows_of, self.element_of = windows_of, element_of
-        self.contents, self.backend, self.calls = contents, backend, calls
+        self.contents, self.calls = contents, calls
+        self.context = WalkContext(backend)
         self.first_number = first_number
         self.accumulates = not config.trigger.purges
         self.arms_once = config.trigger.arms_once
@@ -159,8 +140,25 @@ class WalkRules:
         return MergingWindowSet(assigner, pairs, self.config.is_flink_exact)
 
 
+class _WindowAtHand:
+    """What is needed of a window for each of its elements.
+
+    Attributes:
+        life: its history; None before its first element.
+        deletions: how many timers were deleted when the cleanup timer was seen to be pending; -1 before.
+    """
+
+    __slots__ = ("cleanup", "deletions", "last_instant", "life", "window")
+
+    def __init__(
+        self, window: Window, last_instant: int, cleanup: int, lives: Mapping[Window, WindowLife]
+    ) -> None:
+        self.window, self.last_instant, self.cleanup = window, last_instant, cleanup
+        self.life, self.deletions = lives.get(window), -1
+
+
 class KeyWalk:
-    """The walk over the windows of one key.
+    """The walk over the windows of one key; while one goes on there is no other of the same rules.
 
     Args:
         rules: of the walk.
@@ -169,10 +167,10 @@ class KeyWalk:
     """
 
     def __init__(self, rules: WalkRules, number: int, key: Any, state: KeyState) -> None:
-        self.current_key = key
         self._rules, self._number, self._output = rules, number, rules.output
         self._timers = KeyTimers(rules.initial, rules.from_ms)
-        self._context = OperatorTriggerContext(self, self._timers, rules.backend)
+        self._context = rules.context
+        self._context.point_at(key, self._timers)
         self._lives, self._contents = state.lives, state.contents
         self._sessions = rules.sessions(state.pairs)
         self._rises = 0
@@ -180,15 +178,21 @@ class KeyWalk:
         owners = {window for _, window in self._timers.event}
         for window in list(self._lives):
             if window in owners and self._is_collected(window, rules.initial):
-                timer = (rules.ends.cleanup_time(window), self.current_key, window)
-                self._timers.delete_event_time_timer(*timer)
+                self._timers.delete_event_time_timer(rules.ends.cleanup_time(window), None, window)
                 self._collect(window, self._state_window(window))
 
-    def run(self, elements: Iterable[WalkedElement], to_ms: int) -> None:
-        """Take the elements of the key, in order, and park what stays when the clock stands at `to_ms`."""
-        for element in elements:
-            self._advance(element.rises, element.clock)
-            self._take(element)
+    def run(self, elements: Iterable[tuple[Any, ...]], to_ms: int) -> None:
+        """Take the elements of the key, in order, and park what stays when the clock stands at `to_ms`.
+
+        Args:
+            elements: (place, timestamp, clock, rises, windows, value) of each: its place among those of the
+                slice, the clock when it is processed, how often the watermark has risen in the slice before
+                it, its own windows (the same object for elements that have the same), and the element
+                itself, or None for a trigger that does not look at it.
+            to_ms: the end of the slice.
+        """
+        take = self._take if self._sessions is None else self._take_into_sessions
+        take(elements)
         self._advance(bisect_left(self._rules.tick_ends, to_ms + 1), to_ms)
         self._park()
 
@@ -206,7 +210,7 @@ class KeyWalk:
         rules, timers = self._rules, self._timers
         watermarks, tick_ends = rules.watermarks, rules.tick_ends
         while True:
-            rise = timers.next_rise(watermarks, self._rises) if timers.event else rises
+            rise = timers.next_rise(watermarks, self._rises, rises) if timers.event else rises
             moment = timers.next_moment() if timers.processing else clock + 1
             if rise < rises and tick_ends[rise] < moment:
                 self._rises = rise + 1
@@ -310,18 +314,61 @@ class KeyWalk:
             output.elements_cleaned += life.elements
             output.elements_never_fired += life.unfired_elements
 
-    def _take(self, element: WalkedElement) -> None:
-        """Add an element to its windows, and ask the trigger about it."""
-        rules, sessions, place = self._rules, self._sessions, element.place
-        watermark = self._timers.current_watermark
-        for window in rules.windows_of(place, element.time):
-            if sessions is None:
-                actual = state_window = window
-                must_ask = False
-                if self._is_collected(window, watermark):
-                    self._output.assignments_missed += 1
+    def _take(self, elements: Iterable[tuple[Any, ...]]) -> None:
+        """Add each element to its windows, which don't merge, and ask the trigger about it."""
+        rules, timers, context, output = self._rules, self._timers, self._context, self._output
+        all_contents, watermarks = self._contents, rules.watermarks
+        add, first_number = rules.contents.add, rules.first_number
+        on_element, arms_once, collected_mark = (
+            rules.trigger.on_element,
+            rules.arms_once,
+            rules.collected_mark,
+        )
+        windows_before, at_hand = None, list[_WindowAtHand]()
+        for place, timestamp, clock, rises, windows, value in elements:
+            if timers.processing or (rises != self._rises and timers.earliest <= watermarks[rises - 1]):
+                self._advance(rises, clock)
+            else:  # no timer is due
+                if rises != self._rises:
+                    self._rises, timers.current_watermark = rises, watermarks[rises - 1]
+                timers.current_processing_time = clock
+            watermark = timers.current_watermark
+            if windows is not windows_before:
+                windows_before = windows
+                at_hand = [_WindowAtHand(window, *rules.ends[window], self._lives) for window in windows]
+            for of_window in at_hand:
+                last_instant = of_window.last_instant
+                if of_window.cleanup <= watermark or last_instant <= collected_mark:
+                    output.assignments_missed += 1
                     continue
-            else:
+                window, life = of_window.window, of_window.life
+                contents = all_contents.get(window)
+                contents_now = add(contents, place + first_number)
+                if contents_now is not contents:
+                    all_contents[window] = contents_now
+                if life is None:
+                    of_window.life = self._open(window, clock)
+                else:
+                    _count_element(life, clock)
+                if contents is not None and last_instant > watermark and arms_once:
+                    continue
+                context.window = window
+                result = on_element(value, timestamp, window, context)
+                if result is not CONTINUE:
+                    kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
+                    self._obey(result, window, window, kind, (NO_TIME, clock))
+                if of_window.deletions != timers.deletions and of_window.cleanup != LONG_MAX:
+                    timers.register_event_time_timer(of_window.cleanup, None, window)
+                    of_window.deletions = timers.deletions
+
+    def _take_into_sessions(self, elements: Iterable[tuple[Any, ...]]) -> None:
+        """Add each element to its session, which may merge others, and ask the trigger about it."""
+        rules, timers, context, sessions = self._rules, self._timers, self._context, self._sessions
+        assert sessions is not None
+        for place, timestamp, clock, rises, windows, value in elements:
+            self._advance(rises, clock)
+            watermark = timers.current_watermark
+            for window in windows:
                 sessions.is_touched = False
                 actual = sessions.add_window(window, self._merge)
                 if self._is_collected(actual, watermark):
@@ -329,37 +376,27 @@ class KeyWalk:
                     self._output.late.append((place, *window))
                     continue
                 state_window, must_ask = sessions.state_window(actual), sessions.is_touched
-            last_instant, cleanup = rules.ends[actual]
-            contents = self._contents.get(state_window)
-            self._contents[state_window] = rules.contents.add(contents, place + rules.first_number)
-            self._note_element(actual, element.clock)
-            if must_ask or contents is None or last_instant <= watermark or not rules.arms_once:
-                self._ask(actual, state_window, element, cleanup)
+                last_instant, cleanup = rules.ends[actual]
+                contents = self._contents.get(state_window)
+                self._contents[state_window] = rules.contents.add(contents, place + rules.first_number)
+                life = self._lives.get(actual)
+                if life is None:
+                    self._open(actual, clock)
+                else:
+                    _count_element(life, clock)
+                if must_ask or contents is None or last_instant <= watermark or not rules.arms_once:
+                    context.window = actual
+                    result = rules.trigger.on_element(value, timestamp, actual, context)
+                    if result is not CONTINUE:
+                        kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
+                        self._obey(result, actual, state_window, kind, (NO_TIME, clock))
+                    if cleanup != LONG_MAX:
+                        timers.register_event_time_timer(cleanup, None, actual)
 
-    def _ask(self, window: Window, state_window: Window, element: WalkedElement, cleanup: int) -> None:
-        """Ask the trigger about an element that was added, obey it, and register the cleanup timer."""
-        context = self._context
-        context.window = window
-        value = self._rules.element_of(element.place)
-        result = self._rules.trigger.on_element(value, element.time, window, context)
-        if result is not CONTINUE:
-            is_late = window.max_timestamp() <= self._timers.current_watermark
-            kind = PaneKind.LATE if is_late else PaneKind.EARLY
-            self._obey(result, window, state_window, kind, (NO_TIME, element.clock))
-        if cleanup != LONG_MAX:
-            self._timers.register_event_time_timer(cleanup, None, window)
-
-    def _note_element(self, window: Window, clock: int) -> None:
-        life = self._lives.get(window)
-        if life is None:
-            self._output.windows_opened += 1
-            self._lives[window] = WindowLife(1, 0, 1, None, clock, clock)
-            return
-        life.elements += 1
-        life.unfired_elements += 1
-        life.last_arrival = clock if life.last_arrival is None else max(clock, life.last_arrival)
-        if life.first_arrival is None:
-            life.first_arrival = clock
+    def _open(self, window: Window, clock: int) -> WindowLife:
+        self._output.windows_opened += 1
+        life = self._lives[window] = WindowLife(1, 0, 1, None, clock, clock)
+        return life
 
     def _merge(
         self, result: Window, absorbed_windows: list[Window], target: Window, sources: list[Window]
@@ -427,6 +464,15 @@ class KeyWalk:
         if self._timers.event or self._timers.processing:
             timers = {"event": self._timers.event, "processing": self._timers.processing}
             output.timers[self._number] = timers  # type: ignore[assignment]
+
+
+def _count_element(life: WindowLife, clock: int) -> None:
+    life.elements += 1
+    life.unfired_elements += 1
+    if life.last_arrival is None or life.last_arrival < clock:
+        life.last_arrival = clock
+    if life.first_arrival is None:
+        life.first_arrival = clock
 
 
 def _bounds(window: Window) -> tuple[int, int]:

@@ -32,6 +32,8 @@ from slackwater.windowing import (
     WatermarkStrategy,
 )
 
+DELTA = DeltaTrigger.of(2, max)
+
 
 class Mine(EventTimeTrigger):
     """A user's own code, of which only its base class is known."""
@@ -65,7 +67,7 @@ def test_the_operator_engine_may_be_asked_for():
     ("changes", "reason"),
     [
         ({"order_mode": "heap"}, "order_mode='heap' keeps the history of a heap"),
-        ({"trigger": ProcessingTimeTrigger()}, "ProcessingTimeTrigger"),
+        ({"trigger": DELTA}, "DeltaTrigger has no columnar form"),
         ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "built-in aggregates don't keep"),
         ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
         (
@@ -73,8 +75,8 @@ def test_the_operator_engine_may_be_asked_for():
             "CountTrigger has no columnar form",
         ),
         (
-            {"trigger": PurgingTrigger.of(ProcessingTimeTrigger())},
-            "PurgingTrigger of ProcessingTimeTrigger has no columnar form",
+            {"trigger": PurgingTrigger.of(DELTA)},
+            "PurgingTrigger of DeltaTrigger has no columnar form",
         ),
         ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
         (
@@ -170,6 +172,13 @@ class Patient(CountTrigger):
 
 
 @pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
+def test_aggregates_under_a_trigger_without_a_kernel_are_walked_with_it(trigger):
+    choice = choose(replace(departures, trigger=trigger), SCHEMA)
+    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
+    assert "its trigger is asked for each element" in choice.why
+
+
+@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
 def test_the_windows_of_a_function_are_walked_with_any_trigger(trigger):
     choice = choose(replace(departures, **{**OF_ALL, "trigger": trigger}), SCHEMA)
     assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
@@ -200,14 +209,14 @@ def test_functions_of_punctuated_watermarks_or_other_elements_stay_with_the_oper
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({**OF_SELECT, "trigger": Patient.of(2)}, "without its trigger"),
+        ({**OF_SELECT, "trigger": DELTA}, "without its trigger"),
         (
             {"order_mode": "heap", "process": Counting(), "columns": ["tags", "row"]},
             "with order_mode='rocksdb' and with columns= that leave out tags",
         ),
         ({"columns": ["tags", "row"]}, "with columns= that leave out tags"),
         (
-            {**OF_SELECT, "trigger": ProcessingTimeTrigger(), "order_mode": "heap"},
+            {**OF_SELECT, "trigger": DELTA, "order_mode": "heap"},
             "with order_mode='rocksdb' and without its trigger",
         ),
         ({"columns": ["tags"]}, None),

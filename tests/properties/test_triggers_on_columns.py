@@ -256,6 +256,37 @@ def test_aggregates_under_any_trigger_leave_the_same_on_columns(data: st.DataObj
     check_engines(pipeline, rules, events, data)
 
 
+@dataclass(frozen=True)
+class Recalling(Trigger):
+    """Keeps whole elements in its state, and fires when the next one has another `x`."""
+
+    states = (ValueStateDescriptor("last"),)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        state = context.get_partitioned_state(self.states[0])
+        last_element = state.value()
+        state.update(element)
+        return TriggerResult(last_element is not None and last_element.x != element.x)
+
+    def on_event_time(self, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, timestamp: int, window: Any, context: Any) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def clear(self, window: Any, context: Any) -> None:
+        context.get_partitioned_state(self.states[0]).clear()
+
+
+@pytest.mark.slow
+@given(st.data())
+@searched(3, long=20)
+def test_a_trigger_may_keep_elements_under_aggregates(data: st.DataObject) -> None:
+    """Columns leave ranges with such windows to the operator engine."""
+    rules, events = data.draw(replays(FIXED), label="replay")
+    check_engines(replace(pipeline_of(rules, False), trigger=Recalling()), rules, events, data, leaves=True)
+
+
 @pytest.mark.slow
 @given(st.data())
 @searched(4, long=30)

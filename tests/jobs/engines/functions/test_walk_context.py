@@ -72,7 +72,11 @@ class Heir(Blind):
     """Has the method of its base."""
 
 
-@pytest.mark.parametrize("trigger", [Blind(), Heir(), CountTrigger.of(2)], ids=repr)
+def name_of(trigger: Trigger) -> str:
+    return type(trigger).__name__
+
+
+@pytest.mark.parametrize("trigger", [Blind(), Heir(), CountTrigger.of(2)], ids=name_of)
 def test_a_trigger_that_names_no_element_is_handed_none(trigger: Trigger) -> None:
     assert not looks_at_elements(trigger)
 
@@ -90,7 +94,7 @@ def test_a_trigger_that_names_no_element_is_handed_none(trigger: Trigger) -> Non
         PurgingTrigger.of(Blind()),
         DeltaTrigger.of(1, max),
     ],
-    ids=lambda trigger: type(trigger).__name__,
+    ids=name_of,
 )
 def test_a_trigger_that_may_look_at_elements_is_handed_them(trigger: Trigger) -> None:
     assert looks_at_elements(trigger)

@@ -1,7 +1,8 @@
 """Small files of object stores that this process has lately written or read whole, so that they are not asked
 for again: a run reads most files that it has just written.
 
-Only files whose names writers never use twice are kept: those of a Delta table, which never change.
+Only files whose names writers never use for other contents are kept: those of a Delta table, which never
+change.
 """
 
 import re
@@ -13,7 +14,7 @@ import pyarrow as pa
 _MOST_BYTES = 32 << 20
 LARGEST_BYTES = 1 << 20
 _UNIQUE_NAME = re.compile(
-    r"(?:-seal[0-9a-f]{16}|[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*)\.parquet$"
+    r"(?:-seal[0-9a-f]{16}|[0-9a-f]{32}(?:-\d+-\d+)?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*)\.parquet$"
 )
 
 Key = tuple[int, str]

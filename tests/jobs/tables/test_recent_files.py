@@ -22,6 +22,7 @@ def test_a_file_with_a_name_of_its_own_is_kept_until_it_is_deleted() -> None:
     ("name", "is_kept"),
     [
         ("part-ad3fbbdafd394eb3a6e777264c4f4000.parquet", True),
+        ("part-ad3fbbdafd394eb3a6e777264c4f4000-3-12.parquet", True),
         ("part-00000-0f1e2d3c-aaaa-bbbb-cccc-0123456789ab-c000.snappy.parquet", True),
         ("day=1/orders.parquet", False),
         ("_delta_log/00000000000000000009.checkpoint.parquet", False),

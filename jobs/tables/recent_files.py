@@ -14,7 +14,8 @@ import pyarrow as pa
 _MOST_BYTES = 32 << 20
 LARGEST_BYTES = 1 << 20
 _UNIQUE_NAME = re.compile(
-    r"(?:-seal[0-9a-f]{16}|[0-9a-f]{32}(?:-\d+-\d+)?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*)\.parquet$"
+    r"(?:-seal[0-9a-f]{16}|[0-9a-f]{32}(?:-\d+-\d+)?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[^/]*)"
+    r"\.parquet$"
 )
 
 Key = tuple[int, str]

@@ -1,5 +1,5 @@
-"""The engine of functions on columns: map tasks send rows as those of the operator engine do, range tasks
-decide windows as those of the columnar engine do.
+"""The engine of functions and of walked triggers on columns: map tasks send rows as those of the operator
+engine do, range tasks decide windows as those of the columnar engine do.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,8 @@ from slackwater.jobs.engines.transport.in_process import Transport
 
 @dataclass(frozen=True)
 class FunctionEngine:
-    """The columnar engine for pipelines with a function of their own; the planner gives it no others.
+    """The columnar engine for pipelines with a function of their own, and for those with a `select` whose
+    windows are walked with their trigger; the planner gives it no others.
 
     Attributes:
         leaves_ranges: whether the operator engine replays the ranges that columns can't; otherwise their
@@ -47,8 +48,8 @@ class FunctionEngine:
 
 @dataclass(frozen=True)
 class CallInRange:
-    """Range task: fire the windows of one range of keys and call the function, on columns; by the operator
-    where the range is left to it.
+    """Range task: fire the windows of one range of keys, on columns, and call the function where there is
+    one; by the operator where the range is left to it.
     """
 
     replay: Replay

@@ -8,13 +8,15 @@ first task that needs it.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.in_processes import InProcesses
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
+from slackwater.jobs.engines.transport.task_processes import TaskProcesses
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.pipelines.code import PipelineCode
@@ -42,7 +44,7 @@ from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
-from slackwater.jobs.runtime.settings import is_local, tasks_here
+from slackwater.jobs.runtime.settings import is_local, task_environment, tasks_here
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Lines = Callable[[str], object]
+
+# What tasks import, besides the user's own code.
+_OF_TASKS = (planner.__name__, "pyspark.cloudpickle")
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class OpenedPipeline:
             code=self.code,
             version=registry.product_version(),
             engine=planner.choose(pipeline, sources.schema, engine).make(),
-            transport=SparkWhereNeeded(transport or self.transport(), tasks_here()),
+            transport=_where_needed(transport or self.transport()),
             ranges=ranges,
             sources_and_shape=(sources, shape),
         )
@@ -256,7 +261,9 @@ class OpenedPipeline:
 
     def verifier(self) -> Verifier:
         """Repeats recorded runs and compares them."""
-        return Verifier(self.warehouse, self.pipeline, self.code, None, self.transport("verify"))
+        return Verifier(
+            self.warehouse, self.pipeline, self.code, None, _where_needed(self.transport("verify"))
+        )
 
     def redrive(self) -> Redrive:
         """Gives late rows an earlier arrival. Spark starts only where a large slice is looked at again."""
@@ -288,6 +295,29 @@ class OpenedPipeline:
 
     def _declarations(self) -> Declarations:
         return Declarations(self.pipeline, self.config_hash, self.tables)
+
+
+def _where_needed(spark: Callable[[], Transport]) -> SparkWhereNeeded:
+    """The transport of replays, which begins without Spark where that is sooner."""
+    can_pickle = find_spec("pyspark") is not None  # whose pickles hold the user's own code
+    return SparkWhereNeeded(spark, tasks_here(), processes=_processes if can_pickle else None)
+
+
+@cache
+def _processes() -> InProcesses:
+    """The transport on processes of this machine, to which the user's code is sent as to Spark's. They stay
+    as long as this process does.
+    """
+    from slackwater.jobs.runtime.user_code import pickled
+
+    return InProcesses(
+        TaskProcesses(
+            tasks_here(),
+            lambda task: pickled(task, registry.loaded_by_value()),
+            task_environment(),
+            _OF_TASKS,
+        )
+    )
 
 
 def spark_transport(app: str) -> Callable[[], Transport]:

@@ -39,6 +39,18 @@ SETTINGS: Mapping[str, str] = {
     "spark.log.structuredLogging.enabled": "false",
 }
 
+_OF_ENVIRONMENT = "spark.executorEnv."
+
+
+def task_environment() -> dict[str, str]:
+    """The variables of a process that runs tasks, as SETTINGS gives them to Spark's."""
+    return {
+        name.removeprefix(_OF_ENVIRONMENT): value
+        for name, value in SETTINGS.items()
+        if name.startswith(_OF_ENVIRONMENT)
+    }
+
+
 # The further settings of a session on one machine: few tasks, since each Python task costs 26 ms, and no
 # listening on the machine's networks.
 LOCAL_SETTINGS: Mapping[str, str] = {

@@ -37,9 +37,12 @@ class Transport(Protocol):
     def begins_at_once(self) -> bool:
         """Whether tasks begin without a start that takes many seconds."""
 
-    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
+    def for_slice(
+        self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
+    ) -> "Transport":
         """The transport that replays this slice soonest: this one, or another. `ranges`: tasks at a time →
-        into how many ranges the slice is then divided.
+        into how many ranges the slice is then divided. `in_threads`: whether threads of one process may run
+        the tasks.
         """
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
@@ -73,7 +76,9 @@ class InProcess:
     def begins_at_once(self) -> bool:
         return True
 
-    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
+    def for_slice(
+        self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
+    ) -> "Transport":
         return self
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:

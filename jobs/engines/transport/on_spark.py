@@ -70,7 +70,9 @@ class OnSpark:
     def begins_at_once(self) -> bool:
         return True
 
-    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> "Transport":
+    def for_slice(
+        self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
+    ) -> "Transport":
         return self
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:

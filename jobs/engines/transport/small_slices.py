@@ -1,6 +1,7 @@
 """The choice of where a slice is replayed. Threads of this process replay a small slice, which is done before
-a Spark job would have begun; Spark replays others, after this process has given back the memory of small
-ones.
+a Spark job would have begun, and processes one whose tasks hold Python's lock or call functions of the
+user's, where Spark would have to start first. Spark replays others, after this process has given back the
+memory of small ones.
 
 Knows no engine. Spark starts when it is first needed.
 """
@@ -17,6 +18,7 @@ from slackwater.jobs.engines.transport.in_process import (
     RangeTask,
     Transport,
 )
+from slackwater.jobs.engines.transport.in_processes import InProcesses
 from slackwater.jobs.runtime.heap import give_back
 from slackwater.jobs.runtime.settings import must_start_here
 
@@ -26,12 +28,16 @@ SMALL_BYTES = 64 << 20
 TIMES_BEFORE_START = 4
 
 
-def is_small(size: float, ranges: int, threads: int, must_start: bool) -> bool:
-    """Whether a slice of `size` bytes is small: `threads` threads replay its ranges in at most two rounds,
-    before Spark would have begun. `must_start`: whether Spark would first have to be started on this machine.
+def is_small(size: float, ranges: int, slots: int, must_start: bool, in_threads: bool = True) -> bool:
+    """Whether a slice of `size` bytes is small: `slots` threads replay its ranges in at most two rounds, or
+    so many processes where its tasks can't run `in_threads`, before Spark would have begun. `must_start`:
+    whether Spark would first have to be started on this machine; where it runs its own processes are there.
     """
-    most = SMALL_BYTES * (TIMES_BEFORE_START if must_start else 1)
-    return size <= most and ranges <= 2 * threads
+    if must_start:
+        most = SMALL_BYTES * TIMES_BEFORE_START
+    else:
+        most = SMALL_BYTES if in_threads else 0
+    return size <= most and ranges <= 2 * slots
 
 
 class SparkWhereNeeded:
@@ -43,12 +49,17 @@ class SparkWhereNeeded:
         threads: how many tasks at a time Spark would run on this machine; so many ranges, each within a
             task's memory, fit at a time.
         must_start: says whether Spark would first have to be started on this machine.
+        processes: gives the transport on processes of this machine; None: there is none.
     """
 
     def __init__(
-        self, make: Callable[[], Transport], threads: int, must_start: Callable[[], bool] = must_start_here
+        self,
+        make: Callable[[], Transport],
+        threads: int,
+        must_start: Callable[[], bool] = must_start_here,
+        processes: Callable[[], InProcesses] | None = None,
     ) -> None:
-        self._make = make
+        self._make, self._processes = make, processes
         self._must_start = must_start
         self._spark_transport: Transport | None = None
         self._threads = InThreads(threads)
@@ -64,12 +75,17 @@ class SparkWhereNeeded:
     def begins_at_once(self) -> bool:
         return not self._must_start()
 
-    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int]) -> Transport:
-        threads = self._threads.slots
+    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True) -> Transport:
+        slots = self._threads.slots
         if scan.why_not_direct() is None and is_small(
-            scan.size, ranges(threads), threads, self._must_start()
+            scan.size, ranges(slots), slots, self._must_start(), in_threads
         ):
-            return self._threads
+            if in_threads:
+                return self._threads
+            if self._processes is not None:
+                return self._processes()
+        elif self._processes is not None:
+            self._processes().close()
         give_back()
         return self
 

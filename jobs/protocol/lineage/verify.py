@@ -6,7 +6,7 @@ no table: files that tasks must write stand in a scratch folder, which is remove
 of key groups, so that memory does not grow with a run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,6 @@ from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.replaying.replay import Engine, Outcome
 from slackwater.jobs.engines.rows.progress import moment
 from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.registry import config_hash
@@ -28,7 +27,6 @@ from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, Portion, portions
 from slackwater.jobs.protocol.staging.evolution import as_declared, differences
 from slackwater.jobs.protocol.staging.slices import end_of
-from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -96,14 +94,14 @@ class Verifier:
         warehouse, pipeline: where and what.
         code: the pipeline's as it is now.
         engine: how windows are run; None: as the planner chooses.
-        spark: makes the transport for what is not done by threads of this process, as in a run.
+        transport: where the tasks run, as in a run.
     """
 
     warehouse: Warehouse
     pipeline: Pipeline
     code: PipelineCode
     engine: Engine | None
-    spark: Callable[[], Transport]
+    transport: Transport
 
     def verify(self, seq: int) -> Verification:
         """Repeat the run `seq` and compare.
@@ -127,7 +125,7 @@ class Verifier:
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
         engine = self.engine or planner.choose(pipeline, scan.schema).make()
-        transport = work.transport(scan, engine, SparkWhereNeeded(self.spark, tasks_here()))
+        transport = work.transport(scan, engine, self.transport)
         before = work.progress()
         timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"

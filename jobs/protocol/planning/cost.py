@@ -79,7 +79,7 @@ def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
 def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int) -> bool:
     """Whether any slice is not small."""
     engine, threads = choice.make(), tasks_here()
-    if not engine.in_threads or inputs.sources.why_not_direct is not None:
+    if inputs.sources.why_not_direct is not None:
         return True
     sources = inputs.sources.each
     rows = [rows_sent(inputs.pipeline, sources, files, engine) + parked_rows for files in reads.files]
@@ -88,7 +88,8 @@ def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice,
     sizes = (sum(file.bytes * file.fraction for file in files) for files in reads.files)
     must_start = must_start_here()
     return not all(
-        is_small(size, count, threads, must_start) for size, count in zip(sizes, ranges, strict=True)
+        is_small(size, count, threads, must_start, engine.in_threads)
+        for size, count in zip(sizes, ranges, strict=True)
     )
 
 

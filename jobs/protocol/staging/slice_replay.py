@@ -157,10 +157,10 @@ class SliceReplay:
         self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None
     ) -> Transport:
         """`transport`, or a transport that replays a slice as small as this one sooner."""
-        if not engine.in_threads:
-            return transport
         return transport.for_slice(
-            scan, lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges
+            scan,
+            lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges,
+            engine.in_threads,
         )
 
     def timeline(

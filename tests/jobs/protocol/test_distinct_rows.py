@@ -50,7 +50,7 @@ def counts(world: World) -> dict[float, int]:
 def verify(world: World, seq: int) -> list[Any]:
     """The facts in which a repeated run differs from what the ledger says."""
     repeated = Verifier(
-        world.warehouse, world.pipeline, PipelineCode(world.code), world.engine, InProcess
+        world.warehouse, world.pipeline, PipelineCode(world.code), world.engine, InProcess()
     ).verify(seq)
     return [fact for fact in repeated.facts if not fact.is_equal]
 

@@ -241,7 +241,7 @@ def test_an_element_whose_window_has_no_value_goes_to_quarantine(tmp_path: Path)
 def verify(world: World, seq: int) -> list[Any]:
     """What a repetition of run `seq` computes otherwise."""
     code = PipelineCode(world.code)
-    repeated = Verifier(world.warehouse, world.pipeline, code, world.engine, InProcess).verify(seq)
+    repeated = Verifier(world.warehouse, world.pipeline, code, world.engine, InProcess()).verify(seq)
     return [fact for fact in repeated.facts if not fact.is_equal]
 
 

@@ -15,11 +15,13 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport import small_slices
 from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, Transport
+from slackwater.jobs.engines.transport.in_processes import InProcesses
 from slackwater.jobs.engines.transport.small_slices import (
     SMALL_BYTES,
     TIMES_BEFORE_START,
     SparkWhereNeeded,
 )
+from slackwater.jobs.engines.transport.task_processes import TaskProcesses
 from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.runtime.settings import must_start_here, tasks_here
 from slackwater.windowing.times import to_ms
@@ -57,9 +59,11 @@ def sized(scan: SliceScan, size: int) -> SliceScan:
     return replace(scan, files=tuple(replace(file, bytes=size) for file in scan.files))
 
 
-def where_spark_runs(make: Callable[[], Transport]) -> SparkWhereNeeded:
+def where_spark_runs(
+    make: Callable[[], Transport], processes: Callable[[], InProcesses] | None = None
+) -> SparkWhereNeeded:
     """The transport of a process in which Spark has started."""
-    return SparkWhereNeeded(make, 2, must_start=lambda: False)
+    return SparkWhereNeeded(make, 2, must_start=lambda: False, processes=processes)
 
 
 class TestSparkWhereNeeded:
@@ -84,6 +88,23 @@ class TestSparkWhereNeeded:
         still_larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES + 1)
         assert transport.for_slice(still_larger, lambda slots: 1) is transport
 
+    def test_where_spark_must_start_first_processes_replay_what_threads_can_not(
+        self, scan: SliceScan
+    ) -> None:
+        processes = InProcesses(TaskProcesses(2, bytes))
+        largest = sized(scan, TIMES_BEFORE_START * SMALL_BYTES)
+        larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES + 1)
+        transport = SparkWhereNeeded(
+            RecordingTransport(), 2, must_start=lambda: True, processes=lambda: processes
+        )
+        assert transport.for_slice(largest, lambda slots: 2 * slots, in_threads=False) is processes
+        assert transport.for_slice(largest, lambda slots: 2 * slots + 1, in_threads=False) is transport
+        assert transport.for_slice(larger, lambda slots: 1, in_threads=False) is transport
+        without = SparkWhereNeeded(RecordingTransport(), 2, must_start=lambda: True)
+        assert without.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False) is without
+        running = where_spark_runs(RecordingTransport(), lambda: processes)
+        assert running.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False) is running
+
     def test_one_of_which_a_part_is_of_the_slice_counts_with_that_part(self, scan: SliceScan) -> None:
         large = sized(scan, 4 * SMALL_BYTES)
         assert isinstance(
@@ -103,11 +124,13 @@ class TestSparkWhereNeeded:
     ) -> None:
         freed: list[str] = []
         monkeypatch.setattr(small_slices, "give_back", lambda: freed.append("all"))
-        transport = where_spark_runs(RecordingTransport())
+        processes = InProcesses(TaskProcesses(2, bytes))
+        monkeypatch.setattr(processes, "close", lambda: freed.append("processes"))
+        transport = where_spark_runs(RecordingTransport(), lambda: processes)
         transport.for_slice(sized(scan, SMALL_BYTES), lambda slots: slots)
         assert freed == []
         transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: slots)
-        assert freed == ["all"]
+        assert freed == ["processes", "all"]
 
     def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
         transport = where_spark_runs(RecordingTransport())

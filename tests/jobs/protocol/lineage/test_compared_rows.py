@@ -41,7 +41,7 @@ def world(tmp_path: Path, great_expectations: None) -> World:
 
 
 def differences(world: World) -> tuple[TableDifference, ...]:
-    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), None, InProcess)
+    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), None, InProcess())
     return verifier.verify(1).tables
 
 

@@ -94,7 +94,7 @@ class TestRefusal:
     def test_runs_that_read_the_old_table_cannot_be_repeated(self, world: World) -> None:
         reload(world, *thirds(EVENTS), every_hour(48, 72))
         verifier = Verifier(
-            world.warehouse, world.pipeline, PipelineCode(world.code), OperatorEngine(), InProcess
+            world.warehouse, world.pipeline, PipelineCode(world.code), OperatorEngine(), InProcess()
         )
         for seq in (1, 2):
             with pytest.raises(CannotRepeat, match=f"run {seq} can't be repeated.*dropped and made again"):

@@ -88,7 +88,7 @@ def corrections(world: World, seq: int) -> list[tuple]:
 
 def verified(world: World, seq: int) -> tuple[bool, tuple[str, ...]]:
     code = PipelineCode(world.code)
-    result = Verifier(world.warehouse, world.pipeline, code, OperatorEngine(), InProcess).verify(seq)
+    result = Verifier(world.warehouse, world.pipeline, code, OperatorEngine(), InProcess()).verify(seq)
     return result.is_equal, result.notes
 
 

@@ -37,7 +37,7 @@ def test_they_touch_no_window_and_the_bound_may_change_between_two_runs(
     [quarantined] = world.live("quarantine")
     assert (quarantined["reason_code"], quarantined["column_name"]) == ("behind_arrival", "e")
     assert quarantined["reason"] == "the event time is more than 2:00:00 before the arrival"
-    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess)
+    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess())
     assert [fact for fact in verifier.verify(3).facts if not fact.is_equal] == []
 
 

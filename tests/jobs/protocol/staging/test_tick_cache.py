@@ -314,7 +314,7 @@ def test_verify_makes_its_own_pass(world: Trying, monkeypatch: pytest.MonkeyPatc
     world.run(24)
     world.kept.write_bytes(content)
     runner = world.runner()
-    verifier = Verifier(world.warehouse, DAILY, runner.code, runner.engine, lambda: world.transport)
+    verifier = Verifier(world.warehouse, DAILY, runner.code, runner.engine, world.transport)
     monkeypatch.setattr(
         "slackwater.jobs.protocol.lineage.verify.config_hash", lambda pipeline: runner.config_hash
     )

@@ -1,0 +1,97 @@
+"""The transport on processes of this machine, for tasks that hold Python's lock or call functions of the
+user's: it begins within a second, where Spark would take ten to start.
+
+As on Spark, a task is pickled for each of its calls, and tables go from map tasks to range tasks in files.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.source.scan import SliceScan
+from slackwater.jobs.engines.transport.blob_files import BlobFiles
+from slackwater.jobs.engines.transport.in_process import (
+    InThreads,
+    MapTask,
+    NumberedTask,
+    RangeTask,
+    Transport,
+)
+from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
+from slackwater.jobs.engines.transport.task_processes import Blob, TaskProcesses
+
+
+class InProcesses:
+    """Transport on `processes`. What is gathered comes from threads of this process, as it is on Spark where
+    it is small.
+    """
+
+    def __init__(self, processes: TaskProcesses) -> None:
+        self._processes = processes
+
+    def start(self) -> None:
+        """Have the processes start; nobody waits for them."""
+        self._processes.start()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._processes.close()
+
+    @property
+    def slots(self) -> int:
+        return self._processes.count
+
+    @property
+    def begins_at_once(self) -> bool:
+        return True
+
+    def for_slice(
+        self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
+    ) -> "Transport":
+        return self
+
+    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
+        return InThreads(self.slots).gather(scan, task)
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        with TemporaryDirectory(prefix="slackwater-blobs-", ignore_cleanup_errors=True) as folder:
+            files = BlobFiles(folder)
+            places: dict[int, list[bytes]] = defaultdict(list)
+            groups = scan.groups(self.slots)
+            for number, place in self._processes.run(
+                partial(_send, files, task, scan, group) for group in groups
+            ):
+                places[number].append(place)
+            return _tables(
+                self._processes.run(
+                    partial(_reduce, files, reduce, number, places[number]) for number in range(ranges)
+                )
+            )
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        return _tables(self._processes.run(partial(_call, task, number) for number in range(count)))
+
+
+def _send(
+    files: BlobFiles, task: MapTask, scan: SliceScan, group: Sequence[InputFile]
+) -> Iterator[pa.RecordBatch]:
+    return files.send(task(scan.read(group)))
+
+
+def _reduce(
+    files: BlobFiles, reduce: RangeTask, number: int, places: Iterable[bytes]
+) -> Iterator[pa.RecordBatch]:
+    tables = (files.receive(pa.py_buffer(place)) for place in places)
+    return to_blobs((number, table) for table in reduce(number, tables))
+
+
+def _call(task: NumberedTask, number: int) -> Iterator[pa.RecordBatch]:
+    return to_blobs((number, table) for table in task(number))
+
+
+def _tables(blobs: Iterable[Blob]) -> list[pa.Table]:
+    return [from_blob(pa.py_buffer(data)) for _, data in blobs]

@@ -132,7 +132,7 @@ class OpenedPipeline:
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
         """The runner of slices. `engine` and `ranges` (number of key ranges) replace the
-        planner's choice; `transport` makes the transport of slices that are not small.
+        planner's choice; `transport` makes the transport of slices that threads don't replay.
 
         Raises:
             UsageError: the source does not suit.
@@ -146,7 +146,9 @@ class OpenedPipeline:
             code=self.code,
             version=registry.product_version(),
             engine=planner.choose(pipeline, sources.schema, engine).make(),
-            transport=_where_needed(transport or self.transport()),
+            transport=_where_needed(self.transport())
+            if transport is None
+            else SparkWhereNeeded(transport, tasks_here()),
             ranges=ranges,
             sources_and_shape=(sources, shape),
         )

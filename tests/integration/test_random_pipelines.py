@@ -1,10 +1,11 @@
-"""A few random pipelines, always the same, on Spark: however cut, divided and stored, they leave what one
-process leaves in one run.
+"""A few random pipelines, always the same, on Spark and in processes: however cut, divided and stored, they
+leave what one process leaves in one run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -14,9 +15,13 @@ from slackwater.jobs.engines.columnar.engine import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
 from slackwater.jobs.engines.planner import choose, why_not_columnar
 from slackwater.jobs.engines.replaying.replay import Engine
+from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.in_processes import InProcesses
 from slackwater.jobs.engines.transport.on_spark import OnSpark
+from slackwater.jobs.engines.transport.task_processes import TaskProcesses
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
+from slackwater.jobs.runtime.user_code import pickled
 from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
 from tests.properties import (
@@ -30,9 +35,6 @@ from tests.properties import (
 from tests.properties.slices import SCHEMA, Replayed, pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import cuts_of, replays
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.slow
 
 FIXED = settings(
@@ -45,33 +47,38 @@ FIXED = settings(
 Drawn = tuple[model.Replay, list[model.Event]]
 
 
-@pytest.fixture(scope="module")
-def on_spark(spark: "SparkSession") -> OnSpark:
-    """Tasks in workers of Spark, which get these tests' classes by value."""
-    from pyspark import cloudpickle
+@pytest.fixture(scope="module", params=["spark", "processes"])
+def elsewhere(request: pytest.FixtureRequest) -> Iterator[Transport]:
+    """Tasks in workers of Spark, which get these tests' classes by value, or in processes of this machine."""
+    if request.param == "processes":
+        carrier = InProcesses(TaskProcesses(2, partial(pickled, by_value=[])))
+        yield carrier
+        carrier.close()
+    else:
+        from pyspark import cloudpickle
 
-    for module in (window_pipelines, process_pipelines):
-        cloudpickle.register_pickle_by_value(module)
-    return OnSpark(spark)
+        for module in (window_pipelines, process_pipelines):
+            cloudpickle.register_pickle_by_value(module)
+        yield OnSpark(request.getfixturevalue("spark"))
 
 
 @FIXED
 @given(window_pipelines.replays(), st.data())
-def test_windows(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+def test_windows(elsewhere: Transport, replay: Drawn, data: st.DataObject) -> None:
     rules, _ = replay
     pipeline = data.draw(window_pipelines.pipelines(rules))
     engines: list[Engine] = [OperatorEngine()]
     if why_not_columnar(pipeline, SCHEMA) is None:
         engines.insert(0, choose(pipeline, SCHEMA).make())
-    check(on_spark, pipeline, replay, data, engines, test_window_pipelines.everything)
+    check(elsewhere, pipeline, replay, data, engines, test_window_pipelines.everything)
 
 
 @FIXED
 @given(window_pipelines.replays(), st.data())
-def test_process_functions(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+def test_process_functions(elsewhere: Transport, replay: Drawn, data: st.DataObject) -> None:
     rules, _ = replay
     check(
-        on_spark,
+        elsewhere,
         process_pipelines.pipeline_of(rules),
         replay,
         data,
@@ -82,30 +89,30 @@ def test_process_functions(on_spark: OnSpark, replay: Drawn, data: st.DataObject
 
 @FIXED
 @given(replays(), st.data())
-def test_deduplication(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
+def test_deduplication(elsewhere: Transport, replay: Drawn, data: st.DataObject) -> None:
     rules, _ = replay
     pipeline = replace(pipeline_of(rules, False), distinct_by="x")
     engines = [ColumnarEngine(), OperatorEngine()]
-    check(on_spark, pipeline, replay, data, engines, test_distinct_rows.everything)
+    check(elsewhere, pipeline, replay, data, engines, test_distinct_rows.everything)
 
 
 @FIXED
 @given(replays(), st.data())
-def test_validation(on_spark: OnSpark, replay: Drawn, data: st.DataObject) -> None:
-    """Tasks of Spark take the metrics of panes that one task in one process takes."""
+def test_validation(elsewhere: Transport, replay: Drawn, data: st.DataObject) -> None:
+    """Tasks elsewhere take the metrics of panes that one task in one process takes."""
     rules, events = replay
     pipeline = test_pane_metrics.pipeline_with_expectations(rules, purging=False)
     cuts = data.draw(cuts_of(rules))
     in_one_process = replay_pipeline(pipeline, events, rules, cuts, [1])
     engines = [ColumnarEngine(), OperatorEngine()]
-    cut_on_spark = replay_pipeline(
-        pipeline, events, rules, cuts, [5, 2], 3, engines=engines, transport=on_spark
+    cut_elsewhere = replay_pipeline(
+        pipeline, events, rules, cuts, [5, 2], 3, engines=engines, transport=elsewhere
     )
-    assert cut_on_spark.checks == in_one_process.checks
+    assert cut_elsewhere.checks == in_one_process.checks
 
 
 def check(
-    on_spark: OnSpark,
+    elsewhere: Transport,
     pipeline: Pipeline,
     replay: Drawn,
     data: st.DataObject,
@@ -121,7 +128,7 @@ def check(
     def in_one_process() -> Any:
         return of(replay_pipeline(pipeline, events, rules, [], [1]))
 
-    def cut_on_spark() -> Any:
+    def cut_elsewhere() -> Any:
         return of(
             replay_pipeline(
                 pipeline,
@@ -132,11 +139,11 @@ def check(
                 3,
                 engines=engines,
                 state_memory=[0, 1024],
-                transport=on_spark,
+                transport=elsewhere,
             )
         )
 
-    assert or_error(cut_on_spark) == or_error(in_one_process)
+    assert or_error(cut_elsewhere) == or_error(in_one_process)
 
 
 def or_error(replay: Callable[[], Any]) -> Any:

@@ -30,7 +30,7 @@ class KeyTimers:
         event: the pending timers of event time.
         processing: those of processing time, with the newest time that has passed when each fires.
         earliest: no timer of event time is due before this watermark.
-        deletions: how often somebody has deleted a timer of event time.
+        removals: how often a timer of event time was deleted, or has become due.
         is_calling_back: whether timers of processing time are being called. One for a time that has passed by
             then, registered meanwhile, is called with them.
     """
@@ -40,11 +40,11 @@ class KeyTimers:
         "_moments",
         "current_processing_time",
         "current_watermark",
-        "deletions",
         "earliest",
         "event",
         "is_calling_back",
         "processing",
+        "removals",
     )
 
     def __init__(self, watermark: int, clock: int) -> None:
@@ -52,7 +52,7 @@ class KeyTimers:
         self.event: set[TimerOfKey] = set()
         self.processing: dict[TimerOfKey, int] = {}
         self.earliest = _NEVER
-        self.deletions = 0
+        self.removals = 0
         self.is_calling_back = False
         self._events: list[tuple[int, int, Window]] = []
         self._moments: list[tuple[int, int, int, Window]] = []
@@ -76,7 +76,7 @@ class KeyTimers:
     def delete_event_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Remove the timer, if it is pending."""
         self.event.discard((timestamp, namespace))
-        self.deletions += 1
+        self.removals += 1
 
     def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
         """Add the timer, unless it is pending: it is due 1 ms after its time, or after now if that is
@@ -121,6 +121,7 @@ class KeyTimers:
             time, _, window = self._pop_event()
             if (time, window) in self.event:
                 self.event.remove((time, window))
+                self.removals += 1
                 return time, window
         return None
 

@@ -145,16 +145,16 @@ class _WindowAtHand:
 
     Attributes:
         life: its history; None before its first element.
-        deletions: how many timers were deleted when the cleanup timer was seen to be pending; -1 before.
+        removals: how many timers were gone when the cleanup timer was seen to be pending; -1 before.
     """
 
-    __slots__ = ("cleanup", "deletions", "last_instant", "life", "window")
+    __slots__ = ("cleanup", "last_instant", "life", "removals", "window")
 
     def __init__(
         self, window: Window, last_instant: int, cleanup: int, lives: Mapping[Window, WindowLife]
     ) -> None:
         self.window, self.last_instant, self.cleanup = window, last_instant, cleanup
-        self.life, self.deletions = lives.get(window), -1
+        self.life, self.removals = lives.get(window), -1
 
 
 class KeyWalk:
@@ -348,8 +348,11 @@ class KeyWalk:
                     all_contents[window] = contents_now
                 if life is None:
                     of_window.life = self._open(window, clock)
-                else:
-                    _count_element(life, clock)
+                else:  # as in _count_element, without the call
+                    life.elements += 1
+                    life.unfired_elements += 1
+                    if clock != life.last_arrival:
+                        _note_arrival(life, clock)
                 if contents is not None and last_instant > watermark and arms_once:
                     continue
                 context.window = window
@@ -357,9 +360,9 @@ class KeyWalk:
                 if result is not CONTINUE:
                     kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
                     self._obey(result, window, window, kind, (NO_TIME, clock))
-                if of_window.deletions != timers.deletions and of_window.cleanup != LONG_MAX:
+                if of_window.removals != timers.removals and of_window.cleanup != LONG_MAX:
                     timers.register_event_time_timer(of_window.cleanup, None, window)
-                    of_window.deletions = timers.deletions
+                    of_window.removals = timers.removals
 
     def _take_into_sessions(self, elements: Iterable[tuple[Any, ...]]) -> None:
         """Add each element to its session, which may merge others, and ask the trigger about it."""
@@ -469,6 +472,10 @@ class KeyWalk:
 def _count_element(life: WindowLife, clock: int) -> None:
     life.elements += 1
     life.unfired_elements += 1
+    _note_arrival(life, clock)
+
+
+def _note_arrival(life: WindowLife, clock: int) -> None:
     if life.last_arrival is None or life.last_arrival < clock:
         life.last_arrival = clock
     if life.first_arrival is None:

@@ -14,6 +14,7 @@ from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.triggers import Trigger
 from slackwater.windowing.windows import Window
 
+_NONE: Final = (LONG_MIN, None, -1)
 # Ways to a variable that don't name it.
 _OTHER_WAYS: Final = frozenset(
     ("locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack")
@@ -34,22 +35,27 @@ class WalkContext(OperatorTriggerContext):
     again.
     """
 
-    __slots__ = ("_handle", "_owner", "_timers_of_key")
+    __slots__ = ("_handle", "_owner", "_pending", "_timers_of_key")
 
     def __init__(self, backend: StateBackend) -> None:
         self._timers_of_key = KeyTimers(LONG_MIN, LONG_MIN)
         super().__init__(_KeyAtHand(), self._timers_of_key, backend)
         self._owner: tuple[StateDescriptor | None, Window] = (None, None)
         self._handle: Any = None  # of the state that was asked for last
+        self._pending: tuple[int, Window, int] = _NONE  # the timer that was registered last, and the removals
 
     def point_at(self, key: Any, timers: KeyTimers) -> None:
         """The next calls are about windows of `key`, which has these timers."""
         self._keys.current_key = key
         self._timers = self._timers_of_key = timers
+        self._pending = _NONE
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        if (timestamp, self.window) not in self._timers_of_key.event:
-            self._timers_of_key.register_event_time_timer(timestamp, None, self.window)
+        time, window, removals = self._pending
+        timers = self._timers_of_key
+        if time != timestamp or window is not self.window or removals != timers.removals:
+            timers.register_event_time_timer(timestamp, None, self.window)
+            self._pending = timestamp, self.window, timers.removals
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
         of_descriptor, window = self._owner

@@ -13,7 +13,9 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
@@ -22,17 +24,25 @@ import pyarrow as pa
 
 from slackwater.jobs.engines.transport import task_errors
 from slackwater.jobs.engines.transport.process_memory import forget_peak
-from slackwater.jobs.errors import out_of_memory
+from slackwater.jobs.errors import OutOfMemory, out_of_memory
 from slackwater.jobs.runtime.parent import PARENT, end_with_parent
+from slackwater.jobs.runtime.stalls import end_if_stalled
 
 # Makes record batches (number, data) as of `to_blobs`.
 Task = Callable[[], Iterable[pa.RecordBatch]]
 Blob = tuple[int, bytes]
 
 
-class _Process(NamedTuple):
+class _TaskProcess(NamedTuple):
     process: "subprocess.Popen[bytes]"
     connection: Connection
+
+
+class _TaskAnswer(NamedTuple):
+    """The blobs of a task, or the trace of the error that it has raised."""
+
+    blobs: list[Blob]
+    trace: str | None
 
 
 class TaskProcesses:
@@ -43,7 +53,7 @@ class TaskProcesses:
         count: how many.
         dumps: pickles a task, with the user's own code.
         environment: variables of theirs besides this one's.
-        preloaded: modules that they import before their first task.
+        modules: modules that they import before their first task.
     """
 
     def __init__(
@@ -51,25 +61,26 @@ class TaskProcesses:
         count: int,
         dumps: Callable[[Task], bytes],
         environment: Mapping[str, str] | None = None,
-        preloaded: Sequence[str] = (),
+        modules: Sequence[str] = (),
     ) -> None:
         self.count = count
         self._dumps = dumps
         self._own_variables = dict(environment or {})
-        self._preloaded = list(preloaded)
+        self._modules = list(modules)
         self._search_path: list[str] = []
-        self._processes: list[_Process] = []
+        self._processes: list[_TaskProcess] = []
         self._lock = threading.RLock()
         weakref.finalize(self, _end, self._processes)
 
     def start(self) -> None:
         """Start those that do not run, and wait for none."""
         with self._lock:
-            if self._search_path != sys.path:
+            has_died = any(item.process.poll() is not None for item in self._processes)
+            if has_died or self._search_path != sys.path:
                 _end(self._processes)
                 self._search_path = list(sys.path)
             while len(self._processes) < self.count:
-                self._processes.append(self._started())
+                self._processes.append(self._start_one())
 
     def close(self) -> None:
         """End them, whatever they are at."""
@@ -88,15 +99,15 @@ class TaskProcesses:
     def _run(self, tasks: Iterable[Task]) -> list[Blob]:
         blobs: dict[int, list[Blob]] = {}
         variables = self._variables()
-        waiting, at_work = enumerate(tasks), dict[Connection, int]()
+        tasks_left, at_work = enumerate(tasks), dict[Connection, int]()
         try:
             self.start()
             idle = [item.connection for item in self._processes]
             while True:
                 for connection in idle:
-                    if (next_one := next(waiting, None)) is not None:
+                    if (next_one := next(tasks_left, None)) is not None:
                         number, task = next_one
-                        connection.send_bytes(pickle.dumps((variables, self._dumps(task))))
+                        self._send(connection, pickle.dumps((variables, self._dumps(task))))
                         at_work[connection] = number
                 if not at_work:
                     return [blob for number in sorted(blobs) for blob in blobs[number]]
@@ -108,45 +119,51 @@ class TaskProcesses:
             raise
 
     def _variables(self) -> dict[str, str]:
-        return {**os.environ, **self._own_variables, PARENT: str(os.getpid())}
+        return {**os.environ, **self._own_variables}
+
+    def _send(self, connection: Connection, message: bytes) -> None:
+        try:
+            connection.send_bytes(message)
+        except OSError:
+            raise self._death(connection) from None
 
     def _answer(self, connection: Connection) -> list[Blob]:
         try:
-            blobs, trace = pickle.loads(connection.recv_bytes())
+            answer: _TaskAnswer = pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
             raise self._death(connection) from None
-        if trace is not None:
-            raise task_errors.of_trace(trace)
-        return list(blobs)
+        if answer.trace is not None:
+            raise task_errors.of_trace(answer.trace)
+        return answer.blobs
 
     def _death(self, connection: Connection) -> Exception:
         [process] = [item.process for item in self._processes if item.connection is connection]
         code = process.wait()
-        if code == -signal.SIGKILL:  # as the kernel does when memory runs out
-            memory = out_of_memory(MemoryError("the process of a task was killed"))
+        if code in (-signal.SIGKILL, OutOfMemory.exit_code):  # by the kernel, or as it has stalled
+            memory = out_of_memory(MemoryError("the process of a task was ended"))
             assert memory is not None
             return memory
         how = f"with {signal.Signals(-code).name}" if code < 0 else f"by itself, with exit code {code}"
         return task_errors.TaskFailed(f"a task failed: its process ended {how}", trace="")
 
-    def _started(self) -> _Process:
-        here, there = Pipe()
-        with there:
+    def _start_one(self) -> _TaskProcess:
+        own_end, other_end = Pipe()
+        with other_end:
             code = (
                 f"import sys; sys.path[:] = {self._search_path!r}; from {__name__} import work; "
-                f"work({there.fileno()}, {self._preloaded!r})"
+                f"work({other_end.fileno()}, {self._modules!r})"
             )
             process = subprocess.Popen(
                 [sys.executable, "-c", code],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__.fileno() if sys.__stderr__ is not None else subprocess.DEVNULL,
-                env=self._variables(),
-                pass_fds=[there.fileno()],
+                env={**self._variables(), PARENT: str(os.getpid())},
+                pass_fds=[other_end.fileno()],
             )
-        return _Process(process, here)
+        return _TaskProcess(process, own_end)
 
 
-def _end(processes: list[_Process]) -> None:
+def _end(processes: list[_TaskProcess]) -> None:
     while processes:
         process, connection = processes.pop()
         process.kill()
@@ -154,33 +171,43 @@ def _end(processes: list[_Process]) -> None:
         connection.close()
 
 
-def work(descriptor: int, preloaded: Iterable[str]) -> None:
+def work(descriptor: int, modules: Iterable[str]) -> None:
     """The main function of such a process, which tasks reach by the connection of that descriptor. What tasks
     print goes to the standard error.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the tasks ends this one
     end_with_parent()
+    end_if_stalled()
+    at_start = _answer_of(partial(_load, modules))
     with Connection(descriptor) as connection, contextlib.suppress(EOFError):
-        for module in preloaded:
-            __import__(module)
         while True:
-            connection.send_bytes(pickle.dumps(_answer_of(connection.recv_bytes())))
+            message = connection.recv_bytes()
+            answer = _answer_of(partial(_blobs_of, message)) if at_start.trace is None else at_start
+            connection.send_bytes(pickle.dumps(answer))
 
 
-def _answer_of(message: bytes) -> tuple[list[Blob], str | None]:
-    """The blobs that a pickled task makes, and the trace of the error that it has raised, or None."""
+def _answer_of(call: Callable[[], list[Blob]]) -> _TaskAnswer:
+    try:
+        return _TaskAnswer(call(), None)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - functions of the user's raise anything
+        return _TaskAnswer([], "".join(traceback.format_exception(error)))
+
+
+def _load(modules: Iterable[str]) -> list[Blob]:
+    for name in modules:
+        import_module(name)
+    return []
+
+
+def _blobs_of(message: bytes) -> list[Blob]:
+    """The blobs that a pickled task makes, under the variables that came with it."""
     variables, task = pickle.loads(message)
     if variables != os.environ:
         os.environ.clear()
         os.environ.update(variables)
     forget_peak()
-    try:
-        return list(_blobs(pickle.loads(task)())), None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - functions of the user's raise anything
-        return [], "".join(traceback.format_exception(error))
-
-
-def _blobs(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
-    for batch in batches:
-        for number, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            yield number, data.as_buffer().to_pybytes()
+    return [
+        (number, data.as_buffer().to_pybytes())
+        for batch in pickle.loads(task)()
+        for number, data in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
+    ]

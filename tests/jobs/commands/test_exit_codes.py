@@ -35,10 +35,22 @@ def test_0_without_java_where_slices_are_small(warehouse: Path, tmp_path: Path) 
     assert row["engine"] == "columnar" and row["rows_read"] > 0
 
 
-@pytest.mark.parametrize("wanting_spark", [("--engine", "operator"), ("--partitions", "100")])
-def test_1_when_there_is_no_java(hourly: Hourly, tmp_path: Path, wanting_spark: tuple[str, ...]) -> None:
+def test_0_without_java_where_small_slices_call_functions(hourly: Hourly, tmp_path: Path) -> None:
+    process = slackwater(
+        *("run", "hourly", "--to", "2013-01-02", "--engine", "operator", *hourly.where),
+        env=without_java(tmp_path),
+    )
+    assert process.returncode == 0, process.stderr
+    [row] = hourly.stored.rows("runs")
+    assert row["engine"] == "operator" and row["rows_read"] > 0
+
+
+@pytest.mark.parametrize("engine", [(), ("--engine", "operator")], ids=["columnar", "operator"])
+def test_1_when_there_is_no_java(hourly: Hourly, tmp_path: Path, engine: tuple[str, ...]) -> None:
     variables = without_java(tmp_path)
-    process = slackwater("run", "hourly", "--to", "2013-01-02", *hourly.where, *wanting_spark, env=variables)
+    process = slackwater(
+        "run", "hourly", "--to", "2013-01-02", *hourly.where, "--partitions", "100", *engine, env=variables
+    )
     assert process.returncode == 1, process.stderr
     assert "Spark needs Java 17 or newer, and there is nothing in JAVA_HOME or on PATH" in process.stderr
     assert "slackwater[jre]" in process.stderr and "Traceback" not in process.stderr

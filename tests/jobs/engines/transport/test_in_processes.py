@@ -179,12 +179,13 @@ class TestErrors:
         with pytest.raises(TaskFailed, match="enough"):
             processes.each(ending, 1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("how", "kind", "message"),
         [
-            (lambda: os._exit(3), TaskFailed, "its process ended by itself, with exit code 3"),
+            (lambda: os._exit(7), TaskFailed, "its process ended by itself, with exit code 7"),
             (lambda: kill_this(signal.SIGSEGV), TaskFailed, "its process ended with SIGSEGV"),
-            (lambda: kill_this(signal.SIGKILL), OutOfMemory, "the process of a task was killed"),
+            (lambda: kill_this(signal.SIGKILL), OutOfMemory, "the process of a task was ended"),
         ],
         ids=["exit", "SIGSEGV", "SIGKILL"],
     )
@@ -198,6 +199,19 @@ class TestErrors:
         with pytest.raises(kind, match=message):
             processes.each(dying, 4)
         assert pids(processes)
+
+    def test_a_module_that_is_not_there_is_told_by_the_first_task(self) -> None:
+        carrier = InProcesses(TaskProcesses(1, dumps, modules=["no_such_engine"]))
+        with pytest.raises(TaskFailed, match="No module named 'no_such_engine'"):
+            pids(carrier)
+        carrier.close()
+
+    def test_one_that_has_died_between_two_slices_is_replaced(self, processes: InProcesses) -> None:
+        before = pids(processes)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        assert not pids(processes) & before
 
     def test_after_an_error_no_task_is_at_work(self, processes: InProcesses, tmp_path: Path) -> None:
         def task(number: int) -> Iterator[pa.Table]:

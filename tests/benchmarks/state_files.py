@@ -32,8 +32,8 @@ TABLE = "window_state"
 COUNT = ("n__count", pa.int64())
 SHAPE = Shape((("key", pa.string()),), (("n", pa.int64()),), (COUNT,), (("key", pa.string()), COUNT))
 RUNS_AT_ONCE = 25
-# Every tenth commit of a table writes a checkpoint.
-COMMITS = 10
+# So many commits, or fewer, until one writes a checkpoint.
+MOST_COMMITS = 60
 COMMITS_SINCE_CHECKPOINT = (0, 5, 10, 25, 50)
 
 
@@ -101,13 +101,20 @@ def measure(root: Path, runs: int, ranges: int) -> list[Step]:
         assert count(runs - 1) == ranges
     with step("list them again"):
         assert count(runs - 1) == ranges
-    for number in range(COMMITS):
+    checkpoints = checkpoints_at(root)
+    for number in range(MOST_COMMITS):
         files = files_of(runs + number, ranges)
-        has_checkpoint = (folder.open().version() + 2) % COMMITS == 0
-        with step("commit, list, and write a checkpoint" if has_checkpoint else "commit, and list"):
+        with step("commit, and list"):
             folder.commit_files(files)
             assert count(runs + number) == ranges
-    return steps
+        if checkpoints_at(root) != checkpoints:
+            name = f"commit, list, and write a checkpoint, after {number} without"
+            return [*steps[:4], steps[-1]._replace(name=name)]
+    raise AssertionError("no commit has written a checkpoint")
+
+
+def checkpoints_at(root: Path) -> set[Path]:
+    return set((root / TABLE / "_delta_log").glob("*.checkpoint.parquet"))
 
 
 def add_commits(root: Path, runs: range, ranges: int) -> None:
@@ -145,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = [sys.executable, "-m", "tests.benchmarks.state_files", *sizes]
         subprocess.run([*command, "--measure", folder], check=True)
         table_at(Path(folder)).open().with_checkpoint()
-        run = options.runs + COMMITS
+        run = options.runs + MOST_COMMITS
         for before, count in pairwise((0, *COMMITS_SINCE_CHECKPOINT)):
             add_commits(Path(folder), range(run + before, run + count), options.ranges)
             print(f"{count} commits since the checkpoint", flush=True)
@@ -155,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def print_steps(*steps: Step) -> None:
     for name, seconds, megabytes in steps:
-        print(f"{name:40} {seconds:8.3f} s {megabytes:8.0f} MB")
+        print(f"{name:60} {seconds:8.3f} s {megabytes:8.0f} MB")
 
 
 if __name__ == "__main__":

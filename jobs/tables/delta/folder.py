@@ -21,7 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS
 from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.jobs.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
-from slackwater.jobs.tables.delta.log_files import line_count
+from slackwater.jobs.tables.delta.log_files import last_checkpoint, line_count
 from slackwater.jobs.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.partitions import by_partition, folder_of
@@ -35,6 +35,9 @@ from slackwater.jobs.tables.stores import filesystem
 # Whenever a table is opened, all commits since its last checkpoint are read; a checkpoint lists all files
 # again. What both cost is in "Large states" of docs/performance.md.
 _CHECKPOINT_INTERVAL = 10
+# Where it lists so many times this number of actions, so many commits stand behind it, 50 at most.
+_ACTIONS_FOR_COMMIT = 20_000
+_MOST_COMMITS = 50
 # commitInfo, protocol, metaData.
 _LINES_OF_CREATE = 3
 _CONFIGURATION = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
@@ -382,8 +385,12 @@ class Folder:
         log = newest.log_to_carry() if self.has_recorded_version else None
         if log is not None and log.ends_small:
             return len(log.commits) >= CARRIED_COMMITS or not log.is_small
-        interval = _CHECKPOINT_INTERVAL if newest.mirror is None else MIRROR_INTERVAL
-        return (newest.version() + 1) % interval == 0 and bool(newest.tail)
+        if newest.mirror is not None:
+            return (newest.version() + 1) % MIRROR_INTERVAL == 0 and bool(newest.tail)
+        if (newest.version() + 1) % _CHECKPOINT_INTERVAL or not newest.tail:
+            return False
+        version, actions = last_checkpoint(filesystem(self.uri))
+        return newest.version() - version >= min(actions // _ACTIONS_FOR_COMMIT, _MOST_COMMITS)
 
     def _checkpoint(self, table: OpenTable) -> None:
         """Put the log's state into one file. Where that fails, the next one to open the table reads more."""

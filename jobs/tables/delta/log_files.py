@@ -21,7 +21,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyarrow.fs import FileSelector, FileSystem
 
@@ -51,7 +51,7 @@ def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None =
     Raises:
         LogDamaged: with the first such file.
     """
-    first = (_hinted_version(folder) if since is None else since) + 1
+    first = (last_checkpoint(folder).version if since is None else since) + 1
     paths = [commit_path(version) for version in range(first, newest + 1)]
     read = partial(content_of, folder)
     contents = map(read, paths) if is_local(uri) else map_concurrently(read, paths)
@@ -151,7 +151,7 @@ def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
     checkpoints = {
         int(match[1]) for name, size in sizes.items() if (match := _CHECKPOINT.fullmatch(name)) and size
     }
-    hinted_version, start = _hinted_version(folder), max(checkpoints, default=NO_VERSION)
+    hinted_version, start = last_checkpoint(folder).version, max(checkpoints, default=NO_VERSION)
     if hinted_version not in {NO_VERSION, *checkpoints}:
         if _has_every_commit_after(commits, start):
             return log_damaged(
@@ -182,15 +182,23 @@ def _has_every_commit_after(commits: Iterable[int], start: int) -> bool:
     return later_versions == list(range(start + 1, start + 1 + len(later_versions)))
 
 
-def _hinted_version(folder: FileSystem) -> int:
-    """The version of the last checkpoint by the log's own hint; NO_VERSION without a hint that can be read:
-    a log of few commits has none, a damaged one may have lost it.
+class Checkpoint(NamedTuple):
+    """A checkpoint of a log: its version, and how many actions it has, above all one for each file."""
+
+    version: int
+    actions: int
+
+
+def last_checkpoint(folder: FileSystem) -> Checkpoint:
+    """The last checkpoint by the log's own hint. Its version is NO_VERSION without a hint that can be read: a
+    log of few commits has none, a damaged one may have lost it.
     """
     try:
         with folder.open_input_stream(HINT) as stream:
-            return int(json.loads(stream.read())["version"])
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return NO_VERSION
+            hint = json.loads(stream.read())
+        return Checkpoint(int(hint["version"]), int(hint.get("size", 0)))
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
+        return Checkpoint(NO_VERSION, 0)
 
 
 def log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:

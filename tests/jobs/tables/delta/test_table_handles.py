@@ -1,5 +1,6 @@
 """The table that a folder keeps open (`table_handles`), through the folder's own doors."""
 
+import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -69,6 +70,29 @@ def test_a_checkpoint_is_written_now_and_then(folder: Folder, opened_uris: list[
     checkpoints = sorted(Path(folder.uri, "_delta_log").glob("*.checkpoint.parquet"))
     assert [int(path.name[:20]) for path in checkpoints] == [9, 19, 29]
     assert values(folder) == [(n, MONDAY) for n in range(35)]
+
+
+def test_one_that_lists_a_million_files_is_not_written_before_fifty_commits(folder: Folder) -> None:
+    folder.ensure()
+
+    def commit_and_look(n: int) -> list[int]:
+        folder.append(rows((n, MONDAY)))
+        checkpoints = sorted(Path(folder.uri, "_delta_log").glob("*.checkpoint.parquet"))
+        return [int(path.name[:20]) for path in checkpoints]
+
+    for n in range(9):
+        commit_and_look(n)
+    hint = Path(folder.uri, "_delta_log", "_last_checkpoint")
+    for actions, numbers, versions in (
+        (400_000, range(9, 29), [9, 29]),
+        (1_000_000, range(29, 79), [9, 29, 79]),
+        (9_000_000, range(79, 129), [9, 29, 79, 129]),
+        (199_999, range(129, 139), [9, 29, 79, 129, 139]),
+    ):
+        hint.write_text(json.dumps({**json.loads(hint.read_text()), "size": actions}))
+        *_, before, after = [commit_and_look(n) for n in numbers]
+        assert (before, after) == (versions[:-1], versions)
+    assert values(folder) == [(n, MONDAY) for n in range(139)]
 
 
 def test_files_are_listed_once_and_then_follow_the_commits(

@@ -15,7 +15,8 @@ import numpy as np
 
 from slackwater.jobs.engines.functions.firing_moments import windows_of
 from slackwater.jobs.engines.functions.lazy_rows import RowMaker
-from slackwater.jobs.engines.functions.left_over import AsksForState, leaving_errors
+from slackwater.jobs.engines.functions.left_over import AsksForState, LeftToOperator, leaving_errors, left_for
+from slackwater.jobs.engines.operator.garbage import collector_waiting
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, rows_of
@@ -188,19 +189,21 @@ def call_function(
     context = FiringContext(state, result_rows.side_rows)
     columns = (firings.keys, firings.firings, firings.watermarks, clocks)
     calls = zip(*(column.tolist() for column in columns), windows_of(firings), contents, strict=True)
-    with closing(function):
+    with closing(function), collector_waiting():
         with leaving_errors("the function"):
             function.open(state)
         for place, (number, firing, watermark, clock, window, window_contents) in enumerate(calls):
             key = keys[number]
             context.point_at(key, window, firing, watermark, clock)
-            with leaving_errors("the function"):
-                rows = (
-                    ()
-                    if window_contents is None
-                    else function.process(key, window, context, window_contents) or ()
-                )
+            rows: Iterable[Any] = ()
+            try:
+                if window_contents is not None:
+                    rows = function.process(key, window, context, window_contents) or ()
                 result_rows.add(place, (key, window), rows)
+            except LeftToOperator:
+                raise
+            except Exception as error:
+                raise left_for(error, "the function") from error
     if state.was_asked:
         raise AsksForState("the function asks for state")
     return result_rows

@@ -23,4 +23,9 @@ def leaving_errors(caller: str) -> Iterator[None]:
     except LeftToOperator:
         raise
     except Exception as error:
-        raise LeftToOperator(f"{caller} has raised {type(error).__name__}") from error
+        raise left_for(error, caller) from error
+
+
+def left_for(error: Exception, caller: str) -> LeftToOperator:
+    """The signal where code of the user's, or what calls it, has raised."""
+    return LeftToOperator(f"{caller} has raised {type(error).__name__}")

@@ -8,6 +8,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Python's own threshold is 700 objects more than at the last look. Each of some thousand elements is two.
+_MANY_OBJECTS = 1 << 16
+
 
 @contextmanager
 def collector_resting() -> Iterator[None]:
@@ -31,3 +34,16 @@ def objects_set_aside() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def collector_waiting() -> Iterator[None]:
+    """Inside the block the collector looks at new objects when there are many more, because functions of
+    users may leave cycles. For work that makes thousands of objects at a time that are soon gone without it.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(_MANY_OBJECTS, thresholds[0]), *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)

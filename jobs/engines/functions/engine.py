@@ -2,6 +2,7 @@
 engine do, range tasks decide windows as those of the columnar engine do.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from slackwater.jobs.engines.replaying.sent_elements import MapElements, Receive
 from slackwater.jobs.engines.rows.judge import Judge
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.transport.in_process import Transport
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,19 @@ class CallInRange:
         rows = range_elements.take_rows()
         try:
             tables = self._run(number, rows)
-        except LeftToOperator:
+        except LeftToOperator as reason:
             if not self.leaves_ranges:
                 raise
             yield from WindowRange(self.replay, self.keys, number, rows).run()
+            if reason.__cause__ is not None:
+                _log.warning(
+                    "%s: %s on columns, and not element by element, as range %d of keys was replayed then; "
+                    "the results are those of the operator engine",
+                    self.replay.pipeline.name,
+                    reason,
+                    number,
+                    exc_info=reason.__cause__,
+                )
         else:
             yield from tables
 

@@ -4,10 +4,16 @@ user's: it begins within a second, where Spark would take ten to start.
 As on Spark, a task is pickled for each of its calls, and tables go from map tasks to range tasks in files.
 """
 
+import os
+import shutil
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,6 +29,9 @@ from slackwater.jobs.engines.transport.in_process import (
 )
 from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.engines.transport.task_processes import Blob, TaskProcesses
+
+_PREFIX: Final = "slackwater-blobs-"
+_SECONDS_KEPT: Final = 86_400
 
 
 class InProcesses:
@@ -58,7 +67,7 @@ class InProcesses:
         return InThreads(self.slots).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
-        with TemporaryDirectory(prefix="slackwater-blobs-", ignore_cleanup_errors=True) as folder:
+        with _folder_of_blobs() as folder:
             files = BlobFiles(folder)
             places: dict[int, list[bytes]] = defaultdict(list)
             groups = scan.groups(self.slots)
@@ -74,6 +83,30 @@ class InProcesses:
 
     def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
         return _tables(self._processes.run(partial(_call, task, number) for number in range(count)))
+
+
+@contextmanager
+def _folder_of_blobs() -> Iterator[str]:
+    """A folder that goes with the block. Where a process was killed in its block, its folder goes a day
+    later, with the next one that is made: younger ones may be of processes that can't be seen from here.
+    """
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, ValueError):
+            is_old = time.time() - folder.stat().st_mtime > _SECONDS_KEPT
+            if is_old and not _runs(int(folder.name.removeprefix(_PREFIX).partition("-")[0])):
+                shutil.rmtree(folder)
+    with TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as own_folder:
+        yield own_folder
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
 
 
 def _send(

@@ -11,6 +11,7 @@ The warehouse is written where it is missing, which takes some minutes. Linux on
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import shlex
@@ -217,7 +218,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         year = YearOfRuns(options.warehouse or Path(folder) / "year", shops=options.shops, days=options.days)
         if not year.pipelines_file.exists():
-            year.write()
+            # The system counts what the parent takes at the start of a process as memory of that process.
+            writer = multiprocessing.get_context("spawn").Process(target=year.write)
+            writer.start()
+            writer.join()
         of_verbs = [measure_verb(year, verb) for verb in verbs(year) if options.only in verb]
         with server(year) as (address, pid):
             of_pages = [measure_page(address, pid, path) for path in pages(year) if options.only in path]

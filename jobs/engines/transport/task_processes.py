@@ -153,13 +153,17 @@ class TaskProcesses:
                 f"import sys; sys.path[:] = {self._search_path!r}; from {__name__} import work; "
                 f"work({other_end.fileno()}, {self._modules!r})"
             )
-            process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                stdout=sys.__stderr__.fileno() if sys.__stderr__ is not None else subprocess.DEVNULL,
-                env={**self._variables(), PARENT: str(os.getpid())},
-                pass_fds=[other_end.fileno()],
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    stdin=subprocess.DEVNULL,
+                    stdout=sys.__stderr__.fileno() if sys.__stderr__ is not None else subprocess.DEVNULL,
+                    env={**self._variables(), PARENT: str(os.getpid())},
+                    pass_fds=[other_end.fileno()],
+                )
+            except OSError as error:
+                own_end.close()
+                raise task_errors.of_error(error, "".join(traceback.format_exception(error))) from error
         return _TaskProcess(process, own_end)
 
 

@@ -2,6 +2,7 @@
 whoever waits for them.
 """
 
+import errno
 import os
 import pickle
 import signal
@@ -225,6 +226,16 @@ class TestErrors:
         with pytest.raises(TaskFailed, match="No module named 'no_such_engine'"):
             pids(carrier)
         carrier.close()
+
+    def test_one_that_can_not_be_started_for_want_of_memory_is_told_as_such(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*arguments: object, **options: object) -> None:
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+        monkeypatch.setattr(subprocess, "Popen", full)
+        with pytest.raises(OutOfMemory, match="Cannot allocate memory"):
+            InProcesses(TaskProcesses(1, dumps)).start()
 
     def test_one_that_has_died_between_two_slices_is_replaced(self, processes: InProcesses) -> None:
         before = pids(processes)

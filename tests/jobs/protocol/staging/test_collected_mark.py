@@ -214,8 +214,9 @@ def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_agai
     world.declare(allowed_lateness=120 * HOUR)
     created_again(world)
     assert counts(world)[2] == 1, "the fault that is in such warehouses"
-    found = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess()).verify(2)
-    assert found.is_equal, [fact for fact in found.facts if not fact.is_equal]
+    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess())
+    verification = verifier.verify(2)
+    assert verification.is_equal, [fact for fact in verification.facts if not fact.is_equal]
     world.append([Event(3.5, 49, 103), *every_hour(49, 72)])
     [row] = world.run(72)
     assert (row.rows_late, counts(world)[2], marks(world)[-1]) == (1, 1, 19.0)

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,13 +20,7 @@ import pyarrow as pa
 from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.blob_files import BlobFiles
-from slackwater.jobs.engines.transport.in_process import (
-    InThreads,
-    MapTask,
-    NumberedTask,
-    RangeTask,
-    Transport,
-)
+from slackwater.jobs.engines.transport.in_process import InThreads, MapTask, NumberedTask, RangeTask
 from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.engines.transport.task_processes import Blob, TaskProcesses
 
@@ -34,12 +28,13 @@ _PREFIX: Final = "slackwater-blobs-"
 _SECONDS_KEPT: Final = 86_400
 
 
-class InProcesses:
-    """Transport on `processes`. What is gathered comes from threads of this process, as it is on Spark where
+class InProcesses(InThreads):
+    """Transport on `processes`; what is gathered comes from threads of this process, as it is on Spark where
     it is small.
     """
 
     def __init__(self, processes: TaskProcesses) -> None:
+        super().__init__(processes.count)
         self._processes = processes
 
     def start(self) -> None:
@@ -49,22 +44,6 @@ class InProcesses:
     def close(self) -> None:
         """End the processes."""
         self._processes.close()
-
-    @property
-    def slots(self) -> int:
-        return self._processes.count
-
-    @property
-    def begins_at_once(self) -> bool:
-        return True
-
-    def for_slice(
-        self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
-    ) -> "Transport":
-        return self
-
-    def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        return InThreads(self.slots).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         with _folder_of_blobs() as folder:

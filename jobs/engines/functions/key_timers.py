@@ -1,5 +1,6 @@
-"""The timers of one key while its windows are walked: event time by the rises of a slice's watermark,
-processing time by its clock, as `InternalTimerService` and `ReplayProcessingTimeService` have them.
+"""The timers of one key after the other while their windows are walked: event time by the rises of a slice's
+watermark, processing time by its clock, as `InternalTimerService` and `ReplayProcessingTimeService` have
+them.
 
     heap of event timers         (time, start of the window as unsigned, window)
     heap of processing timers    (newest time that has passed when it fires, time, start, window)
@@ -10,7 +11,7 @@ The timers of one key that have one time fire by the bytes of their windows, as 
 from bisect import bisect_left
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
@@ -48,6 +49,10 @@ class KeyTimers:
     )
 
     def __init__(self, watermark: int, clock: int) -> None:
+        self.start_key(watermark, clock)
+
+    def start_key(self, watermark: int, clock: int) -> None:
+        """Begin with another key, which has no timers; those of the last one stay with whoever holds them."""
         self.current_watermark, self.current_processing_time = watermark, clock
         self.event: set[TimerOfKey] = set()
         self.processing: dict[TimerOfKey, int] = {}
@@ -60,37 +65,37 @@ class KeyTimers:
     def restore(self, event: Iterable[TimerOfKey], processing: Iterable[TimerOfKey]) -> None:
         """Take pending timers back."""
         for time, window in event:
-            self.register_event_time_timer(time, None, window)
+            self.add_event(time, window)
         for time, window in processing:
-            self.register_processing_time_timer(time, None, window)
+            self.add_processing(time, window)
 
-    def register_event_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
-        """Add the timer, unless it is pending; the key is that of the walk."""
-        timer = (timestamp, namespace)
+    def add_event(self, time: int, window: Window) -> None:
+        """Add a timer of event time, unless it is pending."""
+        timer = (time, window)
         if timer not in self.event:
             self.event.add(timer)
-            heappush(self._events, (timestamp, _place(namespace), namespace))
-            if timestamp < self.earliest:
-                self.earliest = timestamp
+            heappush(self._events, (time, _place(window), window))
+            if time < self.earliest:
+                self.earliest = time
 
-    def delete_event_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
-        """Remove the timer, if it is pending."""
-        self.event.discard((timestamp, namespace))
+    def remove_event(self, time: int, window: Window) -> None:
+        """Remove a timer of event time, if it is pending."""
+        self.event.discard((time, window))
         self.removals += 1
 
-    def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
-        """Add the timer, unless it is pending: it is due 1 ms after its time, or after now if that is
-        later.
+    def add_processing(self, time: int, window: Window) -> None:
+        """Add a timer of processing time, unless it is pending: it is due 1 ms after its time, or after now
+        if that is later.
         """
-        timer = (timestamp, namespace)
+        timer = (time, window)
         if timer not in self.processing:
             newest_passed = self.current_processing_time - self.is_calling_back
-            last_passed_time = self.processing[timer] = max(timestamp, newest_passed)
-            heappush(self._moments, (last_passed_time, timestamp, _place(namespace), namespace))
+            last_passed_time = self.processing[timer] = max(time, newest_passed)
+            heappush(self._moments, (last_passed_time, time, _place(window), window))
 
-    def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Window) -> None:
-        """Remove the timer, if it is pending."""
-        self.processing.pop((timestamp, namespace), None)
+    def remove_processing(self, time: int, window: Window) -> None:
+        """Remove a timer of processing time, if it is pending."""
+        self.processing.pop((time, window), None)
 
     def next_rise(self, watermarks: list[int], first: int, beyond: int) -> int:
         """The number of the first of these watermarks, from number `first` to before `beyond`, at which an

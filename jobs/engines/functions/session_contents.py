@@ -22,7 +22,13 @@ _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes)
 
 
 class SessionContents(Protocol):
-    """The contents of the sessions of one range; what a session holds is one object."""
+    """The contents of the sessions of one range; what a session holds is one object.
+
+    Attributes:
+        are_lists: whether that is a list of numbers, which `add` appends to.
+    """
+
+    are_lists: bool
 
     def restored_contents(self, numbers: list[int]) -> Any:
         """What a parked session holds, whose list has these numbers."""
@@ -52,6 +58,8 @@ class ListsOfSessions:
     Args:
         evictor: the pipeline's; None for none.
     """
+
+    are_lists = True
 
     def __init__(self, evictor: NumberEvictor | None) -> None:
         self._evictor = evictor
@@ -115,6 +123,8 @@ class FoldsOfSessions:
     Attributes:
         results: what each firing hands on, or the text of what is parked, by its number.
     """
+
+    are_lists = False
 
     def __init__(
         self,

@@ -271,7 +271,9 @@ class TriggerRange(FunctionRange):
         """
         order = stable_order(elements.keys, len(self._key_values))
         times, clocks = elements.times[order], elements.clocks[order]
-        rises = np.searchsorted(self.replay.timeline.tick_ends, clocks, side="right")
+        timeline = self.replay.timeline
+        rises = np.searchsorted(timeline.tick_ends, clocks, side="right")
+        watermarks = np.append(np.int64(timeline.initial), timeline.watermarks)[rises]
         values: Iterator[Any] = repeat(None)
         if looks_at_elements(self.config.trigger):
             values = rows_one_by_one(RowMaker(self.record, self._column), order)
@@ -279,7 +281,7 @@ class TriggerRange(FunctionRange):
             _one_by_one(order),
             _one_by_one(times),
             _one_by_one(clocks),
-            _one_by_one(rises),
+            _one_by_one(watermarks),
             self._windows_of(elements, order),
             values,
             strict=False,  # triggers that look at no element have values without an end

@@ -10,13 +10,13 @@ behind.
     key b    …
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from slackwater.jobs.engines.functions.eviction import FiringTime
-from slackwater.jobs.engines.functions.key_timers import Domain, KeyTimers, TimerOfKey
+from slackwater.jobs.engines.functions.key_timers import Domain, TimerOfKey
 from slackwater.jobs.engines.functions.left_over import LeftToOperator
 from slackwater.jobs.engines.functions.session_contents import SessionContents
 from slackwater.jobs.engines.functions.walk_context import WalkContext
@@ -121,7 +121,7 @@ class WalkRules:
     ) -> None:
         self.config, self.trigger = config, config.trigger
         self.contents, self.calls = contents, calls
-        self.context = WalkContext(backend)
+        self.context = WalkContext(backend, holds_state=calls is None)
         self.first_number = first_number
         self.accumulates = not config.trigger.purges
         self.arms_once = config.trigger.arms_once
@@ -145,16 +145,18 @@ class _WindowAtHand:
 
     Attributes:
         life: its history; None before its first element.
+        contents: what it holds, as it was after so many `changes` of the key's contents by others than
+            elements; -1 before.
         removals: how many timers were gone when the cleanup timer was seen to be pending; -1 before.
     """
 
-    __slots__ = ("cleanup", "last_instant", "life", "removals", "window")
+    __slots__ = ("changes", "cleanup", "contents", "last_instant", "life", "removals", "window")
 
-    def __init__(
-        self, window: Window, last_instant: int, cleanup: int, lives: Mapping[Window, WindowLife]
-    ) -> None:
+    def __init__(self, window: Window, last_instant: int, cleanup: int) -> None:
         self.window, self.last_instant, self.cleanup = window, last_instant, cleanup
-        self.life, self.removals = lives.get(window), -1
+        self.life: WindowLife | None = None
+        self.contents: Any = None
+        self.changes = self.removals = -1
 
 
 class KeyWalk:
@@ -168,32 +170,34 @@ class KeyWalk:
 
     def __init__(self, rules: WalkRules, number: int, key: Any, state: KeyState) -> None:
         self._rules, self._number, self._output = rules, number, rules.output
-        self._timers = KeyTimers(rules.initial, rules.from_ms)
-        self._context = rules.context
-        self._context.point_at(key, self._timers)
+        self._context = context = rules.context
+        context.point_at(key, rules.initial, rules.from_ms)
         self._lives, self._contents = state.lives, state.contents
+        self._changes = 0  # of contents, by others than elements
         self._sessions = rules.sessions(state.pairs)
-        self._rises = 0
-        self._timers.restore(state.event, state.processing)
-        owners = {window for _, window in self._timers.event}
+        context.restore(state.event, state.processing)
+        owners = {window for _, window in context.event}
         for window in list(self._lives):
             if window in owners and self._is_collected(window, rules.initial):
-                self._timers.delete_event_time_timer(rules.ends.cleanup_time(window), None, window)
+                context.remove_event(rules.ends.cleanup_time(window), window)
                 self._collect(window, self._state_window(window))
 
     def run(self, elements: Iterable[tuple[Any, ...]], to_ms: int) -> None:
         """Take the elements of the key, in order, and park what stays when the clock stands at `to_ms`.
 
         Args:
-            elements: (place, timestamp, clock, rises, windows, value) of each: its place among those of the
-                slice, the clock when it is processed, how often the watermark has risen in the slice before
-                it, its own windows (the same object for elements that have the same), and the element
-                itself, or None for a trigger that does not look at it.
+            elements: (place, timestamp, clock, watermark, windows, value) of each: its place among those of
+                the slice, clock and watermark when it is processed, its own windows (the same object for
+                elements that have the same), and the element itself, or None for a trigger that does not
+                look at it.
             to_ms: the end of the slice.
         """
+        rules = self._rules
         take = self._take if self._sessions is None else self._take_into_sessions
         take(elements)
-        self._advance(bisect_left(self._rules.tick_ends, to_ms + 1), to_ms)
+        rises = bisect_right(rules.tick_ends, to_ms)
+        self._advance(rules.watermarks[rises - 1] if rises else rules.initial, to_ms)
+        self._context.leave_key()
         self._park()
 
     def _is_collected(self, window: Window, watermark: int) -> bool:
@@ -203,36 +207,31 @@ class KeyWalk:
     def _state_window(self, window: Window) -> Window | None:
         return window if self._sessions is None else self._sessions.state_window(window)
 
-    def _advance(self, rises: int, clock: int) -> None:
-        """Let the watermark rise to its value after `rises` rises, and move the clock, with all timers that
-        are due on the way.
-        """
-        rules, timers = self._rules, self._timers
+    def _advance(self, watermark: int, clock: int) -> None:
+        """Let the watermark rise, and move the clock, with all timers that are due on the way."""
+        rules, context = self._rules, self._context
         watermarks, tick_ends = rules.watermarks, rules.tick_ends
+        risen = bisect_right(watermarks, context.current_watermark)  # so often in the slice
+        rises = bisect_right(watermarks, watermark)
         while True:
-            rise = timers.next_rise(watermarks, self._rises, rises) if timers.event else rises
-            moment = timers.next_moment() if timers.processing else clock + 1
+            rise = context.next_rise(watermarks, risen, rises) if context.event else rises
+            moment = context.next_moment() if context.processing else clock + 1
             if rise < rises and tick_ends[rise] < moment:
-                self._rises = rise + 1
-                timers.current_watermark, timers.current_processing_time = watermarks[rise], tick_ends[rise]
-                while (timer := timers.poll_event()) is not None:
+                risen = rise + 1
+                context.current_watermark, context.current_processing_time = watermarks[rise], tick_ends[rise]
+                while (timer := context.poll_event()) is not None:
                     self._on_timer("event", *timer)
             elif moment <= clock:
-                self._rise_to(max(self._rises, bisect_left(tick_ends, moment)))
-                timers.current_processing_time = max(moment, timers.current_processing_time)
-                timers.is_calling_back = True
-                while (timer := timers.poll_processing()) is not None:
+                risen = max(risen, bisect_left(tick_ends, moment))
+                context.current_watermark = watermarks[risen - 1] if risen else rules.initial
+                context.current_processing_time = max(moment, context.current_processing_time)
+                context.is_calling_back = True
+                while (timer := context.poll_processing()) is not None:
                     self._on_timer("processing", *timer)
-                timers.is_calling_back = False
+                context.is_calling_back = False
             else:
                 break
-        self._rise_to(rises)
-        timers.current_processing_time = clock
-
-    def _rise_to(self, rises: int) -> None:
-        if rises != self._rises:
-            self._rises = rises
-            self._timers.current_watermark = self._rules.watermarks[rises - 1]
+        context.current_watermark, context.current_processing_time = watermark, clock
 
     def _on_timer(self, domain: Domain, time: int, window: Window) -> None:
         state_window = self._state_window(window)
@@ -248,7 +247,7 @@ class KeyWalk:
             last_instant = window.max_timestamp()
             kind = PaneKind.EARLY if time < last_instant else PaneKind.ON_TIME
             kind = PaneKind.LATE if time > last_instant else kind
-            tick_end = self._timers.current_processing_time if domain == "event" else NO_TIME
+            tick_end = context.current_processing_time if domain == "event" else NO_TIME
             self._obey(result, window, state_window, kind, (tick_end, NO_TIME))
         if domain == "event" and time == self._rules.ends.cleanup_time(window):
             self._collect(window, state_window)
@@ -267,6 +266,7 @@ class KeyWalk:
             self._fire(window, state_window, kind, causes)
         if result is not FIRE:
             self._contents.pop(state_window, None)
+            self._changes += 1
 
     def _fire(self, window: Window, state_window: Window, kind: PaneKind, causes: tuple[int, int]) -> None:
         """Fire a window that has contents; `causes` are tick end and arrival of the cause, as in Firings."""
@@ -280,8 +280,10 @@ class KeyWalk:
         number, contents_left = self._rules.contents.fire(contents, window, time)
         if contents_left is None:
             del self._contents[state_window]
-        else:
+            self._changes += 1
+        elif contents_left is not contents:
             self._contents[state_window] = contents_left
+            self._changes += 1
         if window is GLOBAL_WINDOW:
             kind = PaneKind.EARLY  # called "count" in the table
         place = len(output.firings)
@@ -296,12 +298,13 @@ class KeyWalk:
 
     @property
     def _time(self) -> FiringTime:
-        return FiringTime(self._timers.current_watermark, self._timers.current_processing_time)
+        return FiringTime(self._context.current_watermark, self._context.current_processing_time)
 
     def _collect(self, window: Window, state_window: Window | None) -> None:
         """Collect a window: contents, state of the trigger, timers, history."""
         output = self._output
         self._contents.pop(state_window, None)
+        self._changes += 1
         self._context.window = window
         self._rules.trigger.clear(window, self._context)
         if self._rules.calls is not None:
@@ -316,38 +319,45 @@ class KeyWalk:
 
     def _take(self, elements: Iterable[tuple[Any, ...]]) -> None:
         """Add each element to its windows, which don't merge, and ask the trigger about it."""
-        rules, timers, context, output = self._rules, self._timers, self._context, self._output
-        all_contents, watermarks = self._contents, rules.watermarks
-        add, first_number = rules.contents.add, rules.first_number
-        on_element, arms_once, collected_mark = (
-            rules.trigger.on_element,
-            rules.arms_once,
-            rules.collected_mark,
-        )
-        windows_before, at_hand = None, list[_WindowAtHand]()
-        for place, timestamp, clock, rises, windows, value in elements:
-            if timers.processing or (rises != self._rises and timers.earliest <= watermarks[rises - 1]):
-                self._advance(rises, clock)
+        rules, context, output, lives = self._rules, self._context, self._output, self._lives
+        all_contents, add, are_lists = self._contents, rules.contents.add, rules.contents.are_lists
+        on_element, arms_once = rules.trigger.on_element, rules.arms_once
+        first_number, collected_mark = rules.first_number, rules.collected_mark
+        # The windows of the element before, and those of the one before it that had others: where a window
+        # ends, elements of two take turns.
+        windows_before = windows_earlier = None
+        at_hand, earlier_at_hand = list[_WindowAtHand](), list[_WindowAtHand]()
+        watermark_before = context.current_watermark
+        for place, timestamp, clock, watermark, windows, value in elements:
+            if context.processing or (watermark != watermark_before and context.earliest <= watermark):
+                self._advance(watermark, clock)
             else:  # no timer is due
-                if rises != self._rises:
-                    self._rises, timers.current_watermark = rises, watermarks[rises - 1]
-                timers.current_processing_time = clock
-            watermark = timers.current_watermark
+                context.current_watermark, context.current_processing_time = watermark, clock
+            watermark_before = watermark
             if windows is not windows_before:
-                windows_before = windows
-                at_hand = [_WindowAtHand(window, *rules.ends[window], self._lives) for window in windows]
+                is_known = windows is windows_earlier
+                windows_before, windows_earlier = windows, windows_before
+                at_hand, earlier_at_hand = earlier_at_hand, at_hand
+                if not is_known:
+                    at_hand = [_WindowAtHand(window, *rules.ends[window]) for window in windows]
             for of_window in at_hand:
                 last_instant = of_window.last_instant
                 if of_window.cleanup <= watermark or last_instant <= collected_mark:
                     output.assignments_missed += 1
                     continue
-                window, life = of_window.window, of_window.life
-                contents = all_contents.get(window)
-                contents_now = add(contents, place + first_number)
-                if contents_now is not contents:
-                    all_contents[window] = contents_now
+                window = of_window.window
+                if of_window.changes != self._changes:
+                    of_window.contents, of_window.life = all_contents.get(window), lives.get(window)
+                    of_window.changes = self._changes
+                contents, life = of_window.contents, of_window.life
+                if contents is not None and are_lists:
+                    contents.append(place + first_number)
+                else:
+                    all_contents[window] = add(contents, place + first_number)
+                    self._changes += 1
                 if life is None:
-                    of_window.life = self._open(window, clock)
+                    self._open(window, clock)
+                    self._changes += 1
                 else:  # as in _count_element, without the call
                     life.elements += 1
                     life.unfired_elements += 1
@@ -360,17 +370,16 @@ class KeyWalk:
                 if result is not CONTINUE:
                     kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
                     self._obey(result, window, window, kind, (NO_TIME, clock))
-                if of_window.removals != timers.removals and of_window.cleanup != LONG_MAX:
-                    timers.register_event_time_timer(of_window.cleanup, None, window)
-                    of_window.removals = timers.removals
+                if of_window.removals != context.removals and of_window.cleanup != LONG_MAX:
+                    context.add_event(of_window.cleanup, window)
+                    of_window.removals = context.removals
 
     def _take_into_sessions(self, elements: Iterable[tuple[Any, ...]]) -> None:
         """Add each element to its session, which may merge others, and ask the trigger about it."""
-        rules, timers, context, sessions = self._rules, self._timers, self._context, self._sessions
+        rules, context, sessions = self._rules, self._context, self._sessions
         assert sessions is not None
-        for place, timestamp, clock, rises, windows, value in elements:
-            self._advance(rises, clock)
-            watermark = timers.current_watermark
+        for place, timestamp, clock, watermark, windows, value in elements:
+            self._advance(watermark, clock)
             for window in windows:
                 sessions.is_touched = False
                 actual = sessions.add_window(window, self._merge)
@@ -394,19 +403,18 @@ class KeyWalk:
                         kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
                         self._obey(result, actual, state_window, kind, (NO_TIME, clock))
                     if cleanup != LONG_MAX:
-                        timers.register_event_time_timer(cleanup, None, actual)
+                        context.add_event(cleanup, actual)
 
-    def _open(self, window: Window, clock: int) -> WindowLife:
+    def _open(self, window: Window, clock: int) -> None:
         self._output.windows_opened += 1
-        life = self._lives[window] = WindowLife(1, 0, 1, None, clock, clock)
-        return life
+        self._lives[window] = WindowLife(1, 0, 1, None, clock, clock)
 
     def _merge(
         self, result: Window, absorbed_windows: list[Window], target: Window, sources: list[Window]
     ) -> None:
         """A MergeFunction: see `MergingWindows.on_merge`."""
-        rules, context, timers = self._rules, self._context, self._timers
-        if rules.ends.cleanup_time(result) <= timers.current_watermark:
+        rules, context = self._rules, self._context
+        if rules.ends.cleanup_time(result) <= context.current_watermark:
             raise LeftToOperator(f"windows merge into {result}, which is past")
         self._merge_lives(result, absorbed_windows)
         context.window, context.merged_windows = result, absorbed_windows
@@ -414,7 +422,7 @@ class KeyWalk:
         for window in absorbed_windows:
             context.window = window
             rules.trigger.clear(window, context)
-            timers.delete_event_time_timer(rules.ends.cleanup_time(window), None, window)
+            context.remove_event(rules.ends.cleanup_time(window), window)
         contents = [self._contents.pop(source) for source in sources if source in self._contents]
         if contents:
             self._contents[target] = rules.contents.merge(self._contents.get(target), contents)
@@ -464,8 +472,8 @@ class KeyWalk:
             output.windows.append((self._number, *_bounds(window), *facts))
             output.lives.append((self._number, window, life))
             output.state_windows.append(state_window)
-        if self._timers.event or self._timers.processing:
-            timers = {"event": self._timers.event, "processing": self._timers.processing}
+        if self._context.event or self._context.processing:
+            timers = {"event": self._context.event, "processing": self._context.processing}
             output.timers[self._number] = timers  # type: ignore[assignment]
 
 

@@ -15,18 +15,18 @@ def timers_at(clock: int) -> KeyTimers:
 
 def test_one_that_an_element_registers_waits_for_the_next_millisecond() -> None:
     timers = timers_at(20)
-    timers.register_processing_time_timer(15, None, WINDOW)
+    timers.add_processing(15, WINDOW)
     assert timers.poll_processing() is None
     assert timers.next_moment() == 21
 
 
 def test_one_that_a_timer_registers_is_called_with_it() -> None:
     timers = timers_at(3)
-    timers.register_processing_time_timer(5, None, WINDOW)
+    timers.add_processing(5, WINDOW)
     timers.current_processing_time, timers.is_calling_back = timers.next_moment(), True
     assert timers.poll_processing() == (5, WINDOW)
-    timers.register_processing_time_timer(4, None, WINDOW)
-    timers.register_processing_time_timer(6, None, WINDOW)
+    timers.add_processing(4, WINDOW)
+    timers.add_processing(6, WINDOW)
     assert timers.poll_processing() == (4, WINDOW)
     assert timers.poll_processing() is None, "6 has not passed at 6"
     timers.is_calling_back = False
@@ -35,8 +35,8 @@ def test_one_that_a_timer_registers_is_called_with_it() -> None:
 
 def test_one_that_was_deleted_and_comes_again_is_due_by_its_second_registration() -> None:
     timers = timers_at(3)
-    timers.register_processing_time_timer(15, None, WINDOW)
-    timers.delete_processing_time_timer(15, None, WINDOW)
+    timers.add_processing(15, WINDOW)
+    timers.remove_processing(15, WINDOW)
     timers.current_processing_time = 20
-    timers.register_processing_time_timer(15, None, WINDOW)
+    timers.add_processing(15, WINDOW)
     assert timers.next_moment() == 21

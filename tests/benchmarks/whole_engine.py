@@ -9,9 +9,12 @@ from __future__ import annotations
 import gc
 import shutil
 import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from slackwater.jobs.bench.cases import BenchmarkCase
 from slackwater.jobs.bench.contenders.flink import Flink
@@ -20,6 +23,7 @@ from slackwater.jobs.bench.workloads import WORKLOADS, Workload
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+from slackwater.jobs.runtime.heap import keep_heap
 
 NAMES = ("a", "b", "c", "d")
 OWN_CODE = ("timers", "trigger")
@@ -44,9 +48,23 @@ def replayed(case: BenchmarkCase, engine: str) -> tuple[float, Any]:
     return time.process_time() - start, row
 
 
+class Measured(NamedTuple):
+    """CPU seconds of a run, and what its row of the ledger says of its results."""
+
+    seconds: float
+    output_hash: str
+    state_hash: str
+
+
+def measured(case: BenchmarkCase, engine: str) -> Measured:
+    """`replayed`, as a process can hand it to another."""
+    seconds, row = replayed(case, engine)
+    return Measured(seconds, row.output_hash, row.state_hash)
+
+
 def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str, float]:
-    """Median rows per CPU second of each contender, in turn. Flink's first run, which compiles, is not
-    counted.
+    """Median rows per CPU second of each contender, in turn. Each has a process of its own: objects that the
+    operator engine leaves would slow down its neighbour. Flink's first run, which compiles, is not counted.
 
     Raises:
         EnginesDisagree: their hashes differ.
@@ -54,16 +72,26 @@ def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str
     case.make()
     engines = (OPERATOR,) if case.workload.function == "timers" else (OPERATOR, COLUMNAR)
     rates: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(repetitions):
-        runs = {name: replayed(case, name.split()[0]) for name in rates}
-        hashes = {(row.output_hash, row.state_hash) for _, row in runs.values()}
-        if len(hashes) != 1:
-            raise EnginesDisagree(f"({case.label}): {hashes}")
-        for name, (seconds, _) in runs.items():
-            rates[name].append(case.facts["rows"] / seconds)
+    with ExitStack() as stack:
+        processes = {name: stack.enter_context(_new_process()) for name in engines}
+        for _ in range(repetitions):
+            runs = {
+                name: process.submit(measured, case, name.split()[0]).result()
+                for name, process in processes.items()
+            }
+            hashes = {(run.output_hash, run.state_hash) for run in runs.values()}
+            if len(hashes) != 1:
+                raise EnginesDisagree(f"({case.label}): {hashes}")
+            for name, run in runs.items():
+                rates[name].append(case.facts["rows"] / run.seconds)
     if with_flink:
         rates[FLINK] = flink_rates(case, repetitions)
     return {name: median(own) for name, own in rates.items()}
+
+
+def _new_process() -> ProcessPoolExecutor:
+    """A process whose heap is that of the processes of a run."""
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=keep_heap)
 
 
 def flink_rates(case: BenchmarkCase, repetitions: int) -> list[float]:

@@ -27,7 +27,7 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     rows_of,
 )
-from slackwater.windowing.evictors import TimestampedValue
+from slackwater.windowing.evictors import EvictorContext, TimestampedValue
 from slackwater.windowing.java import wrap_long
 from slackwater.windowing.windows import Window
 
@@ -39,7 +39,7 @@ class FiringTime(NamedTuple):
     current_processing_time: int
 
 
-Evict: TypeAlias = Callable[[Longs, Window, FiringTime], Longs]  # element numbers → those that stay
+Evict: TypeAlias = Callable[[Longs, Window, EvictorContext], Longs]  # element numbers → those that stay
 
 
 class Eviction(NamedTuple):
@@ -83,12 +83,12 @@ class NumberEvictor:
             is_after = evictor.do_evict_after
             self.before, self.after = (_all, rule) if is_after else (rule, _all)
 
-    def _newest(self, numbers: Longs, window: Window, time: FiringTime) -> Longs:
+    def _newest(self, numbers: Longs, window: Window, time: EvictorContext) -> Longs:
         """CountEvictor's rule."""
         assert isinstance(self._evictor, CountEvictor)
         return numbers[max(len(numbers) - self._evictor.max_count, 0) :]
 
-    def _recent(self, numbers: Longs, window: Window, time: FiringTime) -> Longs:
+    def _recent(self, numbers: Longs, window: Window, time: EvictorContext) -> Longs:
         """TimeEvictor's rule."""
         assert isinstance(self._evictor, TimeEvictor)
         if not len(numbers):
@@ -97,13 +97,13 @@ class NumberEvictor:
         recent: Longs = numbers[times > wrap_long(int(times.max()) - self._evictor.size_ms)]
         return recent
 
-    def _before(self, numbers: Longs, window: Window, time: FiringTime) -> Longs:
+    def _before(self, numbers: Longs, window: Window, time: EvictorContext) -> Longs:
         values, places = self._values(numbers)
         with leaving_errors("the evictor"):
             self._evictor.evict_before(values, len(values), window, time)
         return _survivors(values, places, numbers)
 
-    def _after(self, numbers: Longs, window: Window, time: FiringTime) -> Longs:
+    def _after(self, numbers: Longs, window: Window, time: EvictorContext) -> Longs:
         values, places = self._values(numbers)
         with leaving_errors("the evictor"):
             self._evictor.evict_after(values, len(values), window, time)
@@ -127,7 +127,7 @@ def _survivors(
     return survivors
 
 
-def _all(numbers: Longs, window: Window, time: FiringTime) -> Longs:
+def _all(numbers: Longs, window: Window, time: EvictorContext) -> Longs:
     return numbers
 
 

@@ -57,7 +57,9 @@ class SelectRange(TriggerRange):
         parked_windows = read_windows(parked_part, self.setting, trigger_state=None)
         rows, accepted_rows = self.rows, fired_windows.verdict.accepted_rows
         if len(accepted_rows) < rows.num_rows:
-            rows = rows.take(pa.array(accepted_rows))
+            is_accepted = np.zeros(rows.num_rows, np.bool_)
+            is_accepted[accepted_rows] = True
+            rows = rows.filter(pa.array(is_accepted))
         elements = ArrowAccumulators.of_elements(self.setting.aggregates, rows)
         accumulators = parked_windows.accumulators.take(has_contents).join([elements])
         self._accumulators = combine_lists(fired_windows.slice_result.accumulators, accumulators)

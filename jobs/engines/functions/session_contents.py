@@ -11,10 +11,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.functions.eviction import FiringTime, NumberEvictor
+from slackwater.jobs.engines.functions.eviction import NumberEvictor
 from slackwater.jobs.engines.functions.folds import WindowFold
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, Firings, OpenWindows
+from slackwater.windowing.evictors import EvictorContext
 from slackwater.windowing.snapshot import JsonValues
 from slackwater.windowing.windows import TimeWindow
 
@@ -39,7 +40,7 @@ class SessionContents(Protocol):
     def merge(self, target: Any | None, sources: Sequence[Any]) -> Any:
         """The contents of a session that absorbs others; `target` stand where the new ones will."""
 
-    def fire(self, contents: Any, window: TimeWindow, time: FiringTime) -> tuple[int, Any | None]:
+    def fire(self, contents: Any, window: TimeWindow, time: EvictorContext) -> tuple[int, Any | None]:
         """(the number of what a firing shows, the contents that it leaves; None for none)."""
 
     def park(self, contents: Any) -> int:
@@ -80,7 +81,9 @@ class ListsOfSessions:
             merged_numbers += numbers
         return merged_numbers
 
-    def fire(self, contents: list[int], window: TimeWindow, time: FiringTime) -> tuple[int, list[int] | None]:
+    def fire(
+        self, contents: list[int], window: TimeWindow, time: EvictorContext
+    ) -> tuple[int, list[int] | None]:
         if self._evictor is None:
             return self.park(contents), contents
         visible_numbers = self._evictor.before(np.array(contents, np.int64), window, time)
@@ -170,7 +173,7 @@ class FoldsOfSessions:
         return value, number
 
     def fire(
-        self, contents: tuple[Any, int], window: TimeWindow, time: FiringTime
+        self, contents: tuple[Any, int], window: TimeWindow, time: EvictorContext
     ) -> tuple[int, tuple[Any, int]]:
         result = self._fold.result(contents[0])
         # The function is called after the walk, and the user's code may change a value in its place.

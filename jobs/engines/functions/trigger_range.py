@@ -46,7 +46,11 @@ from slackwater.jobs.engines.functions.trigger_walk import (
 )
 from slackwater.jobs.engines.functions.walk_context import looks_at_elements
 from slackwater.jobs.engines.functions.walk_state import WalkState
-from slackwater.jobs.engines.operator.garbage import collector_resting, objects_set_aside
+from slackwater.jobs.engines.operator.garbage import (
+    collector_resting,
+    collector_waiting,
+    objects_set_aside,
+)
 from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import conform
@@ -167,7 +171,8 @@ class TriggerRange(FunctionRange):
         parked_count = int(parked_lists.lengths.sum())
         self._new_columns = columns.of_slice()
         contents, folds = self._contents(columns, parked_count, len(elements.keys))
-        with objects_set_aside(), leaving_errors("a trigger, a fold or the function"):
+        leaving = leaving_errors("a trigger, a fold or the function")
+        with objects_set_aside(), collector_waiting(), leaving:
             self._output = output = self._walk(elements, columns, contents, parked_lists)
         with collector_resting():
             slice_result = _slice_result(output, contents.lists())
@@ -250,7 +255,7 @@ class TriggerRange(FunctionRange):
             with collector_resting():
                 states = self._state.restore(contents, parked_lists)
             to_ms = self.replay.scan.to_ms
-            keys = zip(self._key_values, self._elements_of_keys(elements), strict=True)
+            keys = zip(self._key_values, self._elements_of_keys(elements, parked_count), strict=True)
             for number, (key, elements_of_key) in enumerate(keys):
                 KeyWalk(rules, number, key, states.get(key) or KeyState()).run(elements_of_key, to_ms)
         if calls is not None:
@@ -265,9 +270,9 @@ class TriggerRange(FunctionRange):
         objects = self._objects(columns, count)
         return lambda numbers: [objects[number] for number in numbers]
 
-    def _elements_of_keys(self, elements: Elements) -> Iterator[Iterable[tuple[Any, ...]]]:
+    def _elements_of_keys(self, elements: Elements, first_number: int) -> Iterator[Iterable[tuple[Any, ...]]]:
         """The elements of each key (see `KeyWalk.run`), in order of arrival. Those of one key are to be taken
-        before the next key is.
+        before the next key is. `first_number`: that of the slice's first element.
         """
         order = stable_order(elements.keys, len(self._key_values))
         times, clocks = elements.times[order], elements.clocks[order]
@@ -277,17 +282,15 @@ class TriggerRange(FunctionRange):
         values: Iterator[Any] = repeat(None)
         if looks_at_elements(self.config.trigger):
             values = rows_one_by_one(RowMaker(self.record, self._column), order)
-        columns = zip(
-            _one_by_one(order),
-            _one_by_one(times),
-            _one_by_one(clocks),
-            _one_by_one(watermarks),
-            self._windows_of(elements, order),
-            values,
-            strict=False,  # triggers that look at no element have values without an end
+        columns = (order + first_number, times, clocks, watermarks)
+        windows = self._windows_of(elements, order)
+        rows = chain.from_iterable(
+            # It ends with the numbers, before it takes windows or a value for which there are none.
+            zip(*numbers, windows, values, strict=False)
+            for numbers in _some_at_a_time(*columns)
         )
         counts = np.bincount(elements.keys, minlength=len(self._key_values)).tolist()
-        return (islice(columns, count) for count in counts)
+        return (islice(rows, count) for count in counts)
 
     def _column(self, name: str) -> pa.Array:
         """A field of the elements of the slice."""
@@ -346,9 +349,14 @@ class TriggerRange(FunctionRange):
 
 
 def _one_by_one(column: Longs) -> Iterator[int]:
-    """The numbers of a column as Python's, some at a time."""
-    firsts = range(0, len(column), _NUMBERS_AT_ONCE)
-    return chain.from_iterable(column[first : first + _NUMBERS_AT_ONCE].tolist() for first in firsts)
+    """The numbers of a column as Python's."""
+    return chain.from_iterable(numbers for [numbers] in _some_at_a_time(column))
+
+
+def _some_at_a_time(*columns: Longs) -> Iterator[list[list[int]]]:
+    """The numbers of columns of one length as Python's, some of each column at a time."""
+    for first in range(0, len(columns[0]), _NUMBERS_AT_ONCE):
+        yield [column[first : first + _NUMBERS_AT_ONCE].tolist() for column in columns]
 
 
 _KEPT_STARTS: Final = 4096

@@ -23,7 +23,7 @@ from slackwater.jobs.engines.functions.walk_context import WalkContext
 from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, PaneKind
-from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
 from slackwater.windowing.runtime.window_ends import WindowEnds
 from slackwater.windowing.runtime.window_log import WindowLife
@@ -147,13 +147,24 @@ class _WindowAtHand:
         life: its history; None before its first element.
         contents: what it holds, as it was after so many `changes` of the key's contents by others than
             elements; -1 before.
+        closed_from: the watermark from which on it takes no element.
         removals: how many timers were gone when the cleanup timer was seen to be pending; -1 before.
     """
 
-    __slots__ = ("changes", "cleanup", "contents", "last_instant", "life", "removals", "window")
+    __slots__ = (
+        "changes",
+        "cleanup",
+        "closed_from",
+        "contents",
+        "last_instant",
+        "life",
+        "removals",
+        "window",
+    )
 
-    def __init__(self, window: Window, last_instant: int, cleanup: int) -> None:
+    def __init__(self, window: Window, last_instant: int, cleanup: int, collected_mark: int) -> None:
         self.window, self.last_instant, self.cleanup = window, last_instant, cleanup
+        self.closed_from = cleanup if last_instant > collected_mark else LONG_MIN
         self.life: WindowLife | None = None
         self.contents: Any = None
         self.changes = self.removals = -1
@@ -186,10 +197,9 @@ class KeyWalk:
         """Take the elements of the key, in order, and park what stays when the clock stands at `to_ms`.
 
         Args:
-            elements: (place, timestamp, clock, watermark, windows, value) of each: its place among those of
-                the slice, clock and watermark when it is processed, its own windows (the same object for
-                elements that have the same), and the element itself, or None for a trigger that does not
-                look at it.
+            elements: (number, timestamp, clock, watermark, windows, value) of each: its number, clock and
+                watermark when it is processed, its own windows (the same object for elements that have the
+                same), and the element itself, or None for a trigger that does not look at it.
             to_ms: the end of the slice.
         """
         rules = self._rules
@@ -273,11 +283,11 @@ class KeyWalk:
         contents = self._contents.get(state_window)
         if contents is None:
             return
-        output, life, time = self._output, self._lives[window], self._time
+        output, life, context = self._output, self._lives[window], self._context
         life.firings += 1
         life.unfired_elements = 0
-        life.last_fired_at = time.current_processing_time
-        number, contents_left = self._rules.contents.fire(contents, window, time)
+        life.last_fired_at = context.current_processing_time
+        number, contents_left = self._rules.contents.fire(contents, window, context)
         if contents_left is None:
             del self._contents[state_window]
             self._changes += 1
@@ -287,13 +297,13 @@ class KeyWalk:
         if window is GLOBAL_WINDOW:
             kind = PaneKind.EARLY  # called "count" in the table
         place = len(output.firings)
-        facts = (life.firings, kind, life.elements, time.current_watermark, *causes, number)
+        facts = (life.firings, kind, life.elements, context.current_watermark, *causes, number)
         output.firings.append((self._number, *_bounds(window), *facts))
-        output.clocks.append(time.current_processing_time)
+        output.clocks.append(context.current_processing_time)
         if self._rules.calls is not None:
             contents_shown = self._rules.contents.contents_shown(number)
             self._rules.calls.call_at_firing(
-                place, self._number, window, life.firings, time=time, contents=contents_shown
+                place, self._number, window, life.firings, time=self._time, contents=contents_shown
             )
 
     @property
@@ -322,13 +332,12 @@ class KeyWalk:
         rules, context, output, lives = self._rules, self._context, self._output, self._lives
         all_contents, add, are_lists = self._contents, rules.contents.add, rules.contents.are_lists
         on_element, arms_once = rules.trigger.on_element, rules.arms_once
-        first_number, collected_mark = rules.first_number, rules.collected_mark
         # The windows of the element before, and those of the one before it that had others: where a window
         # ends, elements of two take turns.
         windows_before = windows_earlier = None
         at_hand, earlier_at_hand = list[_WindowAtHand](), list[_WindowAtHand]()
         watermark_before = context.current_watermark
-        for place, timestamp, clock, watermark, windows, value in elements:
+        for number, timestamp, clock, watermark, windows, value in elements:
             if context.processing or (watermark != watermark_before and context.earliest <= watermark):
                 self._advance(watermark, clock)
             else:  # no timer is due
@@ -339,10 +348,11 @@ class KeyWalk:
                 windows_before, windows_earlier = windows, windows_before
                 at_hand, earlier_at_hand = earlier_at_hand, at_hand
                 if not is_known:
-                    at_hand = [_WindowAtHand(window, *rules.ends[window]) for window in windows]
+                    at_hand = [
+                        _WindowAtHand(window, *rules.ends[window], rules.collected_mark) for window in windows
+                    ]
             for of_window in at_hand:
-                last_instant = of_window.last_instant
-                if of_window.cleanup <= watermark or last_instant <= collected_mark:
+                if of_window.closed_from <= watermark:
                     output.assignments_missed += 1
                     continue
                 window = of_window.window
@@ -351,9 +361,9 @@ class KeyWalk:
                     of_window.changes = self._changes
                 contents, life = of_window.contents, of_window.life
                 if contents is not None and are_lists:
-                    contents.append(place + first_number)
+                    contents.append(number)
                 else:
-                    all_contents[window] = add(contents, place + first_number)
+                    all_contents[window] = add(contents, number)
                     self._changes += 1
                 if life is None:
                     self._open(window, clock)
@@ -361,14 +371,17 @@ class KeyWalk:
                 else:  # as in _count_element, without the call
                     life.elements += 1
                     life.unfired_elements += 1
-                    if clock != life.last_arrival:
+                    last_arrival = life.last_arrival
+                    if last_arrival is None or life.first_arrival is None:
                         _note_arrival(life, clock)
-                if contents is not None and last_instant > watermark and arms_once:
+                    elif last_arrival < clock:
+                        life.last_arrival = clock
+                if contents is not None and arms_once and of_window.last_instant > watermark:
                     continue
                 context.window = window
                 result = on_element(value, timestamp, window, context)
                 if result is not CONTINUE:
-                    kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
+                    kind = PaneKind.LATE if of_window.last_instant <= watermark else PaneKind.EARLY
                     self._obey(result, window, window, kind, (NO_TIME, clock))
                 if of_window.removals != context.removals and of_window.cleanup != LONG_MAX:
                     context.add_event(of_window.cleanup, window)
@@ -378,19 +391,19 @@ class KeyWalk:
         """Add each element to its session, which may merge others, and ask the trigger about it."""
         rules, context, sessions = self._rules, self._context, self._sessions
         assert sessions is not None
-        for place, timestamp, clock, watermark, windows, value in elements:
+        for number, timestamp, clock, watermark, windows, value in elements:
             self._advance(watermark, clock)
             for window in windows:
                 sessions.is_touched = False
                 actual = sessions.add_window(window, self._merge)
                 if self._is_collected(actual, watermark):
                     sessions.retire_window(actual)
-                    self._output.late.append((place, *window))
+                    self._output.late.append((number - rules.first_number, *window))
                     continue
                 state_window, must_ask = sessions.state_window(actual), sessions.is_touched
                 last_instant, cleanup = rules.ends[actual]
                 contents = self._contents.get(state_window)
-                self._contents[state_window] = rules.contents.add(contents, place + rules.first_number)
+                self._contents[state_window] = rules.contents.add(contents, number)
                 life = self._lives.get(actual)
                 if life is None:
                     self._open(actual, clock)

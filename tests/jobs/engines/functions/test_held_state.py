@@ -6,7 +6,7 @@ from operator import add
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.jobs.engines.functions.walk_context import WalkContext
@@ -91,7 +91,12 @@ def entries(backend: HeapStateBackend) -> list[Any]:
     return sorted(backend.entries(), key=lambda entry: (entry.state_name, entry.key, entry.namespace))
 
 
+ADD, CLEAR = 1, 2
+
+
 @given(st.lists(steps, max_size=40))
+@example([("call", WINDOWS[0], COUNT, ADD, 1), ("key", 0), ("call", WINDOWS[0], COUNT, CLEAR, None)])
+@example([*[("call", WINDOWS[0], ODD, ADD, 1)] * 2, ("call", WINDOWS[0], ODD, ADD, 5)])
 def test_held_state_is_that_of_the_back_end(taken: list[tuple[Any, ...]]) -> None:
     keys, plain, held = _Keys(), backend_of(), backend_of()
     context = WalkContext(held, holds_state=True)

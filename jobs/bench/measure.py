@@ -1,15 +1,21 @@
 """Measures seconds, CPU seconds and memory of a piece of work, over this process and its descendants. Reads
 /proc, so on Linux only.
+
+A process of its own, `python -m slackwater.jobs.bench.measure PID`, looks at them meanwhile: a thread would
+wait for Python's lock, and have the work wait for it.
 """
 
+import json
 import os
-import threading
+import select
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,47 +51,68 @@ class Measurement:
 
 def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
     """Do `work` and measure it."""
-    memory_mb, has_ended = [_memory_mb()], threading.Event()
-    cpu_at_start, start = _cpu_seconds(), time.monotonic()
-    samples = [(0.0, 0.0)]
-
-    def watch() -> None:
-        while not has_ended.wait(_SAMPLED_EVERY_S):
-            samples.append((time.monotonic() - start, _cpu_seconds() - cpu_at_start))
-            memory_mb.append(_memory_mb())
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    here, watcher = os.getpid(), _Watcher()
+    memory_mb = [_memory_mb(here, watcher.pid)]
+    cpu_at_start, start = _cpu_seconds(here, watcher.pid), time.monotonic()
     try:
         result = work()
     finally:
-        wall_s, cpu_s = time.monotonic() - start, _cpu_seconds() - cpu_at_start
-        has_ended.set()
-        watcher.join()
-    samples = [sample for sample in samples if sample[0] < wall_s]
+        end = time.monotonic()
+        cpu_s = _cpu_seconds(here, watcher.pid) - cpu_at_start
+        memory_mb.append(_memory_mb(here, watcher.pid))
+        watched = [sample for sample in watcher.end() if start < sample[0] < end]
+    samples = [(moment - start, cpu - cpu_at_start) for moment, cpu, _ in watched]
     return result, Measurement(
-        wall_s=round(wall_s, 3),
+        wall_s=round(end - start, 3),
         cpu_s=round(cpu_s, 2),
-        peak_mb=round(max(*memory_mb, _memory_mb()), 1),
-        samples=(*samples, (wall_s, cpu_s)),
+        peak_mb=round(max(*memory_mb, *(memory for *_, memory in watched)), 1),
+        samples=((0.0, 0.0), *samples, (end - start, cpu_s)),
     )
+
+
+class _Watcher:
+    """The process that looks at this one and its descendants, from now on.
+
+    Attributes:
+        pid: its own.
+    """
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "slackwater.jobs.bench.measure", str(os.getpid())]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it has begun
+
+    def end(self) -> list[Any]:
+        """Its samples: (moment of the monotonic clock, CPU seconds until then, megabytes)."""
+        lines, _ = self._process.communicate()
+        return [json.loads(line) for line in lines.splitlines()]
+
+
+def _watch(pid: int) -> None:
+    """Print samples of a process and its descendants until standard input ends."""
+    print(flush=True)
+    while not select.select([sys.stdin], [], [], _SAMPLED_EVERY_S)[0]:
+        sample = (time.monotonic(), _cpu_seconds(pid, os.getpid()), _memory_mb(pid, os.getpid()))
+        print(json.dumps(sample), flush=True)
 
 
 def settle(at_most_s: float = _SETTLE_AT_MOST_S) -> None:
     """Wait until this process and its descendants are idle, `at_most_s` seconds at most. What they still do
     for work that is over, such as a JVM's compilation and garbage collection, would count for the next.
     """
-    deadline, cpu = time.monotonic() + at_most_s, _cpu_seconds()
+    deadline, cpu = time.monotonic() + at_most_s, _cpu_seconds(os.getpid())
     while time.monotonic() < deadline:
         time.sleep(_SAMPLED_EVERY_S)
-        before, cpu = cpu, _cpu_seconds()
+        before, cpu = cpu, _cpu_seconds(os.getpid())
         if cpu - before < _IDLE_SHARE * _SAMPLED_EVERY_S:
             return
 
 
-def _tree() -> dict[int, list[str]]:
-    """Process id → the fields of its /proc/PID/stat that follow the command; of this process and its
-    descendants.
+def _tree(root: int, besides: int | None) -> dict[int, list[str]]:
+    """Process id → the fields of its /proc/PID/stat that follow the command; of the process `root` and its
+    descendants, without `besides`.
     """
     children, stats = defaultdict(list), {}
     for folder in _PROC.iterdir():
@@ -96,27 +123,30 @@ def _tree() -> dict[int, list[str]]:
                 continue
             stats[int(folder.name)] = fields
             children[int(fields[1])].append(int(folder.name))
-    tree, todo = {}, [os.getpid()]
+    tree, todo = {}, [root]
     while todo:
         pid = todo.pop()
-        if pid in stats:
+        if pid in stats and pid != besides:
             tree[pid] = stats[pid]
         todo += children[pid]
     return tree
 
 
-def _cpu_seconds() -> float:
-    return sum(int(field) for fields in _tree().values() for field in fields[11:15]) / os.sysconf(
-        "SC_CLK_TCK"
-    )
+def _cpu_seconds(root: int, besides: int | None = None) -> float:
+    ticks = sum(int(field) for fields in _tree(root, besides).values() for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _memory_mb() -> float:
+def _memory_mb(root: int, besides: int | None) -> float:
     kilobytes = 0
-    for pid in _tree():
+    for pid in _tree(root, besides):
         try:
             lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
         except OSError:
             continue
         kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return kilobytes / 1024
+
+
+if __name__ == "__main__":
+    _watch(int(sys.argv[1]))

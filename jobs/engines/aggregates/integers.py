@@ -21,7 +21,7 @@ from slackwater.jobs.engines.aggregates.limb_columns import decode_integers, enc
 from slackwater.jobs.engines.aggregates.summing import SumAndCount
 from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
-from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups
+from slackwater.windowing.columnar.arrays.groups import Groups, bounds_of, sum_of_groups
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 WIDE = pa.decimal128(38, 0)
@@ -183,20 +183,22 @@ class _DigitSums(ABC):
 
     def adds_up(self, accumulators: Columns) -> bool:
         """Whether every sum of some of the rows has one digit."""
-        return _fits(self._numbers(accumulators)[0])
+        digits, _ = self._numbers(accumulators)
+        return _fits(digits, bounds_of(digits[0]))
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:
         digits, counts = self._numbers(accumulators)
-        if _fits(digits):
+        if _fits(digits, bounds_of(digits[0])):
             sums = [running_sum(digits[0], starts), *digits[1:]]
         else:
             sums = limbs.to_digits(limbs.running_limbs(limbs.of_digits(digits), starts), self.digits)
         return self._columns(sums, running_sum(counts, starts))
 
     def _sum(self, digits: list[Longs], groups: Groups) -> list[Longs]:
-        if _fits(digits):
+        bounds = bounds_of(digits[0])
+        if _fits(digits, bounds):
             return [
-                sum_of_groups(digits[0], groups),
+                sum_of_groups(digits[0], groups, bounds),
                 *(np.zeros(groups.size, np.int64) for _ in range(self.digits - 1)),
             ]
         return limbs.to_digits(limbs.sum_limbs(limbs.of_digits(digits), groups), self.digits)
@@ -209,13 +211,10 @@ class _DigitSums(ABC):
         return [pa.array(numbers) for numbers in (*digits, counts)]
 
 
-def _fits(digits: list[Longs]) -> bool:
-    """Whether every sum of some of these integers has one digit."""
-    lowest = digits[0]
-    if not len(lowest):
-        return True
-    most = max(-int(lowest.min()), int(lowest.max()))
-    return most * len(lowest) < _LONG and not any(digit.any() for digit in digits[1:])
+def _fits(digits: list[Longs], bounds: tuple[int, int]) -> bool:
+    """Whether every sum of some of these integers, whose lowest digits have these bounds, has one digit."""
+    least, greatest = bounds
+    return max(-least, greatest) * len(digits[0]) < _LONG and not any(digit.any() for digit in digits[1:])
 
 
 def _where(values: pa.Array, counts: Longs) -> pa.Array:

@@ -119,14 +119,13 @@ class SplitBatches:
     def _split_batch(self, batch: SourceBatch, counts: Counter[str]) -> Iterator[pa.Table]:
         judged_batch = self.judge.judge_batch(batch)
         quarantine_rows, rows = judged_batch.quarantine_rows, judged_batch.elements
-        folded_count = np.count_nonzero(rows.column(ARRIVAL).to_numpy() < self.judge.from_ms)
         counts.update(
             {
                 **rows_of_source(batch.source, judged_batch.rows_read),
                 "rows_read": judged_batch.rows_read,
                 "rows_filtered": judged_batch.filtered_count,
                 "rows_quarantined": quarantine_rows.num_rows,
-                "rows_folded": int(folded_count)
+                "rows_folded": self.judge.folded_count(batch, rows)
                 + self._count_folded(quarantine_rows)
                 + judged_batch.filtered_folded_count,
             }

@@ -162,6 +162,12 @@ class Judge:
             behind_ms is None or int(ahead.min()) >= -behind_ms
         )
 
+    def folded_count(self, batch: SourceBatch, elements: pa.Table) -> int:
+        """How many elements of a batch had arrived before the slice."""
+        if self._first_arrival_ms(batch) >= self.from_ms:
+            return 0
+        return int(np.count_nonzero(elements.column(ARRIVAL).to_numpy() < self.from_ms))
+
     def with_derived_columns(self, rows: pa.Table) -> pa.Table:
         """Rows of the source, and their derived columns."""
         return add_derived_columns(self.pipeline, rows)[0] if self.pipeline.derivations else rows

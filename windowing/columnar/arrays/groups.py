@@ -22,6 +22,7 @@ from slackwater.windowing.columnar.arrays.orders import sort_with_places
 FREE_ENTRIES: Final = 1 << 16
 ENTRIES_PER_ROW: Final = 4
 SORTED_PER_ROW: Final = 16
+_ENTRIES_IN_CACHE: Final = 1 << 15
 _ROWS_COMPARED_FIRST: Final = 1 << 10  # columns that differ mostly do so in these rows
 
 
@@ -34,11 +35,13 @@ class Groups:
         size: number of groups.
         known_sums: (values, sums) of the first column that was summed: several aggregates often sum equal
             counts.
+        known_counts: `counts`, where they were needed to make the groups.
     """
 
     codes: Longs
     size: int
     known_sums: list[tuple[Longs, Longs]] = field(default_factory=list, compare=False, repr=False)
+    known_counts: Longs | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_each(cls, rows: int) -> Groups:
@@ -48,6 +51,8 @@ class Groups:
     @cached_property
     def counts(self) -> Longs:
         """int64[size]: how many rows each group has."""
+        if self.known_counts is not None:
+            return self.known_counts
         return np.bincount(self.codes, minlength=self.size)
 
 
@@ -73,11 +78,12 @@ class ValueCodes(NamedTuple):
 
     def numbers_by_code(self, numbers: Longs) -> Longs:
         """int64[n]: numbers[i] for each row whose code is present[i]."""
-        # A table of 32 bits fits the processor's cache more often.
-        table = np.empty(self.size, np.int32 if self.size < 1 << 31 else np.int64)
+        # Of many numbers a table of 32 bits fits the processor's cache more often.
+        is_narrow = _ENTRIES_IN_CACHE < self.size < 1 << 31
+        table = np.empty(self.size, np.int32 if is_narrow else np.int64)
         table[self.present] = numbers
         # No code is out of bounds; "clip" is the mode that does not check.
-        return table.take(self.codes, mode="clip").astype(np.int64)
+        return table.take(self.codes, mode="clip").astype(np.int64, copy=False)
 
 
 def code_values(values: Longs) -> tuple[ValueCodes, Longs]:
@@ -118,38 +124,65 @@ def group_values(values: Longs) -> tuple[Groups, Longs]:
 def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tuple[Groups, Longs, Longs]:
     """(groups of rows that are equal in both columns, the first value of each group, the second).
 
-    Rows at `outside`, if there are any, make one more group together, the last, which has no values.
+    Rows at `outside`, if there are any, make one more group together, the last, which has no values; each of
+    them is named once.
     """
-    if outside is not None and len(outside):
-        return _group_inside(first, second, outside)
+    if outside is None or not len(outside):
+        return _group_pairs(first, second, None, 0)
+    inner_row = _first_besides(outside)
+    if inner_row == len(first):
+        return Groups(np.zeros(len(first), np.int64), 1), first[:0], second[:0]
+    groups, ones, others = _group_pairs(first, second, outside, inner_row)
+    counts = np.append(groups.counts, len(outside))
+    counts[groups.codes[inner_row]] -= len(outside)
+    groups.codes[outside] = groups.size  # changed in place: `groups` was made here
+    return Groups(groups.codes, groups.size + 1, known_counts=counts), ones, others
+
+
+def _first_besides(rows: Longs) -> int:
+    """The first row that is none of these."""
+    is_named = np.zeros(len(rows) + 1, np.bool_)
+    is_named[rows[rows <= len(rows)]] = True
+    return int(np.argmin(is_named))
+
+
+def _group_pairs(
+    first: Longs, second: Longs, outside: Longs | None, inner_row: int
+) -> tuple[Groups, Longs, Longs]:
+    """As `group_pairs`; rows at `outside` are part of the group of `inner_row`, which is none of them."""
     if not len(first):
         return Groups(first, 0), first, second
+    if outside is not None:  # so that they widen no range
+        second = second.copy()
+        second[outside] = second[inner_row]
     least, low = int(first.min()), int(second.min())
     width = int(second.max()) - low + 1
-    if (int(first.max()) - least + 1) * width >= 1 << 62:
+    size = (int(first.max()) - least + 1) * width
+    if size >= 1 << 62:
         (one, ones), (other, others) = group_values(first), group_values(second)
-        groups, at, beside = group_pairs(one.codes, other.codes)
+        groups, at, beside = _group_pairs(one.codes, other.codes, outside, inner_row)
         return groups, ones[at], others[beside]
-    pair_codes = (first - least) * width
-    pair_codes += second - low
-    groups, pair_codes = group_values(pair_codes)
+    pair_codes = first - least
+    pair_codes *= width
+    pair_codes += second
+    pair_codes -= low
+    if outside is not None:
+        pair_codes[outside] = pair_codes[inner_row]
+    groups, pair_codes = _group_numbers(pair_codes, size)
     ones = pair_codes // width
     # The remainder by a product and a difference: numpy takes many times as long for `%`.
     return groups, ones + least, pair_codes - ones * width + low
 
 
-def _group_inside(first: Longs, second: Longs, outside: Longs) -> tuple[Groups, Longs, Longs]:
-    is_inside = np.ones(len(first), np.bool_)
-    is_inside[outside] = False
-    inner_row = int(np.argmax(is_inside))
-    if not is_inside[inner_row]:
-        return Groups(np.zeros(len(first), np.int64), 1), first[:0], second[:0]
-    # Rows outside become copies of a row inside: they widen no range and make no group, and no row moves.
-    first, second = first.copy(), second.copy()
-    first[outside], second[outside] = first[inner_row], second[inner_row]
-    groups, ones, others = group_pairs(first, second)
-    groups.codes[outside] = groups.size  # changed in place: `groups` was made here
-    return Groups(groups.codes, groups.size + 1), ones, others
+def _group_numbers(numbers: Longs, size: int) -> tuple[Groups, Longs]:
+    """As `group_values`, of numbers from 0 to size - 1, at least one."""
+    if size > ENTRIES_PER_ROW * len(numbers) + FREE_ENTRIES:
+        return group_values(numbers)
+    counts = np.bincount(numbers, minlength=size)
+    present = np.flatnonzero(counts)
+    if len(present) < size:
+        numbers = ValueCodes(numbers, size, present).numbers_by_code(np.arange(len(present)))
+    return Groups(numbers, len(present), known_counts=counts[present]), present
 
 
 def run_starts(*columns: Longs) -> Longs:
@@ -189,8 +222,13 @@ def greatest_of_groups(values: Longs, groups: Groups) -> Longs:
     return greatest
 
 
-def sum_of_groups(values: Longs, groups: Groups) -> Longs:
-    """The sum of each group, exact as long as it fits 64 bits."""
+def bounds_of(values: Longs) -> tuple[int, int]:
+    """The least and the greatest of these values; 0 and 0 of none."""
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
+
+
+def sum_of_groups(values: Longs, groups: Groups, bounds: tuple[int, int] | None = None) -> Longs:
+    """The sum of each group, exact as long as it fits 64 bits. `bounds`: those of the values, if known."""
     if not len(values):
         return np.zeros(groups.size, np.int64)
     for summed_values, sums in groups.known_sums:
@@ -198,14 +236,13 @@ def sum_of_groups(values: Longs, groups: Groups) -> Longs:
             summed_values[:_ROWS_COMPARED_FIRST], values[:_ROWS_COMPARED_FIRST]
         ) and np.array_equal(summed_values, values):
             return sums
-    sums = _sums(values, groups)
+    sums = _sums(values, groups, *(bounds or bounds_of(values)))
     if not groups.known_sums:
         groups.known_sums.append((values, sums))
     return sums
 
 
-def _sums(values: Longs, groups: Groups) -> Longs:
-    least, greatest = int(values.min()), int(values.max())
+def _sums(values: Longs, groups: Groups, least: int, greatest: int) -> Longs:
     if least == greatest == 1:
         return groups.counts
     if max(-least, greatest) * len(values) < 1 << 53:  # doubles hold every partial sum exactly

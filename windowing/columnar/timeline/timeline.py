@@ -105,10 +105,9 @@ class Timeline:
         Raises TimelineError for an arrival outside of [from_ms, to_ms].
         """
         arrivals = longs(arrivals_ms)
-        self._check_covered(arrivals)
         if not len(arrivals):
             return arrivals
-        first, last = (int(arrival) // self.interval_ms for arrival in (arrivals.min(), arrivals.max()))
+        first, last = (bound // self.interval_ms for bound in self._covered_bounds(arrivals))
         if last - first > len(arrivals):
             return self._from_initial()[self._rises_until(arrivals)]
         # One search for each tick instead of one for each arrival, which takes many times as long: the
@@ -185,12 +184,19 @@ class Timeline:
         return np.searchsorted(self.tick_ends, moments, side="right")
 
     def _check_covered(self, moments: Longs) -> None:
-        if len(moments) and not self.from_ms <= moments.min() <= moments.max() <= self.to_ms:
-            stranger = moments.min() if moments.min() < self.from_ms else moments.max()
-            raise TimelineError(
-                f"The timeline of the slice [{self.from_ms}, {self.to_ms}) knows nothing of {stranger}; ask "
-                "that of the run that covers it."
-            )
+        if len(moments):
+            self._covered_bounds(moments)
+
+    def _covered_bounds(self, moments: Longs) -> tuple[int, int]:
+        """The least and the greatest of these moments, which must lie in [from_ms, to_ms]."""
+        least, greatest = int(moments.min()), int(moments.max())
+        if self.from_ms <= least and greatest <= self.to_ms:
+            return least, greatest
+        stranger = least if least < self.from_ms else greatest
+        raise TimelineError(
+            f"The timeline of the slice [{self.from_ms}, {self.to_ms}) knows nothing of {stranger}; ask "
+            "that of the run that covers it."
+        )
 
 
 def watermark_timeline(

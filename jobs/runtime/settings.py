@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from enum import Enum, auto
 from pathlib import Path
 
 from slackwater.jobs.errors import UsageError
@@ -118,11 +119,23 @@ def tasks_here() -> int:
     return (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1])
 
 
-def must_start_here() -> bool:
-    """Whether a session would first have to be started on this machine, which takes many seconds. False on a
-    cluster, whose memory is not that of this machine, and where Spark runs in this process already.
+class SparkPlace(Enum):
+    """Where Spark's tasks run, as far as this process knows.
+
+    NOT_STARTED: on this machine, once a session is started, which takes many seconds.
+    HERE: on this machine, on a session that this process has started.
+    ELSEWHERE: on a cluster, or as spark-submit has it: their memory is not that of this machine.
     """
+
+    NOT_STARTED = auto()
+    HERE = auto()
+    ELSEWHERE = auto()
+
+
+def spark_place() -> SparkPlace:
+    """Where Spark's tasks would run now."""
     if not is_local(chosen_master()) or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return False
+        return SparkPlace.ELSEWHERE
     pyspark = sys.modules.get("pyspark")
-    return pyspark is None or pyspark.SparkContext._active_spark_context is None
+    has_session = pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+    return SparkPlace.HERE if has_session else SparkPlace.NOT_STARTED

@@ -1,5 +1,5 @@
 """The contender that is the project itself: it replays one slice, from the pinned source to the committed
-ledger and the published table, in a warm Spark session.
+ledger and the published table, in a warm process: in threads where the slice is small, else on Spark.
 
 It records the seconds until the ledger is committed beside those until the published table has followed.
 """
@@ -13,6 +13,7 @@ from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.replaying.task_memory import estimate_mb
 from slackwater.jobs.engines.source.pinning import pin
+from slackwater.jobs.engines.transport.small_slices import SMALL_BYTES
 from slackwater.jobs.pipelines import registry
 from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline, spark_transport
@@ -34,16 +35,14 @@ class Slackwater:
         self._predictions: dict[str, dict[str, float]] = {}
 
     def start(self, case: BenchmarkCase) -> None:
-        """Start the Spark session by a first replay of `case`, and warm it so."""
+        """`case` is for warming up."""
         self._warm_up_case = case
-        self._warm()
 
     def prepare(self, case: BenchmarkCase) -> None:
-        """Warm the session, empty the lineage, and once for each workload predict its run. The session is
-        warmed again because Spark ends Python workers that were idle for a minute, while another contender
-        ran.
+        """Warm up, empty the lineage, and once for each workload predict its run. It is warmed up again each
+        time because Spark ends Python workers that were idle for a minute, while another contender ran.
         """
-        self._warm()
+        self._warm(case)
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
         if case.label in WORKLOADS and case.label not in self._predictions and self._engine is None:
             self._predictions[case.label] = self._predict(case)
@@ -52,12 +51,24 @@ class Slackwater:
         facts = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
         return {**facts, **self._predictions.get(case.label, {})}
 
-    def _warm(self) -> None:
-        """Replay the small case of `start`, in so many ranges that every Python worker gets one."""
+    def _warm(self, measured: BenchmarkCase) -> None:
+        """Replay the case of `start` where `measured` will be: on Spark, where that is not small, in so many
+        ranges that every Python worker gets one.
+        """
         if (case := self._warm_up_case) is None:
             return
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
-        self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges=2 * tasks_here() + 1)
+        ranges = 2 * tasks_here() + 1 if self._needs_spark(measured) else None
+        self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges)
+
+    def _needs_spark(self, case: BenchmarkCase) -> bool:
+        """Whether Spark replays the whole case in a session that runs."""
+        if case.facts["source_bytes"] > SMALL_BYTES:
+            return True
+        pipeline = registry.load(case.workload.pipelines)[case.workload.pipeline]
+        [declaration] = pipeline.sources
+        source = pin(declaration, Warehouse.at(str(case.folder)).source(declaration.table))
+        return not choose(pipeline, source.schema, self._engine).make().in_threads
 
     def _predict(self, case: BenchmarkCase) -> dict[str, float]:
         """The predicted seconds in a warm session, and megabytes of the largest task."""

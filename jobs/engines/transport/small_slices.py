@@ -1,7 +1,6 @@
-"""The choice of where a slice is replayed. Threads of this process replay a small slice, which is done before
-a Spark job would have begun, and processes one whose tasks hold Python's lock or call functions of the
-user's, where Spark would have to start first. Spark replays others, after this process has given back the
-memory of small ones.
+"""The choice of where a slice is replayed. Threads of this process replay a small slice, and processes one
+whose tasks hold Python's lock or call functions of the user's, where Spark would have to start first. Spark
+replays others, after this process has given back the memory of small ones.
 
 Knows no engine. Spark starts when it is first needed.
 """
@@ -20,23 +19,23 @@ from slackwater.jobs.engines.transport.in_process import (
 )
 from slackwater.jobs.engines.transport.in_processes import InProcesses
 from slackwater.jobs.runtime.heap import give_back
-from slackwater.jobs.runtime.settings import must_start_here
+from slackwater.jobs.runtime.settings import SparkPlace, spark_place
 
-# Some million rows: seconds in two threads, of which Spark's start of a warm job is a tenth.
-SMALL_BYTES = 64 << 20
-# Where Spark itself must start, which takes longer than two threads need for so many times as much.
-TIMES_BEFORE_START = 4
+# Ten million rows and more, for which threads take no longer than as many tasks of Spark on this machine,
+# which pack and send their results.
+SMALL_BYTES = 256 << 20
+# A cluster may have more processors than this machine, and the driver little memory.
+_SHARE_ELSEWHERE = 0.25
 
 
-def is_small(size: float, ranges: int, slots: int, must_start: bool, in_threads: bool = True) -> bool:
+def is_small(size: float, ranges: int, slots: int, place: SparkPlace, in_threads: bool = True) -> bool:
     """Whether a slice of `size` bytes is small: `slots` threads replay its ranges in at most two rounds, or
-    so many processes where its tasks can't run `in_threads`, before Spark would have begun. `must_start`:
-    whether Spark would first have to be started on this machine; where it runs its own processes are there.
+    so many processes where its tasks can't run `in_threads` and Spark has not started; where it runs its own
+    processes are there. `place`: where Spark's tasks run.
     """
-    if must_start:
-        most = SMALL_BYTES * TIMES_BEFORE_START
-    else:
-        most = SMALL_BYTES if in_threads else 0
+    if not in_threads and place is not SparkPlace.NOT_STARTED:
+        return False
+    most = SMALL_BYTES * (_SHARE_ELSEWHERE if place is SparkPlace.ELSEWHERE else 1)
     return size <= most and ranges <= 2 * slots
 
 
@@ -48,7 +47,7 @@ class SparkWhereNeeded:
         make: makes the transport on Spark.
         threads: how many tasks at a time Spark would run on this machine; so many ranges, each within a
             task's memory, fit at a time.
-        must_start: says whether Spark would first have to be started on this machine.
+        place: says where Spark's tasks run.
         processes: gives the transport on processes of this machine; None: there is none.
     """
 
@@ -56,11 +55,11 @@ class SparkWhereNeeded:
         self,
         make: Callable[[], Transport],
         threads: int,
-        must_start: Callable[[], bool] = must_start_here,
+        place: Callable[[], SparkPlace] = spark_place,
         processes: Callable[[], InProcesses] | None = None,
     ) -> None:
         self._make, self._processes = make, processes
-        self._must_start = must_start
+        self._place = place
         self._spark_transport: Transport | None = None
         self._threads = InThreads(threads)
 
@@ -73,12 +72,12 @@ class SparkWhereNeeded:
 
     @property
     def begins_at_once(self) -> bool:
-        return not self._must_start()
+        return self._place() is not SparkPlace.NOT_STARTED
 
     def for_slice(self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True) -> Transport:
         slots = self._threads.slots
         if scan.why_not_direct() is None and is_small(
-            scan.size, ranges(slots), slots, self._must_start(), in_threads
+            scan.size, ranges(slots), slots, self._place(), in_threads
         ):
             if in_threads:
                 return self._threads

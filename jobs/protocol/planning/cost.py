@@ -20,7 +20,7 @@ from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
 from slackwater.jobs.protocol.planning.prediction import Prediction, from_calibration, predict
 from slackwater.jobs.protocol.planning.source_reads import SourceReads
 from slackwater.jobs.runtime.memory import IDLE_MB, VARIABLE, state_memory_mb
-from slackwater.jobs.runtime.settings import must_start_here, tasks_here
+from slackwater.jobs.runtime.settings import spark_place, tasks_here
 
 # Measures rates of the pipeline on the rows that arrived in [from, to), given in milliseconds.
 Measure = Callable[[int, int], Calibration]
@@ -86,9 +86,9 @@ def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice,
     most_rows = most_rows_of_range(inputs.pipeline, sources, engine, state_memory_mb())
     ranges = (ranges_for(inputs.pipeline, count, most_rows, threads) for count in rows)
     sizes = (sum(file.bytes * file.fraction for file in files) for files in reads.files)
-    must_start = must_start_here()
+    place = spark_place()
     return not all(
-        is_small(size, count, threads, must_start, engine.in_threads)
+        is_small(size, count, threads, place, engine.in_threads)
         for size, count in zip(sizes, ranges, strict=True)
     )
 

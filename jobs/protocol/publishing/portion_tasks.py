@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.engines.transport.small_slices import TIMES_BEFORE_START
 from slackwater.jobs.protocol.publishing.change_summary import ChangeSummary
 from slackwater.jobs.protocol.publishing.correction_sql import BEFORE
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication, dates_of
@@ -49,6 +48,8 @@ from slackwater.jobs.tables.warehouse import Tables
 # Columns of corrections with few different texts: as dictionaries they are read and written faster, and take
 # less memory.
 DICTIONARY_COLUMNS = ("run_id", "kind", "op", "cause")
+# So many times as many portions are written while Spark itself starts.
+_TIMES_BEFORE_START = 4
 # Of one task: as many as fill a file.
 _PORTIONS_OF_A_TASK = 4
 
@@ -72,7 +73,7 @@ class PortionTasks:
     Attributes:
         transport: runs them.
         least: from so many portions on; fewer this process writes before a task would have begun. Where Spark
-            would have to start first, from TIMES_BEFORE_START times as many on.
+            would have to start first, from four times as many on.
     """
 
     transport: Transport
@@ -80,7 +81,7 @@ class PortionTasks:
 
     def are_for(self, portions: Sequence[Portion]) -> bool:
         """Whether tasks write these, because they are many."""
-        times = 1 if self.transport.begins_at_once else TIMES_BEFORE_START
+        times = 1 if self.transport.begins_at_once else _TIMES_BEFORE_START
         return len(portions) >= times * self.least
 
 

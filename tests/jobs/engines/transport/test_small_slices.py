@@ -18,12 +18,11 @@ from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, T
 from slackwater.jobs.engines.transport.in_processes import InProcesses
 from slackwater.jobs.engines.transport.small_slices import (
     SMALL_BYTES,
-    TIMES_BEFORE_START,
     SparkWhereNeeded,
 )
 from slackwater.jobs.engines.transport.task_processes import TaskProcesses
 from slackwater.jobs.pipelines import DeltaSource
-from slackwater.jobs.runtime.settings import must_start_here, tasks_here
+from slackwater.jobs.runtime.settings import SparkPlace, spark_place, tasks_here
 from slackwater.windowing.times import to_ms
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def where_spark_runs(
     make: Callable[[], Transport], processes: Callable[[], InProcesses] | None = None
 ) -> SparkWhereNeeded:
     """The transport of a process in which Spark has started."""
-    return SparkWhereNeeded(make, 2, must_start=lambda: False, processes=processes)
+    return SparkWhereNeeded(make, 2, place=lambda: SparkPlace.HERE, processes=processes)
 
 
 class TestSparkWhereNeeded:
@@ -79,28 +78,28 @@ class TestSparkWhereNeeded:
         transport = where_spark_runs(RecordingTransport())
         assert transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1) is transport
 
-    def test_where_spark_must_start_first_larger_ones_are_small(self, scan: SliceScan) -> None:
-        larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES)
-        transport = SparkWhereNeeded(RecordingTransport(), 2, must_start=lambda: True)
-        assert isinstance(transport.for_slice(larger, lambda slots: 2 * slots), InThreads)
-        assert not transport.begins_at_once
-        assert transport.for_slice(larger, lambda slots: 2 * slots + 1) is transport
-        still_larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES + 1)
-        assert transport.for_slice(still_larger, lambda slots: 1) is transport
+    @pytest.mark.parametrize("place", SparkPlace, ids=lambda place: place.name)
+    def test_on_a_cluster_a_quarter_is_small(self, scan: SliceScan, place: SparkPlace) -> None:
+        most = SMALL_BYTES // 4 if place is SparkPlace.ELSEWHERE else SMALL_BYTES
+        transport = SparkWhereNeeded(RecordingTransport(), 2, place=lambda: place)
+        assert isinstance(transport.for_slice(sized(scan, most), lambda slots: 2 * slots), InThreads)
+        assert transport.begins_at_once is (place is not SparkPlace.NOT_STARTED)
+        assert transport.for_slice(sized(scan, most), lambda slots: 2 * slots + 1) is transport
+        assert transport.for_slice(sized(scan, most + 1), lambda slots: 1) is transport
 
     def test_where_spark_must_start_first_processes_replay_what_threads_can_not(
         self, scan: SliceScan
     ) -> None:
         processes = InProcesses(TaskProcesses(2, bytes))
-        largest = sized(scan, TIMES_BEFORE_START * SMALL_BYTES)
-        larger = sized(scan, TIMES_BEFORE_START * SMALL_BYTES + 1)
+        largest = sized(scan, SMALL_BYTES)
+        larger = sized(scan, SMALL_BYTES + 1)
         transport = SparkWhereNeeded(
-            RecordingTransport(), 2, must_start=lambda: True, processes=lambda: processes
+            RecordingTransport(), 2, place=lambda: SparkPlace.NOT_STARTED, processes=lambda: processes
         )
         assert transport.for_slice(largest, lambda slots: 2 * slots, in_threads=False) is processes
         assert transport.for_slice(largest, lambda slots: 2 * slots + 1, in_threads=False) is transport
         assert transport.for_slice(larger, lambda slots: 1, in_threads=False) is transport
-        without = SparkWhereNeeded(RecordingTransport(), 2, must_start=lambda: True)
+        without = SparkWhereNeeded(RecordingTransport(), 2, place=lambda: SparkPlace.NOT_STARTED)
         assert without.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False) is without
         running = where_spark_runs(RecordingTransport(), lambda: processes)
         assert running.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False) is running
@@ -174,23 +173,29 @@ class TestTasksHere:
         assert tasks_here() == 1
 
 
-class TestMustStartHere:
+class TestSparkPlace:
     @pytest.mark.parametrize(
-        ("master", "must_start"),
-        [("local", True), ("local[3]", True), ("local-cluster[1,1,1024]", False), ("yarn", False)],
+        ("master", "place"),
+        [
+            ("local", SparkPlace.NOT_STARTED),
+            ("local[3]", SparkPlace.NOT_STARTED),
+            ("local-cluster[1,1,1024]", SparkPlace.ELSEWHERE),
+            ("yarn", SparkPlace.ELSEWHERE),
+        ],
+        ids=str,
     )
-    def test_a_session_of_this_machine_must(
-        self, monkeypatch: pytest.MonkeyPatch, master: str, must_start: bool
+    def test_a_session_of_this_machine_must_start(
+        self, monkeypatch: pytest.MonkeyPatch, master: str, place: SparkPlace
     ) -> None:
         monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
         monkeypatch.delitem(sys.modules, "pyspark", raising=False)
         monkeypatch.setenv("SLACKWATER_MASTER", master)
-        assert must_start_here() is must_start
+        assert spark_place() is place
 
     def test_spark_submit_has_started_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("SLACKWATER_MASTER", raising=False)
         monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-        assert not must_start_here()
+        assert spark_place() is SparkPlace.ELSEWHERE
 
     @pytest.mark.slow
     @pytest.mark.spark
@@ -198,4 +203,4 @@ class TestMustStartHere:
         monkeypatch.delenv("SLACKWATER_MASTER", raising=False)
         monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
         assert not spark.sparkContext._jsc.sc().isStopped()
-        assert not must_start_here()
+        assert spark_place() is SparkPlace.HERE

@@ -14,6 +14,7 @@ from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.protocol.publishing.corrections import Identity
 from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.portions import Portion
+from slackwater.jobs.runtime.settings import SparkPlace
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.lineage_rows import restore_row
 from slackwater.jobs.tables.ledger.rows import MAIN
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 
 def test_spark_that_must_start_first_gets_more_portions_at_least() -> None:
-    for must_start, least in ((False, 8), (True, 32)):
-        tasks = PortionTasks(SparkWhereNeeded(InProcess, 2, must_start=lambda must=must_start: must))
+    for place, least in ((SparkPlace.HERE, 8), (SparkPlace.ELSEWHERE, 8), (SparkPlace.NOT_STARTED, 32)):
+        tasks = PortionTasks(SparkWhereNeeded(InProcess, 2, place=lambda place=place: place))
         assert not tasks.are_for([Portion()] * (least - 1))
         assert tasks.are_for([Portion()] * least)
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -53,15 +53,15 @@ def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
     """Do `work` and measure it."""
     here, watcher = os.getpid(), _Watcher()
     memory_mb = [_memory_mb(here, watcher.pid)]
-    cpu_at_start, start = _cpu_seconds(here, watcher.pid), time.monotonic()
+    at_start, start = _tree(here, watcher.pid), time.monotonic()
     try:
         result = work()
     finally:
         end = time.monotonic()
-        cpu_s = _cpu_seconds(here, watcher.pid) - cpu_at_start
+        cpu_s = _cpu_seconds(at_start, _tree(here, watcher.pid))
         memory_mb.append(_memory_mb(here, watcher.pid))
         watched = [sample for sample in watcher.end() if start < sample[0] < end]
-    samples = [(moment - start, cpu - cpu_at_start) for moment, cpu, _ in watched]
+    samples = [(moment - start, cpu) for moment, cpu, _ in watched]
     return result, Measurement(
         wall_s=round(end - start, 3),
         cpu_s=round(cpu_s, 2),
@@ -85,55 +85,74 @@ class _Watcher:
         self._process.stdout.readline()  # it has begun
 
     def end(self) -> list[Any]:
-        """Its samples: (moment of the monotonic clock, CPU seconds until then, megabytes)."""
+        """Its samples: (moment of the monotonic clock, CPU seconds from the start until then, megabytes)."""
         lines, _ = self._process.communicate()
         return [json.loads(line) for line in lines.splitlines()]
 
 
 def _watch(pid: int) -> None:
     """Print samples of a process and its descendants until standard input ends."""
+    at_start = _tree(pid, os.getpid())
     print(flush=True)
     while not select.select([sys.stdin], [], [], _SAMPLED_EVERY_S)[0]:
-        sample = (time.monotonic(), _cpu_seconds(pid, os.getpid()), _memory_mb(pid, os.getpid()))
-        print(json.dumps(sample), flush=True)
+        moment, cpu_s = time.monotonic(), _cpu_seconds(at_start, _tree(pid, os.getpid()))
+        print(json.dumps((moment, cpu_s, _memory_mb(pid, os.getpid()))), flush=True)
 
 
 def settle(at_most_s: float = _SETTLE_AT_MOST_S) -> None:
     """Wait until this process and its descendants are idle, `at_most_s` seconds at most. What they still do
     for work that is over, such as a JVM's compilation and garbage collection, would count for the next.
     """
-    deadline, cpu = time.monotonic() + at_most_s, _cpu_seconds(os.getpid())
+    deadline, processes = time.monotonic() + at_most_s, _tree(os.getpid())
     while time.monotonic() < deadline:
         time.sleep(_SAMPLED_EVERY_S)
-        before, cpu = cpu, _cpu_seconds(os.getpid())
-        if cpu - before < _IDLE_SHARE * _SAMPLED_EVERY_S:
+        before, processes = processes, _tree(os.getpid())
+        if _cpu_seconds(before, processes) < _IDLE_SHARE * _SAMPLED_EVERY_S:
             return
 
 
-def _tree(root: int, besides: int | None) -> dict[int, list[str]]:
-    """Process id → the fields of its /proc/PID/stat that follow the command; of the process `root` and its
-    descendants, without `besides`.
-    """
-    children, stats = defaultdict(list), {}
+class _Process(NamedTuple):
+    """CPU time of a process in clock ticks: its own, and that of descendants that were waited for."""
+
+    parent: int
+    own: int
+    waited_for: int
+
+
+def _tree(root: int, besides: int | None = None) -> dict[int, _Process]:
+    """The process `root` and its descendants, without `besides`, by their ids."""
+    children, processes = defaultdict(list), dict[int, _Process]()
     for folder in _PROC.iterdir():
         if folder.name.isdigit():
             try:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
             except OSError:  # it has ended meanwhile
                 continue
-            stats[int(folder.name)] = fields
-            children[int(fields[1])].append(int(folder.name))
+            parent, times = int(fields[1]), [int(field) for field in fields[11:15]]
+            processes[int(folder.name)] = _Process(parent, sum(times[:2]), sum(times[2:]))
+            children[parent].append(int(folder.name))
     tree, todo = {}, [root]
     while todo:
         pid = todo.pop()
-        if pid in stats and pid != besides:
-            tree[pid] = stats[pid]
+        if pid in processes and pid != besides:
+            tree[pid] = processes[pid]
         todo += children[pid]
     return tree
 
 
-def _cpu_seconds(root: int, besides: int | None = None) -> float:
-    ticks = sum(int(field) for fields in _tree(root, besides).values() for field in fields[11:15])
+def _cpu_seconds(before: Mapping[int, _Process], after: Mapping[int, _Process]) -> float:
+    """CPU seconds between two looks at a tree. What a process took that has ended meanwhile counts in its
+    parent, which has waited for it. Spark's daemon for Python waits for none: of its workers is then left out
+    what they took before.
+    """
+    ticks = sum(one.own + one.waited_for for one in after.values())
+    ticks -= sum(one.own + one.waited_for for one in before.values())
+    ended = defaultdict[int, int](int)
+    for pid in before.keys() - after.keys():
+        ended[before[pid].parent] += before[pid].own + before[pid].waited_for
+    for parent, taken in ended.items():
+        was_waited_for = parent in after and after[parent].waited_for - before[parent].waited_for >= taken
+        ticks += 0 if was_waited_for else taken
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

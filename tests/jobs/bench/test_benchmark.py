@@ -60,6 +60,43 @@ def test_cpu_and_memory_are_those_of_the_process_tree() -> None:
     assert of_memory.peak_mb > of_busy_child.peak_mb + 150
 
 
+# A worker takes CPU time; when the line comes, it ends, and its parent does not wait for it.
+NOT_WAITED_FOR = f"""
+import os, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+ready, is_ready = os.pipe()
+if (pid := os.fork()) == 0:
+    {BUSY.splitlines()[0]}
+    while time.process_time() < end: pass
+    os.write(is_ready, b"1")
+    signal.pause()
+os.read(ready, 1)
+print("ready", flush=True)
+input()
+os.kill(pid, signal.SIGKILL)
+while os.path.exists(f"/proc/{{pid}}"): pass
+print("ended", flush=True)
+input()
+"""
+
+
+def test_a_process_that_ends_takes_back_no_cpu_time() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", NOT_WAITED_FOR], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+        def end_worker() -> str:
+            print(file=process.stdin, flush=True)
+            return process.stdout.readline()
+
+        line, measurement = measure_work(end_worker)
+        assert line == "ended\n"
+        assert 0 <= measurement.cpu_s < 0.5
+        print(file=process.stdin, flush=True)
+
+
 def test_a_source_is_made_once_and_read_back_in_order_of_arrival(tmp_path: Path) -> None:
     case = case_of("a", tmp_path)
     rows = case.read(["row", "arrival_time"])

@@ -51,21 +51,21 @@ class Measurement:
 
 def measure_work(work: Callable[[], Result]) -> tuple[Result, Measurement]:
     """Do `work` and measure it."""
-    here, watcher = os.getpid(), _Watcher()
-    memory_mb = [_memory_mb(here, watcher.pid)]
-    at_start, start = _tree(here, watcher.pid), time.monotonic()
+    pid, watcher = os.getpid(), _Watcher()
+    memory_mb = [_memory_mb(pid, watcher.pid)]
+    at_start, start = _tree(pid, watcher.pid), time.monotonic()
     try:
         result = work()
     finally:
         end = time.monotonic()
-        cpu_s = _cpu_seconds(at_start, _tree(here, watcher.pid))
-        memory_mb.append(_memory_mb(here, watcher.pid))
-        watched = [sample for sample in watcher.end() if start < sample[0] < end]
-    samples = [(moment - start, cpu) for moment, cpu, _ in watched]
+        cpu_s = _cpu_seconds(at_start, _tree(pid, watcher.pid))
+        memory_mb.append(_memory_mb(pid, watcher.pid))
+        of_work = [sample for sample in watcher.end() if start < sample[0] < end]
+    samples = [(moment - start, cpu) for moment, cpu, _ in of_work]
     return result, Measurement(
         wall_s=round(end - start, 3),
         cpu_s=round(cpu_s, 2),
-        peak_mb=round(max(*memory_mb, *(memory for *_, memory in watched)), 1),
+        peak_mb=round(max(*memory_mb, *(memory for *_, memory in of_work)), 1),
         samples=((0.0, 0.0), *samples, (end - start, cpu_s)),
     )
 
@@ -115,8 +115,8 @@ class _Process(NamedTuple):
     """CPU time of a process in clock ticks: its own, and that of descendants that were waited for."""
 
     parent: int
-    own: int
-    waited_for: int
+    own_ticks: int
+    ticks_waited_for: int
 
 
 def _tree(root: int, besides: int | None = None) -> dict[int, _Process]:
@@ -145,14 +145,16 @@ def _cpu_seconds(before: Mapping[int, _Process], after: Mapping[int, _Process]) 
     parent, which has waited for it. Spark's daemon for Python waits for none: of its workers is then left out
     what they took before.
     """
-    ticks = sum(one.own + one.waited_for for one in after.values())
-    ticks -= sum(one.own + one.waited_for for one in before.values())
-    ended = defaultdict[int, int](int)
+    ticks = sum(one.own_ticks + one.ticks_waited_for for one in after.values())
+    ticks -= sum(one.own_ticks + one.ticks_waited_for for one in before.values())
+    ended_ticks = defaultdict[int, int](int)
     for pid in before.keys() - after.keys():
-        ended[before[pid].parent] += before[pid].own + before[pid].waited_for
-    for parent, taken in ended.items():
-        was_waited_for = parent in after and after[parent].waited_for - before[parent].waited_for >= taken
-        ticks += 0 if was_waited_for else taken
+        ended_ticks[before[pid].parent] += before[pid].own_ticks + before[pid].ticks_waited_for
+    for parent, cpu_ticks in ended_ticks.items():
+        was_waited_for = (
+            parent in after and after[parent].ticks_waited_for - before[parent].ticks_waited_for >= cpu_ticks
+        )
+        ticks += 0 if was_waited_for else cpu_ticks
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

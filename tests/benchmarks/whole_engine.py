@@ -48,7 +48,7 @@ def replayed(case: BenchmarkCase, engine: str) -> tuple[float, Any]:
     return time.process_time() - start, row
 
 
-class Measured(NamedTuple):
+class MeasuredRun(NamedTuple):
     """CPU seconds of a run, and what its row of the ledger says of its results."""
 
     seconds: float
@@ -56,10 +56,10 @@ class Measured(NamedTuple):
     state_hash: str
 
 
-def measured(case: BenchmarkCase, engine: str) -> Measured:
+def measured_run(case: BenchmarkCase, engine: str) -> MeasuredRun:
     """`replayed`, as a process can hand it to another."""
     seconds, row = replayed(case, engine)
-    return Measured(seconds, row.output_hash, row.state_hash)
+    return MeasuredRun(seconds, row.output_hash, row.state_hash)
 
 
 def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str, float]:
@@ -76,7 +76,7 @@ def measure(case: BenchmarkCase, repetitions: int, with_flink: bool) -> dict[str
         processes = {name: stack.enter_context(_new_process()) for name in engines}
         for _ in range(repetitions):
             runs = {
-                name: process.submit(measured, case, name.split()[0]).result()
+                name: process.submit(measured_run, case, name.split()[0]).result()
                 for name, process in processes.items()
             }
             hashes = {(run.output_hash, run.state_hash) for run in runs.values()}

@@ -51,14 +51,14 @@ class Slackwater:
         facts = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
         return {**facts, **self._predictions.get(case.label, {})}
 
-    def _warm(self, measured: BenchmarkCase) -> None:
-        """Replay the case of `start` where `measured` will be: on Spark, where that is not small, in so many
+    def _warm(self, next_case: BenchmarkCase) -> None:
+        """Replay the case of `start` where `next_case` will be: on Spark, where that is not small, in so many
         ranges that every Python worker gets one.
         """
         if (case := self._warm_up_case) is None:
             return
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
-        ranges = 2 * tasks_here() + 1 if self._needs_spark(measured) else None
+        ranges = 2 * tasks_here() + 1 if self._needs_spark(next_case) else None
         self._replay(case, case.facts["from_ms"], case.facts["to_ms"], ranges)
 
     def _needs_spark(self, case: BenchmarkCase) -> bool:

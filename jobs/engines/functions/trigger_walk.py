@@ -20,10 +20,11 @@ from slackwater.jobs.engines.functions.key_timers import Domain, TimerOfKey
 from slackwater.jobs.engines.functions.left_over import LeftToOperator
 from slackwater.jobs.engines.functions.session_contents import SessionContents
 from slackwater.jobs.engines.functions.walk_context import WalkContext
+from slackwater.jobs.engines.functions.window_at_hand import WindowAtHand
 from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, PaneKind
-from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.java import LONG_MAX
 from slackwater.windowing.runtime.merging_window_set import MergingWindowSet
 from slackwater.windowing.runtime.window_ends import WindowEnds
 from slackwater.windowing.runtime.window_log import WindowLife
@@ -138,36 +139,6 @@ class WalkRules:
         if not isinstance(assigner, MergingWindowAssigner):
             return None
         return MergingWindowSet(assigner, pairs, self.config.is_flink_exact)
-
-
-class _WindowAtHand:
-    """What is needed of a window for each of its elements.
-
-    Attributes:
-        life: its history; None before its first element.
-        contents: what it holds, as it was after so many `changes` of the key's contents by others than
-            elements; -1 before.
-        closed_from: the watermark from which on it takes no element.
-        removals: how many timers were gone when the cleanup timer was seen to be pending; -1 before.
-    """
-
-    __slots__ = (
-        "changes",
-        "cleanup",
-        "closed_from",
-        "contents",
-        "last_instant",
-        "life",
-        "removals",
-        "window",
-    )
-
-    def __init__(self, window: Window, last_instant: int, cleanup: int, collected_mark: int) -> None:
-        self.window, self.last_instant, self.cleanup = window, last_instant, cleanup
-        self.closed_from = cleanup if last_instant > collected_mark else LONG_MIN
-        self.life: WindowLife | None = None
-        self.contents: Any = None
-        self.changes = self.removals = -1
 
 
 class KeyWalk:
@@ -335,7 +306,7 @@ class KeyWalk:
         # The windows of the element before, and those of the one before it that had others: where a window
         # ends, elements of two take turns.
         windows_before = windows_earlier = None
-        at_hand, earlier_at_hand = list[_WindowAtHand](), list[_WindowAtHand]()
+        at_hand, earlier_at_hand = list[WindowAtHand](), list[WindowAtHand]()
         watermark_before = context.current_watermark
         for number, timestamp, clock, watermark, windows, value in elements:
             if context.processing or (watermark != watermark_before and context.earliest <= watermark):
@@ -349,7 +320,7 @@ class KeyWalk:
                 at_hand, earlier_at_hand = earlier_at_hand, at_hand
                 if not is_known:
                     at_hand = [
-                        _WindowAtHand(window, *rules.ends[window], rules.collected_mark) for window in windows
+                        WindowAtHand(window, *rules.ends[window], rules.collected_mark) for window in windows
                     ]
             for of_window in at_hand:
                 if of_window.closed_from <= watermark:

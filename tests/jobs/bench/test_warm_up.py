@@ -27,15 +27,15 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def warm_up(workload: Workload, work: Path) -> None:
-    measured = BenchmarkCase("measured", workload, 2_000, work)
+    large = BenchmarkCase("large", workload, 2_000, work)
     small = BenchmarkCase("small", workload, 1_000, work)
-    for case in (measured, small):
+    for case in (large, small):
         case.make()
     contender = Slackwater(None)
     contender.start(small)
-    contender.prepare(measured)
+    contender.prepare(large)
     assert (small.folder / workload.pipeline).exists()
-    assert not (measured.folder / workload.pipeline).exists()
+    assert not (large.folder / workload.pipeline).exists()
 
 
 def test_threads_are_warm_for_a_small_case(sessions: list[str], tmp_path: Path) -> None:

@@ -151,10 +151,9 @@ def _cpu_seconds(before: Mapping[int, _Process], after: Mapping[int, _Process]) 
     for pid in before.keys() - after.keys():
         ended_ticks[before[pid].parent] += before[pid].own_ticks + before[pid].ticks_waited_for
     for parent, cpu_ticks in ended_ticks.items():
-        was_waited_for = (
-            parent in after and after[parent].ticks_waited_for - before[parent].ticks_waited_for >= cpu_ticks
-        )
-        ticks += 0 if was_waited_for else cpu_ticks
+        waited_for = after[parent].ticks_waited_for if parent in after else 0
+        if waited_for - before[parent].ticks_waited_for < cpu_ticks:
+            ticks += cpu_ticks
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -60,17 +60,17 @@ class Asker:
     def __init__(self, context: Any, backend: HeapStateBackend) -> None:
         self.context, self.backend = context, backend
         self.answers: list[Any] = []
-        self._kept: list[tuple[Any, Any]] = []
+        self._handles: list[tuple[Any, Any]] = []
 
     def take(self, step: tuple[Any, ...]) -> None:
         match step:
             case ("call", window, descriptor, number, value):
                 self.context.window = window
                 handle = self.context.get_partitioned_state(descriptor)
-                self._kept.append((descriptor, handle))
+                self._handles.append((descriptor, handle))
                 self._ask(descriptor, handle, number, value)
-            case ("kept", place, number, value) if self._kept:
-                self._ask(*self._kept[place % len(self._kept)], number, value)
+            case ("kept", place, number, value) if self._handles:
+                self._ask(*self._handles[place % len(self._handles)], number, value)
             case ("merge", descriptor):
                 self.context.window, self.context.merged_windows = WINDOWS[2], WINDOWS[:2]
                 self.context.merge_partitioned_state(descriptor)

@@ -7,7 +7,7 @@ They forward to the operator's timers, state and output, and decide nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.functions import KeyedStateStore
@@ -17,26 +17,6 @@ from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.state.handles import KeyContext, bind, mergeable
 from slackwater.windowing.windows import Window
-
-
-class ContextTimers(Protocol):
-    """Time and timers of an operator, or of one key of it: (timestamp, key, window)."""
-
-    @property
-    def current_watermark(self) -> int: ...
-
-    @property
-    def current_processing_time(self) -> int: ...
-
-    @property
-    def register_event_time_timer(self) -> Callable[[int, Any, Any], None]: ...
-
-    @property
-    def delete_event_time_timer(self) -> Callable[[int, Any, Any], None]: ...
-
-    def register_processing_time_timer(self, timestamp: int, key: Any, namespace: Any) -> None: ...
-
-    def delete_processing_time_timer(self, timestamp: int, key: Any, namespace: Any) -> None: ...
 
 
 class OperatorTriggerContext:
@@ -49,7 +29,7 @@ class OperatorTriggerContext:
 
     __slots__ = ("_backend", "_keys", "_timers", "merged_windows", "window")
 
-    def __init__(self, keys: KeyContext, timers: ContextTimers, backend: StateBackend) -> None:
+    def __init__(self, keys: KeyContext, timers: InternalTimerService, backend: StateBackend) -> None:
         self._keys, self._timers, self._backend = keys, timers, backend
         self.window: Window = None
         self.merged_windows: list[Window] = []

@@ -155,7 +155,7 @@ class KeyWalk:
         self._context = context = rules.context
         context.point_at(key, rules.initial, rules.from_ms)
         self._lives, self._contents = state.lives, state.contents
-        self._changes = 0  # of contents, by others than elements
+        self._changes = 0  # of contents and histories, but for numbers that lists get
         self._sessions = rules.sessions(state.pairs)
         context.restore(state.event, state.processing)
         owners = {window for _, window in context.event}

@@ -12,8 +12,8 @@ class WindowAtHand:
 
     Attributes:
         life: its history; None before its first element.
-        contents: what it holds, as it was after so many `changes` of the key's contents by others than
-            elements; -1 before.
+        contents: what it holds; None for nothing.
+        changes: of how many changes to contents and histories of the key these two know; -1 for none.
         closed_from: the watermark from which on it takes no element.
         removals: how many timers were gone when the cleanup timer was seen to be pending; -1 before.
     """

@@ -114,8 +114,8 @@ def _columns(term: Term) -> Iterator[str]:
                 yield operand.name
         case IsNull(column) | Holds(column):
             yield column.name
-        case Expression(_, columns):
-            yield from columns
+        case Expression():
+            yield from term.columns
 
 
 class _NoComparison(ValueError):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from slackwater.jobs.pipelines.errors import PipelineError
 
@@ -112,20 +112,35 @@ _OPENING = "SELECT (\n"
 _NOT_SAID = 2**63
 
 
+class ColumnUse(NamedTuple):
+    """A place at which an expression reads a column.
+
+    Attributes:
+        column: its name.
+        start, end: the characters of the text that name it.
+        reader: the kind of the node that reads it, e.g. ``OPERATOR_IS_NULL`` or ``TRY_CAST``; empty where the
+            column is the whole expression.
+    """
+
+    column: str
+    start: int
+    end: int
+    reader: str
+
+
 @dataclass(frozen=True)
 class Expression:
-    """An expression that may be computed: its text, the columns that it reads, each once, and where in the
-    text each stands first. A plain value: it travels to tasks.
+    """An expression that may be computed: its text, and each use of a column in it. A plain value: it travels
+    to tasks.
     """
 
     text: str
-    columns: tuple[str, ...]
-    places: tuple[int, ...]
+    uses: tuple[ColumnUse, ...]
 
     @property
-    def query(self) -> str:
-        """The query of its values `v` from a table `rows`."""
-        return f"{_OPENING}{self.text}\n) AS v FROM rows"
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads, each once."""
+        return tuple(dict.fromkeys(use.column for use in self.uses))
 
 
 class NotAnExpression(ValueError):
@@ -202,6 +217,11 @@ def connect() -> "duckdb.DuckDBPyConnection":
     return connection
 
 
+def query_of(text: str) -> str:
+    """The query of the values `v` of an expression's text from a table `rows`."""
+    return f"{_OPENING}{text}\n) AS v FROM rows"
+
+
 def place_in_text(text: str, position: int) -> int:
     """A position of DuckDB's, in bytes of a query, as a position in the expression's `text`."""
     offset = min(position - len(_OPENING), len(text.encode()))
@@ -233,25 +253,27 @@ def _of_tree(text: str, tree: Mapping[str, Any]) -> Expression:
     [root] = selects[0]["select_list"]
     if selects[0]["from_table"]["type"] != "EMPTY" or root.get("alias"):
         raise NotAnExpression(0, "one expression is expected, whose parentheses match")
-    columns: dict[str, int] = {}
-    for node in _nodes(root):
+    uses = []
+    for node, reader in _nodes(root):
         place = _place(text, node)
         _check_node(text, node, place)
         if node["class"] == "COLUMN_REF":
-            columns.setdefault(node["column_names"][0], place)
-    return Expression(text, tuple(columns), tuple(columns.values()))
+            end = place_in_text(text, node["query_location"] + node["query_location_length"])
+            uses.append(ColumnUse(node["column_names"][0], place, end, reader))
+    return Expression(text, tuple(sorted(uses, key=lambda use: use.start)))
 
 
-def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The nodes of a tree, each before what stands below it."""
+def _nodes(value: Any, reader: str = "") -> Iterator[tuple[Mapping[str, Any], str]]:
+    """(each node of a tree, the kind of the node above it), nodes before what stands below them."""
     if isinstance(value, list):
         for item in value:
-            yield from _nodes(item)
+            yield from _nodes(item, reader)
     elif isinstance(value, Mapping):
         if "class" in value:
-            yield value
+            yield value, reader
+            reader = "TRY_CAST" if value.get("try_cast") else value["type"]
         for item in value.values():
-            yield from _nodes(item)
+            yield from _nodes(item, reader)
 
 
 def _place(text: str, node: Mapping[str, Any]) -> int:

@@ -2,13 +2,15 @@
 both engines alike.
 
 A row on which an expression fails (a value that can't be cast, an overflow, a division by zero) is told apart
-from one on which it is null. What an expression may hold is `slackwater.jobs.pipelines.expressions`.
+from one on which it is null. A column of bytes is the text whose UTF-8 they are: a row of other bytes fails.
+What an expression may hold is `slackwater.jobs.pipelines.expressions`.
 """
 
 import json
 import os
 import re
 import threading
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.jobs.pipelines.errors import PipelineError
-from slackwater.jobs.pipelines.expressions import Expression, connect, place_in_text, refuse
+from slackwater.jobs.pipelines.expressions import Expression, connect, place_in_text, query_of, refuse
 from slackwater.jobs.tables.schemas import TIME
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _PLACEHOLDER = "__rows"  # a table without columns has no number of rows
 _CANDIDATES = 4
+_NULL_CHECKS = ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL")  # these look at no byte
+_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _FITTING = (
     *(pa.types.is_boolean, pa.types.is_signed_integer, pa.types.is_float32, pa.types.is_float64),
     *(pa.types.is_decimal128, pa.types.is_string, pa.types.is_date32, pa.types.is_timestamp),
@@ -46,15 +50,14 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
     Raises:
         PipelineError: a column is missing, an operand does not suit, or the values can stand in no table.
     """
-    for name, place in zip(expression.columns, expression.places, strict=True):
-        if name not in source.names:
-            refuse(
-                subject,
-                declaration,
-                expression.text,
-                place,
-                f"the source has no column {name!r}; it has {', '.join(sorted(source.names))}",
-            )
+    for use in expression.uses:
+        reason = None
+        if use.column not in source.names:
+            reason = f"the source has no column {use.column!r}; it has {', '.join(sorted(source.names))}"
+        elif use.reader not in _NULL_CHECKS and _holds_bytes_within(source.field(use.column).type):
+            reason = f"column {use.column!r} holds bytes within a list, map or struct; these are no text"
+        if reason is not None:
+            refuse(subject, declaration, expression.text, use.start, reason)
     try:
         kind = _type_of(expression, source)
     except _duckdb_error():
@@ -71,12 +74,12 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
 def values_of(expression: Expression, rows: pa.Table) -> Values:
     """The values of an expression for each of `rows`, in their order."""
     kind = _type_of(expression, rows.schema)
-    operands = _as_duckdb_takes_it(expression, rows)
+    operands, text = _as_duckdb_takes_it(expression, rows), _text_as_computed(expression, rows.schema)
     try:
-        return Values(_cast(_compute(expression.query, operands), kind), None)
+        return Values(_cast(_compute(query_of(text), operands), kind), None)
     except _duckdb_error():
         # A row that fails gives a null structure, a null value a structure that holds null.
-        query = f"SELECT TRY(struct_pack(v := (\n{expression.text}\n))) AS v FROM rows"
+        query = f"SELECT TRY(struct_pack(v := (\n{text}\n))) AS v FROM rows"
         structures = _compute(query, operands).combine_chunks()
     values = pa.chunked_array([structures.flatten()[0]])
     return Values(_cast(values, kind), np.asarray(structures.is_null()))
@@ -84,8 +87,37 @@ def values_of(expression: Expression, rows: pa.Table) -> Values:
 
 @lru_cache(maxsize=1024)
 def _type_of(expression: Expression, source: pa.Schema) -> pa.DataType:
-    kind = _compute(expression.query, _as_duckdb_takes_it(expression, source.empty_table())).type
+    query = query_of(_text_as_computed(expression, source))
+    kind = _compute(query, _as_duckdb_takes_it(expression, source.empty_table())).type
     return TIME if pa.types.is_timestamp(kind) else kind
+
+
+def _text_as_computed(expression: Expression, source: pa.Schema) -> str:
+    return "".join(query_piece for _, query_piece in _pieces(expression, source))
+
+
+def _pieces(expression: Expression, source: pa.Schema) -> Iterator[tuple[str, str]]:
+    """(each piece of the expression's text as it is written, as DuckDB gets it). A column of bytes is decoded
+    where it is read.
+    """
+    end = 0
+    for use in expression.uses:
+        name = expression.text[use.start : use.end]
+        if _is_bytes(source.field(use.column).type) and use.reader not in _NULL_CHECKS:
+            yield (expression.text[end : use.start],) * 2
+            yield name, f"TRY(decode({name}))" if use.reader == "TRY_CAST" else f"decode({name})"
+            end = use.end
+    yield (expression.text[end:],) * 2
+
+
+def _place_as_written(expression: Expression, source: pa.Schema, place: int) -> int:
+    """A place in the text that DuckDB gets as a place in the expression's text."""
+    start = 0
+    for piece, query_piece in _pieces(expression, source):
+        if place < len(query_piece):
+            return start + (place if piece == query_piece else 0)
+        place, start = place - len(query_piece), start + len(piece)
+    return start
 
 
 def _compute(query: str, rows: pa.Table) -> pa.ChunkedArray:
@@ -136,10 +168,10 @@ def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
     """(the place in the text at which DuckDB refuses an expression on such rows, its reason with what suits
     instead). It tells both only to statements that are executed at once.
     """
-    connection = _connection()
+    connection, text = _connection(), _text_as_computed(expression, source)
     connection.register("rows", _as_duckdb_takes_it(expression, source.empty_table()))
     try:
-        connection.execute(expression.query).fetchall()
+        connection.execute(query_of(text)).fetchall()
     except _duckdb_error() as error:
         details: dict[str, Any] = json.loads(str(error).partition(": ")[2])
     finally:
@@ -156,4 +188,14 @@ def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
         reason += f" Expected is {'; '.join(forms[:_CANDIDATES])}{others}"
     position = re.match(r"\[(\d+)", details.get("location", "[0"))
     assert position is not None
-    return place_in_text(expression.text, int(position[1])), reason
+    place = _place_as_written(expression, source, place_in_text(text, int(position[1])))
+    return place, reason
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return any(is_kind(kind) for is_kind in _BYTES)
+
+
+def _holds_bytes_within(kind: pa.DataType) -> bool:
+    children = [kind.field(number).type for number in range(kind.num_fields)]
+    return any(_is_bytes(child) or _holds_bytes_within(child) for child in children)

@@ -29,6 +29,8 @@ SCHEMA = pa.schema(
         ("naive", pa.timestamp("us")),
         ("day", pa.date32()),
         ("odd name", pa.int64()),
+        ("raw", pa.binary()),
+        ("raws", pa.list_(pa.struct([("raw", pa.binary())]))),
     ]
 )
 MOMENTS = [
@@ -151,6 +153,57 @@ def test_an_expression_gives_what_python_computes(text, values):
     )
 
 
+def decoded(content):
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return FAILS
+
+
+def text_of_bytes(function):
+    """`function` of the text in a column of bytes; null where that is null, failing where it is no UTF-8."""
+
+    def value(content):
+        text = None if content is None else decoded(content)
+        return text if text is None or text is FAILS else function(text)
+
+    return value
+
+
+VALUES_OF_BYTES = {
+    "CAST(payload AS VARCHAR)": text_of_bytes(str),
+    "payload": text_of_bytes(str),
+    "'<' || \"payload\"::TEXT || payload": text_of_bytes(lambda text: "<" + text * 2),
+    "concat('é', payload)": lambda content: "é" if content is None else text_of_bytes("é{}".format)(content),
+    "payload = 'grün' OR payload LIKE 'a%'": text_of_bytes(lambda text: text == "grün" or text[:1] == "a"),
+    "TRY_CAST(payload AS VARCHAR)": lambda content: (
+        None if content is None or decoded(content) is FAILS else decoded(content)
+    ),
+    "payload IS NOT NULL": lambda content: content is not None,
+    "CASE WHEN payload IS NULL THEN 'none' END": lambda content: "none" if content is None else None,
+}
+contents = st.none() | st.binary(max_size=6) | st.text(max_size=4).map(str.encode)
+contents |= st.sampled_from(
+    ["grün".encode(), b'say "x"\\x41', b"a\0", b"gr\xfcn", b"\xed\xa0\x80", b"\xc0\xaf"]
+)
+
+
+@pytest.mark.parametrize("text", VALUES_OF_BYTES)
+@settings(max_examples=20, deadline=None)
+@given(
+    values=st.lists(contents, min_size=1, max_size=8), kind=st.sampled_from([pa.binary(), pa.large_binary()])
+)
+def test_a_column_of_bytes_is_text_in_utf_8_and_fails_on_other_bytes(text, values, kind):
+    expression = parse_expression("test", "derive['x']", text)
+    batch = pa.table({"payload": pa.array(values, kind)})
+    result = values_of(expression, batch)
+    assert result.column.type == type_of("test", "derive['x']", expression, batch.schema)
+    is_failed = [False] * len(values) if result.is_failed is None else result.is_failed.tolist()
+    for got, fails, value in zip(result.column.to_pylist(), is_failed, values, strict=True):
+        expected = VALUES_OF_BYTES[text](value)
+        assert (FAILS if fails else got) == expected, value
+
+
 def test_rows_of_any_number_keep_their_order_also_where_some_fail():
     numbers = list(range(10_000))
     table = pa.table({"s": [str(number) if number % 4999 else "x" for number in numbers]})
@@ -198,6 +251,8 @@ def test_threads_compute_side_by_side():
         ("?", 1, "no parameter"),
         ("read_text('/etc/passwd')", 1, "read_text is none of the functions"),
         ("upper(s) FILTER (WHERE b)", 1, "with its operands alone"),
+        ("raw || raw IS NULL OR hour(raw)", 23, "Expected is"),
+        ("raw || CAST(raws AS VARCHAR)", 13, "'raws' holds bytes within a list, map or struct"),
     ],
 )
 def test_what_is_refused_is_shown_with_its_place(text, place, rule):

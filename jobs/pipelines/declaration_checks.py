@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from slackwater.jobs.pipelines.cron import PRESETS, Cron, NotACron
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.sources import Source
@@ -192,6 +193,22 @@ def check_timezone(subject: str, name: str) -> tzinfo:
         return zone_named(name)
     except ConfigurationError as error:
         raise PipelineError(subject, f"timezone: {error}") from error
+
+
+def check_schedule(subject: str, schedule: str | None, zone: tzinfo, start: datetime) -> None:
+    """The schedule is one that Airflow takes, and comes after the pipeline's start."""
+    if schedule is None or schedule in PRESETS:
+        return
+    try:
+        first = Cron(schedule, zone).next_after(start)
+    except NotACron as error:
+        raise PipelineError(
+            subject,
+            f"schedule: {error}. It is a cron expression such as '30 2 * * *', or one of "
+            f"{', '.join(PRESETS)}",
+        ) from error
+    if first is None:
+        raise PipelineError(subject, f"schedule: {schedule!r} never comes after {start.isoformat()}")
 
 
 def start_in_utc(subject: str, value: object, zone: tzinfo) -> datetime:

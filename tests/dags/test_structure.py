@@ -283,9 +283,8 @@ def test_a_pipeline_that_has_no_dags_takes_no_other_ones_away(tmp_path: Path) ->
     assert Path(file).name == "slackwater_errors.py"
     assert f"{folder}/broken.py: ZeroDivisionError while loading" in message
     assert f"pipeline '{TAKEN}': ValueError: the restate DAG of 'careful' has this name" in message
-    assert "0 24 * * *" in message
-    names = ["careful", "unscheduled", "delivered"]
-    names += [f"{prefix}_{name}" for prefix in ("other", "third") for name in names[1:]]
+    assert "Pipeline 'third_careful': schedule: '0 24 * * *' is no cron expression" in message
+    names = ["careful", "unscheduled", "delivered", "other_unscheduled", "other_delivered"]
     assert sorted(parsed["dags"]) == sorted([*UPKEEP, *names, *(f"{name}__restate" for name in names)])
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from slackwater.jobs.inspection.health.findings import Colour, Finding, Subject, colour_of
-from slackwater.jobs.pipelines.cron import Cron, NotACron
+from slackwater.jobs.pipelines.cron import Cron
 from slackwater.jobs.readable import duration_text, plain_text, range_text, time_text
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.attempts import OPEN, Attempt
@@ -115,10 +115,7 @@ def judge_schedule(subject: Subject) -> Finding:
         return Finding(SCHEDULE, Colour.GREEN, "the lineage is closed")
     if declaration.schedule is None:
         return Finding(SCHEDULE, Colour.GREEN, "it has no schedule")
-    try:
-        cron = Cron.parse(declaration.schedule, declaration.zone)
-    except NotACron:
-        return Finding(SCHEDULE, None, f"the schedule {declaration.schedule!r} can't be read here")
+    cron = Cron(declaration.schedule, declaration.zone)
     if head_end is None:
         return Finding(
             SCHEDULE,

@@ -17,7 +17,7 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.health.findings import LEAST_HISTORY, Colour, Finding, Subject, colour_of
 from slackwater.jobs.inspection.health.runs import follows_the_clock
-from slackwater.jobs.pipelines.cron import Cron, NotACron
+from slackwater.jobs.pipelines.cron import Cron
 from slackwater.jobs.pipelines.sources import DeltaSource
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.readable import count_text, duration_text, plain_text, time_text
@@ -109,10 +109,7 @@ def _interval(subject: Subject) -> timedelta | None:
     assert subject.declaration is not None
     if subject.declaration.schedule is None or subject.head_end is None:
         return None
-    try:
-        cron = Cron.parse(subject.declaration.schedule, subject.declaration.zone)
-    except NotACron:
-        return None
+    cron = Cron(subject.declaration.schedule, subject.declaration.zone)
     first = cron.next_after(subject.head_end)
     second = None if first is None else cron.next_after(first)
     if first is None or second is None or not follows_the_clock(subject, cron):

@@ -18,6 +18,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import Schema
 
+from slackwater.jobs.engines.source.foreign_tables import refuse_files_of_table
 from slackwater.jobs.errors import RetryableError, UsageError
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.delta.parquet import damaged_file
@@ -69,6 +70,7 @@ def list_files(uri: str, files_before: Mapping[str, ListedFile]) -> dict[str, Li
 
     Raises:
         NoFolder: there is none.
+        FolderIsTable: it is one of a table.
         FileUnfinished: a file is being written.
         DamagedFile: a file is no Parquet file.
     """
@@ -76,15 +78,16 @@ def list_files(uri: str, files_before: Mapping[str, ListedFile]) -> dict[str, Li
     try:
         with reads(uri):
             infos = [
-                info
-                for info in folder.get_file_info(pafs.FileSelector("", recursive=True))
-                if info.is_file and _counts(info.path)
+                info for info in folder.get_file_info(pafs.FileSelector("", recursive=True)) if info.is_file
             ]
     except FileNotFoundError as error:
         raise NoFolder(
             f"there is no folder at {uri}. Write Parquet files into it first, or mend ParquetSource(...).",
             uri=uri,
         ) from error
+
+    refuse_files_of_table(uri, [info.path for info in infos])
+    infos = [info for info in infos if _counts(info.path)]
 
     def look_at(info: pafs.FileInfo) -> ListedFile:
         before = files_before.get(info.path)

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from slackwater.jobs.engines.source.changes import LogicalFile
 from slackwater.jobs.engines.source.deletion_vectors import VECTOR, DeletionVector, vectors_at
+from slackwater.jobs.tables.delta.cut_bounds import widen_bounds
 from slackwater.jobs.tables.delta.stored_files import actions_of
 
 
@@ -110,8 +111,8 @@ def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
 
 
 def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
-    """Every file with its least and greatest arrival, in microseconds; None where the log doesn't have them,
-    NOWHERE where no row of it has an arrival time.
+    """Every file with bounds of its arrivals in microseconds, wide enough for what the log's writer may have
+    cut; None where the log doesn't have them, NOWHERE where no row of it has an arrival time.
     """
     names = [
         name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
@@ -128,7 +129,7 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
             rows[number] if moment is None else 0 for number, moment in enumerate(least)
         ]
     else:
-        least, greatest = _numbers(actions, f"min.{arrival}"), _numbers(actions, f"max.{arrival}")
+        least, greatest = _bounds(actions, f"min.{arrival}", f"max.{arrival}")
         lacking = _numbers(actions, f"null_count.{arrival}")
     files = zip(
         map(unquote, as_list(actions.column("path"))),
@@ -173,9 +174,7 @@ def _vectors(actions: pa.Table) -> list[DeletionVector | None]:
 
 def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:
     """Whether rows between these bounds may have arrived before `from_ms`, and not before `read_ms`."""
-    return bounds is None or (
-        bounds[0] < from_ms * 1000 and (read_ms is None or bounds[1] + 999 >= read_ms * 1000)
-    )
+    return bounds is None or (bounds[0] < from_ms * 1000 and (read_ms is None or bounds[1] >= read_ms * 1000))
 
 
 def fraction_between(bounds: Bounds, low: int, high: int) -> float:
@@ -188,7 +187,17 @@ def _numbers(actions: pa.Table, name: str) -> list[int | None]:
     """A column of the log as a list, times as microseconds; all None where the log lacks the column."""
     if name not in actions.column_names:
         return [None] * actions.num_rows
-    column = actions.column(name)
+    return _as_numbers(actions.column(name))
+
+
+def _bounds(actions: pa.Table, low: str, high: str) -> tuple[list[int | None], list[int | None]]:
+    if not {low, high} <= set(actions.column_names):
+        return _numbers(actions, low), _numbers(actions, high)
+    least, greatest = widen_bounds(actions.column(low), actions.column(high))
+    return _as_numbers(least), _as_numbers(greatest)
+
+
+def _as_numbers(column: pa.ChunkedArray) -> list[int | None]:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
     return as_list(column)

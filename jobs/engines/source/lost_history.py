@@ -74,7 +74,7 @@ def _count_before(source: PinnedSource, files: FilesWithBounds, from_ms: int, ar
     for file, bounds in files:
         if bounds is None or file.may_hold_unread:
             return None
-        if bounds[1] + 999 < from_ms * 1000:
+        if bounds[1] < from_ms * 1000:
             counts.append(file.rows)
         elif bounds[0] < from_ms * 1000:
             arrivals = Arrivals(arrival, bounds[0] // 1000, from_ms)
@@ -148,7 +148,7 @@ def _not_known(
     known_bounds = [bounds for _, bounds in files if bounds is not None and bounds != NOWHERE]
     is_dated = len(known_bounds) == len(files)
     least = min(low for low, _ in known_bounds) // 1000 if is_dated else None
-    greatest = min((max(high for _, high in known_bounds) + 999) // 1000, from_ms - 1) if is_dated else None
+    greatest = min(max(high for _, high in known_bounds) // 1000, from_ms - 1) if is_dated else None
     extent = (
         f", in arrivals from {_moment(least)} to {_moment(greatest)}"
         if least is not None and greatest is not None

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from slackwater.jobs.engines.source.changes import Commit, LogicalFile
 from slackwater.jobs.engines.source.file_list import (
@@ -117,11 +116,6 @@ class PinnedFolder(PinnedSource):
 
     def history_since(self, before: PinnedSource) -> list[Commit]:
         return self.commits_since(before.version)
-
-    def count_rows(self, where: Any) -> int:
-        paths = list(files_at(self.changes, self.version))
-        data = pads.dataset(paths, self.schema, filesystem=filesystem(self.uri), format="parquet")
-        return int(data.count_rows(filter=where))
 
     def changed_files(self, paths: Iterable[str]) -> dict[str, str]:
         listed_files, folder = files_at(self.changes, self.version), filesystem(self.uri)

@@ -27,7 +27,6 @@ from slackwater.jobs.engines.source.changes import (
     newest_commits,
 )
 from slackwater.jobs.engines.source.coverage import ReadRange, had_readers, read_to, rests_on
-from slackwater.jobs.engines.source.deletion_vectors import VECTOR
 from slackwater.jobs.engines.source.file_record import FileRecord, RecordedFile, text_of_partition
 from slackwater.jobs.engines.source.files import (
     FIRST_MS,
@@ -212,15 +211,12 @@ class PinnedSource:
             )
         self.record.add(self.version, files)
 
-    def count_rows(self, where: Any) -> int:
-        """How many rows meet a condition, an expression of Arrow."""
-        if VECTOR not in self.actions.column_names and all(map(_has_own_name, self.schema)):
-            data = DeltaTable(self.uri, version=self.version).to_pyarrow_dataset()
-            return int(data.count_rows(filter=where))
+    def count_rows(self, where: Any, columns: Sequence[str]) -> int:
+        """How many rows meet a condition, an expression of Arrow on `columns`. Every file is read."""
         batches = (
             batch
             for file, _ in files_with_bounds(self.actions, "")
-            for batch in SourceFile(self.uri, file, self.schema).batches(self.schema.names, None)
+            for batch in SourceFile(self.uri, file, self.schema).batches(columns, None)
         )
         return sum(batch.rows.filter(where).num_rows for batch in batches)
 
@@ -278,11 +274,9 @@ class PinnedSource:
             unread = (new is None or file.path in new) and (
                 is_earlier or (file.may_hold_unread and read_ms is None)
             )
-            # The log may cut times to milliseconds, so the true greatest may be up to 999 µs more.
-            in_slice = bounds is None or (bounds[0] < high and bounds[1] + 999 >= low)
+            in_slice = bounds is None or (bounds[0] < high and bounds[1] >= low)
             in_slice = in_slice or (
-                bounds is not None
-                and any(bounds[0] // 1000 <= ms <= (bounds[1] + 999) // 1000 for ms in also)
+                bounds is not None and any(bounds[0] // 1000 <= ms <= bounds[1] // 1000 for ms in also)
             )
             if in_slice or unread:
                 fraction = 1.0 if unread or bounds is None else fraction_between(bounds, low, high)
@@ -386,9 +380,7 @@ class PinnedSource:
         ]
         files: dict[str, int | None] = {}
         for loss, file, bounds in losses_with_files:
-            low, high = (
-                (FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, (bounds[1] + 999) // 1000)
-            )
+            low, high = (FIRST_MS, from_ms - 1) if bounds is None else (bounds[0] // 1000, bounds[1] // 1000)
             if file.may_hold_unread or rests_on(newer_reads, low, high, loss, from_ms):
                 files[loss.path] = low if bounds is not None and bounds != NOWHERE else None
         return files
@@ -470,10 +462,6 @@ class PinnedSource:
                 self._history_since(before), self.erasing, self.rewriting
             )
         return self._changes_by_version[before.version]
-
-
-def _has_own_name(column: pa.Field) -> bool:
-    return name_in_files(column) == column.name
 
 
 def rewritten(

@@ -66,14 +66,12 @@ class StoredArrivals:
 
 
 def _with_arrivals_of_day(file: InputFile, day: date | None) -> tuple[InputFile, Bounds]:
-    """A file, with bounds of its arrivals, in whole milliseconds as a log may cut them. They are of `day` in
-    some time zone; None: it has none.
-    """
+    """A file, with bounds of its arrivals. They are of `day` in some time zone; None: it has none."""
     if day is None:
         return replace(file, may_hold_unread=True), NOWHERE
     midnight_ms = to_ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
     first_ms, end_ms = midnight_ms - _OTHER_ZONES_MS, midnight_ms + _DAY_MS + _OTHER_ZONES_MS
-    return replace(file, may_hold_unread=False), (first_ms * 1000, (end_ms - 1) * 1000)
+    return replace(file, may_hold_unread=False), (first_ms * 1000, end_ms * 1000 - 1)
 
 
 def bounds_to_record(file: InputFile, bounds: Bounds | None) -> RecordedBounds | None:

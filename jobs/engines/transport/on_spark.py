@@ -34,6 +34,7 @@ from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.errors import RetryableError
 from slackwater.jobs.runtime.settings import is_local
 from slackwater.jobs.runtime.versions import Work, with_version_check
+from slackwater.jobs.tables.delta.cut_bounds import OFFSETS_WITH_SECONDS_END
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class OnSpark:
         return reduce(DataFrame.union, frames)
 
     def _rows_of_slice(self, scan: SliceScan) -> "DataFrame":
-        arrival = _column(scan.arrival)
+        arrival = _arrival(scan, min((scan.from_ms, *scan.overrides.true_arrivals(scan.from_ms, scan.to_ms))))
         condition = (arrival >= to_datetime(scan.from_ms)) & (arrival < to_datetime(scan.to_ms))
         for true_ms in scan.overrides.true_arrivals(scan.from_ms, scan.to_ms):
             condition = condition | ((arrival >= to_datetime(true_ms)) & (arrival < to_datetime(true_ms + 1)))
@@ -184,8 +185,8 @@ class OnSpark:
 
     def _unread_rows(self, scan: SliceScan, unread: "UnreadFiles", files: Sequence[InputFile]) -> "DataFrame":
         """The unread rows of some files that arrived before the slice, or without an arrival time."""
-        arrival = _column(scan.arrival)
         first_ms = scan.start_ms if unread.read_to_ms is None else max(scan.start_ms, unread.read_to_ms)
+        arrival = _arrival(scan, first_ms)
         is_unread = (arrival >= to_datetime(first_ms)) & (arrival < to_datetime(scan.from_ms))
         if unread.read_to_ms is None:
             is_unread = is_unread | arrival.isNull()
@@ -232,6 +233,17 @@ def _column(name: str) -> "Column":
     from pyspark.sql.functions import col
 
     return col("`" + name.replace("`", "``") + "`")
+
+
+def _arrival(scan: SliceScan, first_ms: int) -> "Column":
+    """The arrival, for a condition on moments from `first_ms` on. Where the log's bounds may be skewed, a sum
+    with zero, by which Delta can't pass over files.
+    """
+    from pyspark.sql.functions import expr
+
+    arrival = _column(scan.arrival)
+    may_be_skewed = to_datetime(first_ms) < OFFSETS_WITH_SECONDS_END
+    return arrival + expr("INTERVAL 0 SECOND") if may_be_skewed else arrival
 
 
 def _larger(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Table]:

@@ -132,7 +132,7 @@ def _straggling_files(
 
 def _overlaps(bounds: Bounds | None, item: ReadRange) -> bool:
     """Whether a file with these bounds, in microseconds, may hold arrivals of a slice."""
-    return bounds is None or (bounds[0] // 1000 < item.to_ms and (bounds[1] + 999) // 1000 >= item.from_ms)
+    return bounds is None or (bounds[0] // 1000 < item.to_ms and bounds[1] // 1000 >= item.from_ms)
 
 
 def _count(source: PinnedSource, candidates: _Candidates, arrival: str) -> _Count:

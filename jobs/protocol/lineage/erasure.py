@@ -276,7 +276,7 @@ class Erasure:
         if newest.why_not_direct is not None or not of_source:
             return
         where = where_any(of_source, newest.schema)
-        rows = newest.count_rows(where)
+        rows = newest.count_rows(where, columns_of(of_source))
         if rows:
             raise StillInSource(
                 f"{self.pipeline.name}: the source {declaration.table!r} still has {rows:,} rows "

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP
+from slackwater.jobs.tables.delta.cut_bounds import widen_bounds
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.schemas import TIME
 from slackwater.jobs.tables.sql import connect
@@ -137,8 +138,7 @@ def files_at(files: StoredFiles, times: IntArray, reach_ms: int) -> StoredFiles:
         return files
     start, end, *null_counts = (files.actions.column(name) for name in names)
     has_nulls = pc.greater(pc.add(*null_counts), 0)
-    # The log may cut times to milliseconds.
-    end = pc.add(end, pa.scalar(1000, pa.duration("us")))
+    start, end = widen_bounds(start, end)
     may_hold = pc.or_(_hold_one_of(times, start, end, reach_ms), pc.fill_null(has_nulls, True))
     paths = (path for path, is_wanted in zip(files.paths, may_hold.to_pylist(), strict=True) if is_wanted)
     return files.among(paths)

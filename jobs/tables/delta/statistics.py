@@ -100,13 +100,14 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
 
 
 def _shorten(bounds: tuple[str, str]) -> tuple[str, str]:
-    """Bounds of texts, cut to `_TEXT_CHARACTERS`. A greatest value that was cut gets the greatest character
-    behind it: Delta allows bounds that are too wide.
+    """Bounds of texts, cut to `_TEXT_CHARACTERS`. The greatest character takes the place of what a greatest
+    value loses, which must begin with a lesser one: Delta allows bounds that are too wide.
     """
     least, greatest = bounds
-    return least[:_TEXT_CHARACTERS], greatest if len(greatest) <= _TEXT_CHARACTERS else greatest[
-        :_TEXT_CHARACTERS
-    ] + _GREATEST
+    end = _TEXT_CHARACTERS
+    while greatest[end : end + 1] == _GREATEST:
+        end += 1
+    return least[:_TEXT_CHARACTERS], greatest[:end] + _GREATEST if len(greatest) > end else greatest
 
 
 def _as_iso_times(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:

@@ -8,7 +8,6 @@ longer a table has lived.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
+from slackwater.jobs.tables.delta.cut_bounds import widen_bounds
 from slackwater.jobs.tables.delta.parquet import (
     check_contents,
     check_footer,
@@ -29,8 +29,6 @@ from slackwater.jobs.tables.delta.parquet import (
 )
 from slackwater.jobs.tables.stores import filesystem
 
-# A log may cut a time to milliseconds, so a file's greatest time may be up to this much more than it says.
-_CUT = timedelta(microseconds=999)
 _BATCH_ROWS = 1 << 17
 # To hand so few bytes to threads takes as long as to read them.
 FEW_BYTES = 1 << 20
@@ -332,24 +330,12 @@ def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
     low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")
     if low not in actions.column_names or high not in actions.column_names:
         return pa.array([True] * actions.num_rows, pa.bool_())
+    lower, upper = actions.column(low), actions.column(high)
+    if not is_partition:
+        lower, upper = widen_bounds(lower, upper)
     may_hold = pa.array([True] * actions.num_rows, pa.bool_())
-    if greatest is not None:
-        may_hold = pc.and_(
-            may_hold,
-            pc.fill_null(
-                pc.less_equal(actions.column(low), _scalar(greatest, actions.column(low))), not is_partition
-            ),
-        )
-    if least is not None:
-        bound = least - _CUT if pa.types.is_timestamp(actions.column(high).type) else least
-        may_hold = pc.and_(
-            may_hold,
-            pc.fill_null(
-                pc.greater_equal(actions.column(high), _scalar(bound, actions.column(high))), not is_partition
-            ),
-        )
+    for bound, is_wide_enough, value in ((lower, pc.less_equal, greatest), (upper, pc.greater_equal, least)):
+        if value is not None:
+            holds = is_wide_enough(bound, pa.scalar(value, bound.type))
+            may_hold = pc.and_(may_hold, pc.fill_null(holds, not is_partition))
     return may_hold
-
-
-def _scalar(value: Any, column: pa.ChunkedArray) -> pa.Scalar:
-    return pa.scalar(value, column.type)

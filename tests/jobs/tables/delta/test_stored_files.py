@@ -2,6 +2,7 @@
 other file is opened.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,6 +93,21 @@ def test_bounds_leave_out_no_row_that_is_wanted(written: Any, column: str, data:
         assert rows_read.schema.equals(SCHEMA)
         assert sorted(map(repr, rows_read.to_pylist())) == sorted(map(repr, every.to_pylist()))
         assert sorted(map(repr, folder.read(where=where).to_pylist())) == sorted(map(repr, every.to_pylist()))
+
+
+@pytest.mark.parametrize("skew_s", [-58, 28])
+def test_bounds_of_times_that_a_writer_has_skewed_leave_out_no_row(tmp_path: Path, skew_s: int) -> None:
+    folder = Folder(str(tmp_path / "t"), SCHEMA, ("part",))
+    moment = datetime(1850, 1, 2, 0, 0, 20, tzinfo=UTC)
+    add(folder, 0, "p", [(1, "a", moment)], False)
+    [entry] = (tmp_path / "t" / "_delta_log").glob("*1.json")
+    skewed_moment = (moment + timedelta(seconds=skew_s)).isoformat(timespec="milliseconds")
+    content, count = re.subn(r"1850-01-02T00:00:20[.0]*(Z|\+00:00)", skewed_moment, entry.read_text())
+    assert count == 2
+    entry.write_text(content)
+    reader = Folder(str(tmp_path / "t"), SCHEMA, ("part",))
+    rows_read = reader.read(["number"], within=Within.only("at", moment))
+    assert rows_read.num_rows == 1
 
 
 @pytest.mark.parametrize("is_partition", [False, True])

@@ -3,7 +3,7 @@
 # when nothing has changed it does nothing. It needs bash and Python 3.11 to 3.13, and writes only inside the repository and the cache folders.
 #
 # The locks are made again by
-#   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate --python-version 3.11 --extra spark --extra airflow --extra postgres \
+#   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate --python-version 3.11 --extra spark --extra gx --extra airflow --extra postgres \
 #       --extra sql --extra redis --extra openlineage --extra examples --extra bench --extra pages --group dev -o requirements.lock \
 #       pyproject.toml
 #   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate -c requirements.lock -o requirements-jre.lock requirements-jre.in

@@ -252,7 +252,8 @@ def _is_of_printing(exit_: SystemExit) -> bool:
 
 
 _EXTRAS = {
-    **dict.fromkeys(("pyspark", "py4j", "delta", "great_expectations", "pandas", "rocksdict"), "spark"),
+    **dict.fromkeys(("pyspark", "py4j", "delta", "pandas", "rocksdict"), "spark"),
+    "great_expectations": "gx",
     "sqlalchemy": "sql",
     "redis": "redis",
     **dict.fromkeys(("fastapi", "starlette", "uvicorn", "jinja2", "plotly"), "pages"),

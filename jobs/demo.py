@@ -126,6 +126,15 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
         f"{created_windows:,} that nothing on time had opened; {reopened_windows:,} of those changes "
         "reopened a window that an earlier run had published."
     )
+    results = (
+        tables.tables["validations"].read(["run_id", "expectation", "passed", "result_json"]).to_pylist()
+    )
+    of_suite = [row for row in results if row["result_json"] is not None]
+    console.print(
+        f"Great Expectations validated {len({row['run_id'] for row in of_suite}):,} slices before they were "
+        f"published, by the {len({row['expectation'] for row in of_suite})} expectations of a suite: "
+        f"{sum(row['passed'] for row in of_suite)} of {len(of_suite)} were met."
+    )
     last = tables.run(None).seq
     console.print("\nTry next:")
     for command in (
@@ -135,6 +144,7 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
         "state timers departures",
         "state watermarks departures",
         "late list departures",
+        "runs departures --data-docs var/report",
         "doctor",
     ):
         console.print(f"  .venv/bin/slackwater {command} --warehouse {warehouse}")

@@ -67,6 +67,7 @@ SNAPSHOT_NAMES = frozenset(
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "runs": ("table_versions", "erased", "rows_emitted", "side_rows", "rows_duplicate"),
     "source_progress": ("collected", "carried_watermark"),
+    "validations": ("result_json",),
 }
 
 

@@ -156,6 +156,7 @@ COLUMNS = {
         "unexpected": "how many values broke the rule",
         "checked": "how many values were checked",
         "sample_json": "a few values that broke the rule, as JSON",
+        "result_json": "of an expectation of a suite the result of Great Expectations, as JSON; else null",
     },
     "window_state": {
         "state_window_start": "of sessions whose contents have an order: the window that holds the state",

@@ -32,6 +32,7 @@ departures = Pipeline(
         expect.between("mean_dep_delay", -60, 1500),
         expect.between("max_dep_delay", -60, 1500),
         expect.in_set("origin", ["EWR", "JFK", "LGA"]),
+        expect.suite("departures.json"),
     ],
     start="2013-01-01",
     schedule="@daily",

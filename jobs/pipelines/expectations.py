@@ -2,16 +2,19 @@
 
 One of the panes is computed as one aggregate over the staged panes whose kind is not `withdrawn`; null
 results are ignored unless `not_null` asks for them. One of the input is judged from the counts of the run's
-rows and from the source's progress.
+rows and from the source's progress. A suite is validated by Great Expectations itself.
 """
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.suites import Suite, suite_of
 
 Severity = Literal["reject", "warn"]
 
@@ -216,3 +219,30 @@ def history(times: float, *, runs: int = 10, of: Literal["median", "mean"] = "me
     last `runs` runs before the slice had. Rows count in proportion to the length of the slices.
     """
     return HistoryBound(times, runs, of)
+
+
+def suite(
+    suite: Any,
+    *,
+    severity: Severity | None = None,
+    context: Any = None,
+    custom: str | None = None,
+) -> Suite:
+    """What a suite of Great Expectations expects of the rows that the run would publish: the library itself
+    validates them. `suite` is a file that ends in ``.json``, relative to the file that declares the pipeline;
+    the name of a suite in the library's context; or an `ExpectationSuite`. `severity` is of the whole suite;
+    without it ``critical`` expectations reject, ``warning`` and ``info`` warn. `context` is the folder of the
+    context, relative to the file, or a context; without it the environment's ``SLACKWATER_GX_CONTEXT`` names
+    the folder. `custom` is a Python file with expectations of your own, also relative to the file; it is
+    loaded when a run validates.
+    """
+    folder = Path(sys._getframe(1).f_globals.get("__file__", "")).parent
+    subject = f"expect.suite({suite!r})"
+    if severity is not None:
+        _check_severity(subject, severity)
+    name, expectations = suite_of(suite, folder, context)
+    try:
+        code = None if custom is None else (folder / custom).read_text(encoding="utf-8")
+    except OSError as error:
+        raise PipelineError(subject, f"custom: {error}") from error
+    return Suite(name, expectations, severity, code)

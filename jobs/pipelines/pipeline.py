@@ -21,6 +21,7 @@ from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.jobs.pipelines.sinks import SINK_NAME, Sink
 from slackwater.jobs.pipelines.sources import Roles, Source, check_sources, roles_of
+from slackwater.jobs.pipelines.suites import Suite
 from slackwater.jobs.pipelines.vectorized import VectorizedFunction
 from slackwater.jobs.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
 from slackwater.jobs.pipelines.windows import ProcessFunction, window_config
@@ -88,7 +89,8 @@ class Pipeline:
         on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or
             ``quarantine`` (all that the element has changed is undone, and its row goes there). Raising at a
             firing, merge or timer always fails the run.
-        expect: what the input and the panes of a run must look like.
+        expect: what the input and the panes of a run must look like, and suites of Great Expectations that
+            validate the rows that it would publish.
         start: where the lineage begins (arrival time; a naive value is of `timezone`).
         timezone: whose clocks the schedule goes by, and slices of whole days: at a change of its clocks a day
             has 23 or 25 hours. Results depend on it no more than on other cuts.
@@ -149,7 +151,7 @@ class Pipeline:
     evictor: Evictor | None = None
     allowed_lateness: timedelta = timedelta(0)
     on_error: Literal["fail", "quarantine"] = "fail"
-    expect: Sequence[Expectation | InputExpectation] = ()
+    expect: Sequence[Expectation | InputExpectation | Suite] = ()
     timezone: str = "UTC"
     schedule: str | None = "@daily"
     slice: timedelta = timedelta(days=1)
@@ -286,6 +288,11 @@ class Pipeline:
     def input_expectations(self) -> tuple[InputExpectation, ...]:
         """What is expected of the rows that a run reads."""
         return tuple(item for item in self.expect if isinstance(item, InputExpectation))
+
+    @property
+    def suites(self) -> tuple[Suite, ...]:
+        """The suites of Great Expectations that validate what a run would publish."""
+        return tuple(item for item in self.expect if isinstance(item, Suite))
 
     @property
     def keyed_process(self) -> KeyedProcessFunction | None:
@@ -467,6 +474,8 @@ class Pipeline:
             checks.check_column_names(self._subject, [*taken_names, *names])
         pane_columns = {*self.keys, *windows, *self.results}
         for expectation in self.expect:
+            if isinstance(expectation, Suite):
+                continue
             if isinstance(expectation, InputExpectation):
                 self._check_input_expectation(expectation)
                 continue

@@ -53,7 +53,8 @@ def fetch_python_files(uri: str, parent: Path) -> Path:
     """Copy the Python file or the folder of them at `uri` to a folder below `parent`, which is named after
     what was copied and never changes; returns the path of the copy.
 
-    With a file come all Python files below its folder, since it may import them.
+    With a file come all Python files below its folder, since it may import them, and all JSON files but those
+    of a Delta table: suites of Great Expectations.
 
     Raises:
         NoPythonFile: there is none.
@@ -65,9 +66,11 @@ def fetch_python_files(uri: str, parent: Path) -> Path:
     paths = [
         info.path
         for info in files.get_file_info(selector)
-        if info.type is pafs.FileType.File and info.path.endswith(".py")
+        if info.type is pafs.FileType.File
+        and info.path.endswith((".py", ".json"))
+        and "_delta_log/" not in info.path
     ]
-    if name not in paths if name else not paths:
+    if name not in paths if name else not any(path.endswith(".py") for path in paths):
         raise NoPythonFile(
             f"{uri}: there is no Python file here; --pipelines takes one, or a folder of them."
         )

@@ -140,6 +140,7 @@ VALIDATIONS: Columns = (
     ("unexpected", LONG),
     ("checked", LONG),
     ("sample_json", TEXT),
+    ("result_json", TEXT),
 )
 
 QUARANTINE: Columns = (

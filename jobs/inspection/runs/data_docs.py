@@ -1,24 +1,25 @@
 """Great Expectations' report on runs: its validation results, and Data Docs, the pages that it draws of them.
 It is made when somebody asks for it, of what `validations` has recorded of the runs, and reads no pane.
 
-The one file that imports Great Expectations, which takes seconds. The library judges anew, by the recorded
-counts; a test holds its verdicts equal to ours.
+The results of suites are recorded as the library has given them. Our own expectations it judges anew, by the
+recorded counts; a test holds its verdicts equal to ours.
 """
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines import Expectation
+from slackwater.jobs.pipelines.suites import Suite, ephemeral_context, library
 from slackwater.jobs.tables.file_relations import quoted, text
 from slackwater.jobs.tables.run_files.staging import declaration_of
 
@@ -37,6 +38,22 @@ class ValidatedRun(NamedTuple):
     at: datetime
 
 
+class ValidatedSuite(NamedTuple):
+    """A suite by its name, and a run that has validated it. The expectations of a pipeline that are our own
+    are a suite, too, which is called as the pipeline.
+    """
+
+    name: str
+    run: ValidatedRun
+    is_own: bool
+
+    @property
+    def file(self) -> str:
+        """The name of the file of its result."""
+        suffix = "" if self.is_own else f"-{quote(self.name, safe='')}"
+        return f"{self.run.run_id}{suffix}.json"
+
+
 class NothingToReport(UsageError):
     """None of the runs has checked an expectation of its panes, or none has recorded its declarations."""
 
@@ -51,11 +68,13 @@ def write_data_docs(inspection: Inspection, runs: Sequence[ValidatedRun], folder
     Raises:
         NothingToReport: no run is left.
     """
-    results = {
-        run: library_result(inspection.pipeline, run, pairs)
-        for run in runs
-        if (pairs := _expectations_and_checks(inspection, run.run_id))
-    }
+    results: dict[ValidatedSuite, ExpectationSuiteValidationResult] = {}
+    for run in runs:
+        if pairs := _expectations_and_checks(inspection, run.run_id):
+            own_suite = ValidatedSuite(inspection.pipeline, run, is_own=True)
+            results[own_suite] = library_result(inspection.pipeline, run, pairs)
+        for name, results_of_suite in _recorded_results(inspection, run.run_id).items():
+            results[ValidatedSuite(name, run, is_own=False)] = _suite_result(name, run, results_of_suite)
     if not results:
         raise NothingToReport(
             f"{inspection.pipeline}: none of these runs has checked expectations of its results (expect=…), "
@@ -63,10 +82,10 @@ def write_data_docs(inspection: Inspection, runs: Sequence[ValidatedRun], folder
             "checks."
         )
     folder.joinpath("results").mkdir(parents=True, exist_ok=True)
-    for run, result in results.items():
-        path = folder / "results" / f"{run.run_id}.json"
+    for suite, result in results.items():
+        path = folder / "results" / suite.file
         path.write_text(json.dumps(result.to_json_dict(), indent=2), encoding="utf-8")
-    _build_site(inspection.pipeline, results, folder.resolve())
+    _build_site(results, folder.resolve())
     return folder / "index.html"
 
 
@@ -80,20 +99,26 @@ def library_result(
         run: whose result it is.
         pairs: each expectation, with its row of `validations`.
     """
-    gx = _library()
+    return _suite_result(pipeline, run, [_library_judgement(item, check) for item, check in pairs])
+
+
+def _suite_result(
+    name: str, run: ValidatedRun, results: Sequence["ExpectationValidationResult"]
+) -> "ExpectationSuiteValidationResult":
+    """The result of a suite, from those of its expectations."""
+    gx = library()
     from great_expectations.core import ExpectationSuiteValidationResult
 
-    results = [_library_judgement(expectation, check) for expectation, check in pairs]
     count_met = sum(bool(result.success) for result in results)
     return ExpectationSuiteValidationResult(
         success=count_met == len(results),
-        results=results,
-        suite_name=pipeline,
+        results=list(results),
+        suite_name=name,
         statistics={
             "evaluated_expectations": len(results),
             "successful_expectations": count_met,
             "unsuccessful_expectations": len(results) - count_met,
-            "success_percent": 100 * count_met / len(results),
+            "success_percent": 100 * count_met / len(results) if results else None,
         },
         meta={
             "great_expectations_version": gx.__version__,
@@ -103,20 +128,16 @@ def library_result(
     )
 
 
-def _library() -> Any:
-    """Great Expectations, which sends nobody what it is used for."""
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations
-
-    return great_expectations
-
-
 def _expectations_and_checks(
     inspection: Inspection, run_id: str
 ) -> list[tuple[Expectation, Mapping[str, Any]]]:
     """The expectations of the panes that a run has declared, each with its row of `validations`."""
     declaration = declaration_of(inspection.tables.attempts, run_id) or {}
-    checks = {row["expectation"]: row for row in inspection.checks_of(run_id) if row["column_name"]}
+    checks = {
+        row["expectation"]: row
+        for row in inspection.checks_of(run_id)
+        if row["column_name"] and not row.get("result_json")
+    }
     types = {field.name: field.type for field in inspection.tables["panes"].schema}
     expectations = [
         _expectation_of(description, types.get(description["column"]))
@@ -124,6 +145,31 @@ def _expectations_and_checks(
         if description["class"] == Expectation.__name__
     ]
     return [(item, checks[item.title]) for item in expectations if item.title in checks]
+
+
+def _recorded_results(inspection: Inspection, run_id: str) -> dict[str, list["ExpectationValidationResult"]]:
+    """The name of each suite that a run has validated → the results of its expectations, in their order."""
+    results_by_title = {
+        row["expectation"]: row["result_json"]
+        for row in inspection.checks_of(run_id)
+        if row.get("result_json") is not None
+    }
+    declaration = declaration_of(inspection.tables.attempts, run_id) or {}
+    results: dict[str, list[ExpectationValidationResult]] = {}
+    for description in declaration.get("expect", ()):
+        if results_by_title and description["class"] == Suite.__name__:
+            suite = Suite(description["name"], tuple(description["expectations"]))
+            texts = (results_by_title.get(suite.title(item)) for item in suite.expectations)
+            results.setdefault(suite.name, []).extend(map(_read_result, filter(None, texts)))
+    return {name: of_suite for name, of_suite in results.items() if of_suite}
+
+
+def _read_result(result_json: str) -> "ExpectationValidationResult":
+    library()
+    from great_expectations.core.expectation_validation_result import expectationValidationResultSchema
+
+    result: ExpectationValidationResult = expectationValidationResultSchema.load(json.loads(result_json))
+    return result
 
 
 def _expectation_of(description: Mapping[str, Any], kind: pa.DataType | None) -> Expectation:
@@ -181,7 +227,7 @@ def _library_expectation(expectation: Expectation) -> "LibraryExpectation":
     """The expectation as the library declares it. Its bounds are doubles and times; others stand in a
     query.
     """
-    gx = _library()
+    gx = library()
     from great_expectations.expectations.row_conditions import Column
 
     severity, column = _SEVERITIES[expectation.severity], expectation.column
@@ -219,20 +265,16 @@ def _is_bound_of_library(bound: Any) -> bool:
     return is_number and (math.isinf(bound) or (abs(bound) < 1e300 and Decimal(float(bound)) == bound))
 
 
-def _build_site(
-    pipeline: str, results: Mapping[ValidatedRun, "ExpectationSuiteValidationResult"], folder: Path
-) -> None:
+def _build_site(results: Mapping[ValidatedSuite, "ExpectationSuiteValidationResult"], folder: Path) -> None:
     """Let the library draw its pages of the results into `folder`."""
-    gx = _library()
+    gx = library()
     from great_expectations.core import RunIdentifier
-    from great_expectations.data_context.types.base import ProgressBarsConfig
     from great_expectations.data_context.types.resource_identifiers import (
         ExpectationSuiteIdentifier,
         ValidationResultIdentifier,
     )
 
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+    context = ephemeral_context()
     context.add_data_docs_site(
         site_name=_SITE,
         site_config={
@@ -244,18 +286,37 @@ def _build_site(
             },
         },
     )
-    newest = list(results.values())[-1]
-    expectations = [
-        configuration.to_domain_obj()
-        for result in newest.results
-        if (configuration := result.expectation_config)
-    ]
-    context.suites.add(gx.ExpectationSuite(name=pipeline, expectations=expectations))
-    for run, result in results.items():
+    drawable_results = {suite: _drawable(suite, result) for suite, result in results.items()}
+    newest = {(suite.name, suite.is_own): result for suite, result in drawable_results.items()}
+    expectations: dict[str, list[LibraryExpectation]] = {}
+    for (name, _), result in newest.items():
+        configurations = (item.expectation_config for item in result.results)
+        expectations.setdefault(name, []).extend(
+            item.to_domain_obj() for item in configurations if item is not None
+        )
+    for name, of_suite in expectations.items():
+        context.suites.add(gx.ExpectationSuite(name=name, expectations=of_suite))
+    for suite, result in drawable_results.items():
         key = ValidationResultIdentifier(
-            expectation_suite_identifier=ExpectationSuiteIdentifier(pipeline),
-            run_id=RunIdentifier(run_name=run.run_id, run_time=run.at),
-            batch_identifier="panes",
+            expectation_suite_identifier=ExpectationSuiteIdentifier(suite.name),
+            run_id=RunIdentifier(run_name=suite.run.run_id, run_time=suite.run.at),
+            batch_identifier="panes" if suite.is_own else "published",
         )
         context.validation_results_store.set(key, result)
     context.build_data_docs(site_names=[_SITE])
+
+
+def _drawable(
+    suite: ValidatedSuite, result: "ExpectationSuiteValidationResult"
+) -> "ExpectationSuiteValidationResult":
+    """The result without expectations that can't be made: a user's own whose classes are not imported here,
+    and those that the library has refused. It draws no page with one of them.
+    """
+
+    def is_drawable(item: "ExpectationValidationResult") -> bool:
+        try:
+            return item.expectation_config is not None and bool(item.expectation_config.to_domain_obj())
+        except Exception:  # noqa: BLE001 - what a class of a user's raises
+            return False
+
+    return _suite_result(suite.name, suite.run, [item for item in result.results if is_drawable(item)])

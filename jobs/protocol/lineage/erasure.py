@@ -201,12 +201,16 @@ class Erasure:
         run_ids = panes.read(["run_id"], where).column("run_id").unique()
 
         def is_of_theirs(rows: pa.Table) -> pa.ChunkedArray:
-            has_seen = pc.and_(pc.is_valid(rows.column("column_name")), pc.is_valid(rows.column("observed")))
+            names = pc.coalesce(rows.column("column_name"), rows.column("result_json"))
+            has_seen = pc.and_(pc.is_valid(names), pc.is_valid(rows.column("observed")))
             return pc.and_(has_seen, pc.is_in(rows.column("run_id"), value_set=run_ids))
 
-        columns = ("run_id", "column_name", "observed")
+        columns = ("run_id", "column_name", "observed", "result_json")
         return Selection(
-            self.tables["validations"], columns, is_of_theirs, columns_to_blank=("observed", "sample_json")
+            self.tables["validations"],
+            columns,
+            is_of_theirs,
+            columns_to_blank=("observed", "sample_json", "result_json"),
         )
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:

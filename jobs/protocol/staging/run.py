@@ -31,6 +31,7 @@ from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
+from slackwater.jobs.pipelines.suites import require_library
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import Difference
@@ -47,6 +48,7 @@ from slackwater.jobs.protocol.staging.slice_replay import (
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.protocol.staging.stragglers import newer_reads_by_source
+from slackwater.jobs.protocol.staging.suite_checks import RowsToPublish
 from slackwater.jobs.protocol.staging.tick_cache import TickCache
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
@@ -104,8 +106,11 @@ class Runner:
         """Check the source against the declarations and make the tables.
 
         Raises:
-            UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written.
+            UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written; the
+                pipeline has a suite, and Great Expectations is not installed.
         """
+        if self.pipeline.suites:
+            require_library(f"Pipeline {self.pipeline.name!r}")
         _, shape = self.sources_and_shape or checked_sources(self.warehouse, self.pipeline)
         tables = self.warehouse.tables(self.pipeline.name, shape).ensure()
         return PreparedRunner(self, tables.shape(shape), tables)
@@ -254,6 +259,13 @@ class StageOfSlice:
                 before=before,
                 after=after,
                 outcome=outcome,
+                rows_to_publish=RowsToPublish(
+                    self.pipeline,
+                    self.prepared_runner.shape,
+                    self.tables["panes"],
+                    self.run_id,
+                    files["panes"],
+                ),
             )
             self._append_validations(checks)
         row = LedgerRow(

@@ -1,8 +1,9 @@
 """The checks of one staged run: those that may reject it, those that may warn, and notes for whoever reads
 them.
 
-Reads the ledger and the overrides, and no staged row: range tasks have taken what is asked of these. Writes
-nothing: the caller appends the checks to `validations`.
+Reads the ledger and the overrides, and staged rows only for suites of Great Expectations: for the other
+checks range tasks have taken what is asked of them. Writes nothing: the caller appends the checks to
+`validations`.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from slackwater.jobs.protocol.staging.input_checks import check_input
 from slackwater.jobs.protocol.staging.odd_input import odd_input
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.stragglers import check_stragglers
+from slackwater.jobs.protocol.staging.suite_checks import RowsToPublish, check_suites
 from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.warehouse import Tables
 
@@ -37,6 +39,7 @@ def checks_of_run(
     before: Progress,
     after: Progress,
     outcome: Outcome,
+    rows_to_publish: RowsToPublish,
 ) -> list[validation.Check]:
     """All checks of a run, in the order in which `validations` has them.
 
@@ -48,6 +51,7 @@ def checks_of_run(
         scan: the rows that were read.
         before, after: the source progress.
         outcome: what the replay gave.
+        rows_to_publish: what the suites are validated on.
     """
     open_before = 0 if parent.owner is None else parent.owner.windows_open
     checks = [
@@ -60,6 +64,7 @@ def checks_of_run(
             counts=outcome.counts,
         ),
         *validation.check_panes(pipeline.pane_expectations, tables["panes"].schema, outcome.pane_metrics),
+        *check_suites(pipeline.suites, rows_to_publish),
         validation.check_conservation(outcome.counts),
         validation.check_life_cycles(outcome.counts, open_before),
     ]

@@ -36,6 +36,7 @@ class Check:
         observed: the range of values, or another description of what the check has looked at.
         unexpected, checked: how many values broke the rule, of how many.
         sample_json: a few values that broke the rule.
+        result_json: of a suite's expectation the result of Great Expectations, as it writes it.
     """
 
     expectation: str
@@ -46,6 +47,7 @@ class Check:
     unexpected: int
     checked: int
     sample_json: str | None
+    result_json: str | None = None
 
 
 def note(title: str, observed: str) -> Check:

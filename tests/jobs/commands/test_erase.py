@@ -19,6 +19,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
+from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.commands.own_source import OwnPipeline, every_hour, moment
 
 pytestmark = pytest.mark.usefixtures("without_spark")
@@ -319,6 +320,35 @@ def test_after_the_erasure_of_the_only_key_the_next_key_begins_without_state(
     assert {row["k"] for row in own_pipeline.rows("published")} == {OTHER} and len(
         own_pipeline.rows("published")
     ) == 11
+
+
+SUITE = {
+    "name": "own",
+    "expectations": [
+        {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "k", "value_set": ["nobody"]}},
+        {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": ["k", "kind"]}},
+    ],
+}
+
+
+def test_samples_and_results_of_a_suite_that_may_name_a_person_are_erased(
+    great_expectations: None, tmp_path: Path
+) -> None:
+    suite = tmp_path / "suite.json"
+    suite.write_text(json.dumps(SUITE))
+    own_pipeline = made(tmp_path / "own", f"expect=[expect.suite('{suite}', severity='warn')]", KEY, OTHER)
+    assert own_pipeline("run", "own", "--to", day(3)) == 0
+    before = [row for row in own_pipeline.rows("validations") if row["result_json"]]
+    assert {row["column_name"] for row in before} == {"k", None}
+    assert all(f'"{KEY}"' in row["result_json"] and row["observed"] for row in before)
+    delete_in_source(own_pipeline)
+    assert own_pipeline("erase", "own", "--key", KEY, "--reason", REASON) == 0
+    titles = {row["expectation"] for row in before}
+    after = [row for row in own_pipeline.rows("validations") if row["expectation"] in titles]
+    assert len(after) == len(before)
+    assert {(row["observed"], row["sample_json"], row["result_json"]) for row in after} == {
+        (None, None, None)
+    }
 
 
 def test_samples_and_errors_that_may_name_a_person_are_erased(tmp_path: Path) -> None:

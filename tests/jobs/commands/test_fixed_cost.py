@@ -1,5 +1,5 @@
 """What a command that works loads before it works: `run` without anything to do asks for nothing heavy, and a
-small slice for neither Spark nor Great Expectations.
+small slice not for Spark, nor for Great Expectations where the pipeline has no suite.
 """
 
 import json
@@ -41,13 +41,27 @@ def test_a_run_that_has_nothing_to_do_loads_nothing_heavy(replayed: StoredTables
     assert modules & (HEAVY | {"duckdb"}) == set()
 
 
-def test_a_small_slice_needs_neither_spark_nor_great_expectations(
+WITHOUT_SUITE = """
+from dataclasses import replace
+
+from slackwater.jobs.examples.departures import departures
+
+departures = replace(departures, expect=[item for item in departures.expect if item not in departures.suites])
+"""
+
+
+def test_a_small_slice_needs_no_spark_and_without_a_suite_no_great_expectations(
     replayed: StoredTables, tmp_path: Path
 ) -> None:
     warehouse = shutil.copytree(replayed.warehouse, tmp_path / "warehouse")
-    modules = modules_of("run", "departures", "--to", "2013-01-05", "--warehouse", warehouse)
+    (tmp_path / "mine.py").write_text(WITHOUT_SUITE)
+    where = ("--warehouse", warehouse, "--pipelines", tmp_path / "mine.py")
+    modules = modules_of("run", "departures", "--to", "2013-01-05", *where)
     assert modules & HEAVY == set()
     assert StoredTables(warehouse, "departures").ledger()[-1]["verdict"] == "passed"
+    assert "great_expectations" in modules_of(
+        "run", "departures", "--to", "2013-01-06", "--warehouse", warehouse
+    )
 
 
 def test_a_file_of_the_user_that_wants_pandas_has_it(replayed: StoredTables, tmp_path: Path) -> None:

@@ -61,18 +61,23 @@ def test_a_file_is_written_over_an_earlier_one_and_removed_twice(store: Path) ->
     assert list((store / "outcomes").iterdir()) == []
 
 
-def test_a_pipelines_file_comes_with_the_python_files_below_its_folder(store: Path, tmp_path: Path) -> None:
+def test_a_pipelines_file_comes_with_the_python_files_and_suites_below_its_folder(
+    store: Path, tmp_path: Path
+) -> None:
     folder = store / "sales"
     (folder / "common").mkdir(parents=True)
     texts = {"orders.py": "import common.hours", "common/hours.py": "HOUR = 1", "common/__init__.py": ""}
+    texts["suites/orders.json"] = "{}"
     for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
+    (folder / "table" / "_delta_log").mkdir(parents=True)
+    (folder / "table" / "_delta_log" / "00000000000000000000.json").write_text("no suite")
     (folder / "big.parquet").write_text("no code")
     copy = fetch_python_files("s3://lake/sales/orders.py", tmp_path / "cache")
     assert copy.name == "orders.py"
-    files = {path.relative_to(copy.parent).as_posix(): path.read_text() for path in copy.parent.rglob("*.py")}
-    assert files == texts
-    assert [path for path in copy.parent.rglob("*") if path.suffix == ".parquet"] == []
+    paths = [path for path in copy.parent.rglob("*") if path.is_file()]
+    assert {path.relative_to(copy.parent).as_posix(): path.read_text() for path in paths} == texts
     assert fetch_python_files("s3://lake/sales/", tmp_path / "cache") == copy.parent, "the same files once"
 
     (folder / "orders.py").write_text("import common.days")

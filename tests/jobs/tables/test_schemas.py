@@ -65,7 +65,8 @@ DOCUMENTED_COLUMNS = {
     "corrections": """
         seq run_id key_group K window_start window_end ordinal timestamp kind firing revision op cause old
         new at""",
-    "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json",
+    "validations": "run_id expectation column_name severity passed observed unexpected checked sample_json "
+    "result_json",
     "overrides": "row_hash arrival_time reason at true_arrival",
 }
 COLUMNS_MEANT = {

@@ -5,6 +5,7 @@ themselves.
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from slackwater.jobs.engines.replaying.pane_metrics import pane_metrics
 from slackwater.jobs.inspection.runs.data_docs import ValidatedRun, library_result
 from slackwater.jobs.pipelines import Expectation, expect
+from slackwater.jobs.pipelines.suites import Suite
+from slackwater.jobs.protocol.staging.suite_checks import check_suites, frame_of_pandas
 from slackwater.jobs.protocol.staging.validation import Check, check_panes
 from tests.integration.conftest import great_expectations as great_expectations
 from tests.jobs.protocol.staging import test_validation
@@ -54,35 +57,39 @@ def test_the_library_judges_as_we_do(great_expectations: None, rows: list[tuple[
 def test_the_library_judges_the_rows_themselves_as_we_do(
     great_expectations: None, declarations: list[Expectation], rows: list[dict[str, Any]]
 ) -> None:
-    """NaN is left out: in a frame of pandas it counts as null, with us and in SQL as the greatest number."""
+    """As a suite they are judged by their rows, and our own expectations by metrics. NaN is left out: in a
+    suite it counts as null, with us and in SQL as the greatest number.
+    """
     rows = [{**row, "x": None if row["x"] != row["x"] else row["x"]} for row in rows]
     schema = test_pane_metrics.SCHEMA
     metrics = pane_metrics(declarations, pa.Table.from_pylist(rows, schema=schema))
     checks = check_panes(declarations, schema, [metrics])
-    validate = validator_of([row for row in rows if row["kind"] != "withdrawn"])
+    by_rows = judge_as_suite([row for row in rows if row["kind"] != "withdrawn"])
     for check, item in zip(checks, library_results(declarations, checks), strict=True):
         assert item.success == check.passed
         if item.expectation_config.type != "unexpected_rows_expectation":  # frames take no SQL
-            assert validate(item.expectation_config) == check.passed, check
+            assert by_rows(item.expectation_config) == (check.passed, check.unexpected, check.checked), check
 
 
-def validator_of(rows: list[dict[str, Any]]) -> Callable[[Any], bool]:
-    """Judges an expectation of the library by rows, in a frame of pandas."""
-    import great_expectations as gx
-    import pandas as pd
-    from great_expectations.data_context.types.base import ProgressBarsConfig
+def judge_as_suite(rows: list[dict[str, Any]]) -> Callable[[Any], tuple[bool, int, int]]:
+    """Judges an expectation of the library by rows, as a suite of a pipeline: whether it is met, and how many
+    of how many values break it.
+    """
+    table = pa.Table.from_pylist(rows, schema=test_pane_metrics.SCHEMA)
+    table = table.append_column("window_start", pa.nulls(table.num_rows, test_validation.TIMESTAMP))
+    staged = SimpleNamespace(
+        are_none=not rows,
+        are_few=True,
+        shape=SimpleNamespace(key_names=("name",)),
+        pandas=lambda: frame_of_pandas(table),
+    )
 
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-    names = test_pane_metrics.SCHEMA.names
-    frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in names})
-    definition = context.data_sources.add_pandas("p").add_dataframe_asset("p")
-    batch = definition.add_batch_definition_whole_dataframe("p").get_batch({"dataframe": frame})
+    def judge(configuration: Any) -> tuple[bool, int, int]:
+        # The library leaves out nulls by itself.
+        kwargs = {name: value for name, value in configuration.kwargs.items() if name != "row_condition"}
+        item = {"type": configuration.type, "kwargs": kwargs, "description": "as ours"}
+        [check] = check_suites([Suite("ours", (item,))], staged)  # type: ignore[arg-type]
+        assert not check.observed.startswith("Great Expectations raised"), check
+        return check.passed, check.unexpected, check.checked
 
-    def validate(configuration: Any) -> bool:
-        configuration.kwargs.pop("row_condition", None)  # the library leaves out nulls by itself
-        result = batch.validate(configuration.to_domain_obj())
-        assert not result.exception_info["raised_exception"], result.exception_info
-        return bool(result.success)
-
-    return validate
+    return judge

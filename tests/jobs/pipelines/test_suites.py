@@ -110,7 +110,7 @@ def test_a_suite_by_name_needs_a_context(tmp_path: Path, monkeypatch: pytest.Mon
         expect.suite("orders")
     with pytest.raises(PipelineError, match=r"no context of Great Expectations is in .*nowhere"):
         expect.suite("orders", context=tmp_path / "nowhere")
-    with pytest.raises(PipelineError, match="give a suite's JSON file, its name, or an ExpectationSuite"):
+    with pytest.raises(PipelineError, match="give the path of a suite's JSON file, its name, or an Expectat"):
         expect.suite(7)
     with pytest.raises(PipelineError, match="severity is 'critical'; it is 'reject' or 'warn'"):
         expect.suite("orders.json", severity="critical")  # type: ignore[arg-type]

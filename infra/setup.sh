@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv with every locked package, a Java where the machine has none, and the two Delta jars. Safe to run again and to run twice at once;
+# Makes .venv with every locked package, the two Delta jars, and what the machine lacks: a Java, and a Redis server where there is a wheel of it. Safe to run again and to run twice at once;
 # when nothing has changed it does nothing. It needs bash and Python 3.11 to 3.13, and writes only inside the repository and the cache folders.
 #
 # The locks are made again by
@@ -7,6 +7,9 @@
 #       --extra sql --extra redis --extra openlineage --extra examples --extra bench --extra pages --group dev -o requirements.lock \
 #       pyproject.toml
 #   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate -c requirements.lock -o requirements-jre.lock requirements-jre.in
+#   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate --python-version 3.11 -c requirements.lock \
+#       -o requirements-redis-server.lock requirements-redis-server.in
+# and tests/infra/test_platforms.py asks the package index whether each line can be installed by every Python and on every machine promised.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PYTHONPATH="$PWD" PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
@@ -88,7 +91,7 @@ install() {
 
     if ! usable; then
         make_environment
-        # First what the installation itself runs on, pinned too: uv, and the builder of the one package that comes as source.
+        # First what the installation itself runs on, pinned too: uv, and the builder of the packages that come as source.
         local first=.venv/first.txt
         pins uv setuptools >"$first"
         if command -v uv >/dev/null; then
@@ -111,6 +114,7 @@ usable || python=$(find_python)
 usable || python=$(find_python) # another set-up may have finished, or failed, in the meantime
 locks=(requirements.lock)
 "$python" -c 'from slackwater.jobs.runtime.java import machine_java; raise SystemExit(machine_java() is None)' || locks+=(requirements-jre.lock)
+command -v redis-server >/dev/null || locks+=(requirements-redis-server.lock) # its line is for Pythons and machines that have a wheel of it
 wanted=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     say "installing the locked packages into .venv (about a minute the first time)"

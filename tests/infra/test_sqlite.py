@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy import Engine, NullPool, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ def settings() -> Iterator[ModuleType]:
 
 
 def database(file: Path) -> Engine:
-    engine = create_engine(f"sqlite:///{file}")
+    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool)
     with engine.begin() as connection:
         connection.execute(text("PRAGMA journal_mode=WAL"))  # as Airflow's is
         connection.execute(text("CREATE TABLE t (x)"))
@@ -36,7 +36,7 @@ def database(file: Path) -> Engine:
 
 
 def write_between_read_and_write_of_a_savepoint(engine: Engine) -> None:
-    impatient = create_engine(engine.url)
+    impatient = create_engine(engine.url, poolclass=NullPool)
     with engine.connect() as ours, ours.begin(), ours.begin_nested():
         ours.execute(text("SELECT count(*) FROM t"))
         with impatient.connect() as theirs:

@@ -7,6 +7,7 @@ The model of a sink is `published` itself, as delta-rs reads it; sinks are read 
 import random
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,7 +94,7 @@ class Delivered:
         return {(row["k"], row["window_start"], row["n"], row["total"]) for row in self.own.rows("published")}
 
     def in_sql(self) -> set[Row]:
-        with sqlite3.connect(self.own.root / "report.db") as connection:
+        with closing(sqlite3.connect(self.own.root / "report.db")) as connection:
             rows = connection.execute("SELECT k, window_start, n, total FROM totals").fetchall()
         return {
             (k, datetime.fromisoformat(start).replace(tzinfo=UTC), n, total) for k, start, n, total in rows
@@ -187,7 +188,7 @@ def test_a_delivery_killed_at_a_batch_is_finished_by_the_next(delivered: Deliver
 
 def lanes(delivered: Delivered) -> set[str]:
     """The lanes that the database has positions of."""
-    with sqlite3.connect(delivered.own.root / "report.db") as connection:
+    with closing(sqlite3.connect(delivered.own.root / "report.db")) as connection:
         rows = connection.execute("SELECT sink FROM slackwater_positions WHERE sink LIKE '%/%'").fetchall()
     return {sink for (sink,) in rows}
 
@@ -244,7 +245,7 @@ def test_a_reset_sink_is_delivered_to_again(delivered: Delivered, capsys: pytest
     for _ in range(3):
         delivered.append_a_day()
     assert delivered.own("run", "own", "--to", moment(72).isoformat()) == 0
-    with sqlite3.connect(delivered.own.root / "report.db") as connection:
+    with closing(sqlite3.connect(delivered.own.root / "report.db")) as connection, connection:
         connection.execute("DELETE FROM totals")
     assert delivered.own("sinks", "reset", "own", "report") == 0
     assert delivered.own("sinks", "reset", "own", "live", "--to", "2") == 0

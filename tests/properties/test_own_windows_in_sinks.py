@@ -52,7 +52,7 @@ def test_a_table_holds_what_is_published_after_any_history(
                 deliver(history.world, sink)
         history.restate_changed()
         deliver(history.world, sink)
-        with sa.create_engine(sink.url).connect() as connection:
+        with sa.create_engine(sink.url, poolclass=sa.NullPool).connect() as connection:
             rows = connection.execute(sa.text("SELECT k, tier, n, total FROM visits")).all()
         published = [(row["k"], row["tier"], row["n"], row["total"]) for row in history.world.published()]
         assert sorted(map(tuple, rows)) == sorted(published)

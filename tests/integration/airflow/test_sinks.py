@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_day_reaches_every_sink_by_a_task_of_its_own(airflow: Airflow, folder:
     tasks = airflow.tasks("delivered", run)
     assert [tasks[name] for name in ("publish", "deliver_report", "deliver_feed")] == [Task("success", 1)] * 3
     published = DeltaTable(folder / "warehouse" / "delivered" / "published").to_pyarrow_table().to_pylist()
-    with sqlite3.connect(folder / "reports.db") as connection:
+    with closing(sqlite3.connect(folder / "reports.db")) as connection:
         rows = connection.execute("SELECT origin, window_start, flights FROM departures").fetchall()
     assert sorted(rows) == sorted(
         (row["origin"], f"{row['window_start']:%Y-%m-%d %H:%M:%S.%f}", row["flights"]) for row in published

@@ -5,6 +5,7 @@ verified. What is expected is computed here, from the rows.
 import json
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,7 @@ def test_sinks_have_the_rows_by_window_or_by_firing(own: OwnPipeline, tmp_path: 
             assert own("run", name, "--to", "2013-01-03") == 0
             rows = DeltaTable(str(own.warehouse / name / "published")).to_pyarrow_table().to_pylist()
             totals = sorted(row["total"] for row in rows)
-            with sqlite3.connect(tmp_path / "report.db") as connection:
+            with closing(sqlite3.connect(tmp_path / "report.db")) as connection:
                 assert totals == sorted(row[0] for row in connection.execute(f"SELECT total FROM {name}"))
                 columns = connection.execute(f"PRAGMA table_info({name})").fetchall()
             assert [column[1] for column in columns if column[5]] == identity  # the primary key

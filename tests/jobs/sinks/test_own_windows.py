@@ -28,7 +28,7 @@ def test_rows_of_sinks_are_told_apart_by_the_declared_columns(tmp_path: Path) ->
         world = lanes_of_a_day(replace(pipeline, sinks=[sink]), tmp_path / name)
         delivery = Delivery(world.pipeline, world.tables, str(world.folder))
         delivery.deliver(sink)
-        with sa.create_engine(sink.url).connect() as connection:
+        with sa.create_engine(sink.url, poolclass=sa.NullPool).connect() as connection:
             rows = connection.execute(sa.text("SELECT k, tier, n FROM visits")).all()
         assert sorted(rows) == sorted((row["k"], row["tier"], row["n"]) for row in world.published())
         context = delivery.context()

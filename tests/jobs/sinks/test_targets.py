@@ -4,6 +4,7 @@ what stands in it is what the corrections up to there say. Covers slackwater.job
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
@@ -53,7 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
             return of_sql(f"sqlite:///{tmp_path}/target.db", monkeypatch)
         case "postgres":
             url = request.getfixturevalue("postgres_url")
-            with sa.create_engine(url).begin() as connection:
+            with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
                 connection.execute(sa.text("DROP TABLE IF EXISTS visits, slackwater_positions"))
             return of_sql(url, monkeypatch)
         case "redis":
@@ -68,10 +69,8 @@ def of_sql(url: str, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("TARGET", url)
 
     def rows() -> dict[Identity, Result]:
-        engine = sa.create_engine(url)
-        with engine.connect() as connection:
+        with sa.create_engine(url, poolclass=sa.NullPool).connect() as connection:
             stored = connection.execute(sa.text("SELECT * FROM visits")).mappings().all()
-        engine.dispose()
         return {(row["page"], moment(row["window_start"])): result_of(row) for row in stored}
 
     return Place(SqlSink("report", url="env:TARGET", table="visits"), rows)
@@ -212,30 +211,30 @@ def test_of_two_deliverers_one_applies_a_batch(place: Place, of_visits: SinkCont
 
 def test_a_target_of_another_lineage_is_told_apart(place: Place, of_visits: SinkContext) -> None:
     history = History.drawn(random.Random(1), seqs=2, most=5)
-    target = place.sink.open(of_visits)
-    target.deliver(history.table(0, 3), at(history, 0), at(history, 3))
-    target.close()
-    other = replace(of_visits, lineage="another")
-    if isinstance(place.sink, SqlSink | RedisSink):
-        with pytest.raises(SinkUnsuitable, match=r"was delivered from another warehouse.*sinks reset visits"):
-            place.sink.open(other).position()
-    else:
-        assert place.sink.open(other).position() == SinkPosition(0, 0)
+    with closing(place.sink.open(of_visits)) as target:
+        target.deliver(history.table(0, 3), at(history, 0), at(history, 3))
+    with closing(place.sink.open(replace(of_visits, lineage="another"))) as other:
+        if isinstance(place.sink, SqlSink | RedisSink):
+            with pytest.raises(SinkUnsuitable, match=r"delivered from another warehouse.*sinks reset visits"):
+                other.position()
+        else:
+            assert other.position() == SinkPosition(0, 0)
 
 
 def test_a_reset_target_takes_the_corrections_again(place: Place, of_visits: SinkContext) -> None:
     history = History.drawn(random.Random(3), seqs=5, most=10)
-    target, count = place.sink.open(of_visits), len(history.changes)
-    target.deliver(history.table(0, count), at(history, 0), at(history, count))
-    if isinstance(place.sink, ChangeFeedSink):
-        with pytest.raises(SinkUnsuitable, match="only grows"):
-            target.reset(SinkPosition(0, 0))
-        return
-    target.reset(SinkPosition(0, 0))
-    assert target.position() == SinkPosition(0, 0)
-    if isinstance(place.sink, FunctionSink):
-        return
-    target.deliver(history.table(0, count), at(history, 0), at(history, count))
+    count = len(history.changes)
+    with closing(place.sink.open(of_visits)) as target:
+        target.deliver(history.table(0, count), at(history, 0), at(history, count))
+        if isinstance(place.sink, ChangeFeedSink):
+            with pytest.raises(SinkUnsuitable, match="only grows"):
+                target.reset(SinkPosition(0, 0))
+            return
+        target.reset(SinkPosition(0, 0))
+        assert target.position() == SinkPosition(0, 0)
+        if isinstance(place.sink, FunctionSink):
+            return
+        target.deliver(history.table(0, count), at(history, 0), at(history, count))
     assert place.rows() == history.standing[count]
 
 
@@ -255,12 +254,41 @@ def test_a_redis_that_is_not_there_is_down(of_visits: SinkContext, monkeypatch: 
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.fixture
+def connections() -> Iterator[dict[str, list[object]]]:
+    """The connections of SQLAlchemy that a test opens and closes, by event, in that order."""
+    events: dict[str, list[object]] = {"connect": [], "close": []}
+    listeners = {name: lambda connection, _, name=name: events[name].append(connection) for name in events}
+    for name, listener in listeners.items():
+        sa.event.listen(sa.Pool, name, listener)
+    yield events
+    for name, listener in listeners.items():
+        sa.event.remove(sa.Pool, name, listener)
+
+
+def test_no_connection_stays_open_behind_a_closed_or_a_refused_target(
+    tmp_path: Path,
+    of_visits: SinkContext,
+    monkeypatch: pytest.MonkeyPatch,
+    connections: dict[str, list[object]],
+) -> None:
+    history = History.drawn(random.Random(11), seqs=2, most=9)
+    sink = of_sql(f"sqlite:///{tmp_path}/target.db", monkeypatch).sink
+    with closing(sink.open(of_visits)) as target:
+        target.deliver(history.table(0, 2), at(history, 0), at(history, 2))
+        target.lane(1).position()
+    with pytest.raises(SinkUnsuitable, match="lacks site"):
+        sink.open(replace(of_visits, keys=(("site", of_visits.keys[0][1]),), identity=("site",)))
+    assert len(connections["connect"]) >= 2
+    assert connections["close"] == connections["connect"]
+
+
 def test_a_table_that_lacks_a_column_is_refused(
     tmp_path: Path, of_visits: SinkContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path}/target.db"
     monkeypatch.setenv("TARGET", url)
-    with sa.create_engine(url).begin() as connection:
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
         connection.execute(sa.text("CREATE TABLE visits (page TEXT, window_start TEXT, visits INTEGER)"))
     with pytest.raises(SinkUnsuitable, match="lacks window_end, mean, label"):
         SqlSink("report", url="env:TARGET", table="visits").open(of_visits)

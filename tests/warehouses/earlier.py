@@ -1,7 +1,8 @@
 """Warehouses that earlier states of the product wrote (`PROVENANCE` says which), unpacked for a test."""
 
-import tarfile
 from pathlib import Path
+
+from tests.warehouses.archives import unpack
 
 FOLDER = Path(__file__).parent
 PIPELINES = FOLDER / "pipelines.py"
@@ -17,6 +18,5 @@ def unpacked(folder: Path, number: int = 1) -> Path:
     `readings` has a redrive, a restatement that was published (run 7) and a branch `trial`; `peaks` a branch
     that was not published; `totals` a staged run of the fourth day. `write.py` has the commands.
     """
-    with tarfile.open(FOLDER / f"format_{number}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+    unpack(FOLDER / f"format_{number}.tar.gz", folder)
     return folder / "warehouse"

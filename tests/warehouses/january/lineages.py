@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import shutil
-import tarfile
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.integration.command import here
 from tests.integration.stored import Row, StoredTables
+from tests.warehouses.archives import unpack
 
 FOLDER = Path(__file__).parent
 ARCHIVE, EXPECTED = FOLDER / "warehouse.tar.xz", FOLDER / "expected.json"
@@ -47,8 +47,7 @@ def unpacked(folder: Path) -> Path:
     `departures` and `turnarounds` begin on 1 January, `routes` and `rests` on the 22nd. The source has the
     flights that arrived before 3 February.
     """
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder / "warehouse"
 
 

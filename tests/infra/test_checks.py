@@ -13,6 +13,7 @@ import pytest
 from tests.architecture.tracked import ROOT
 
 CHECKS = ["ruff", "mypy", "lint-imports"]
+TOOLS = ["awk", "bash", "chmod", "dirname", "env", "id", "ls", "mkdir", "mktemp", "rm", "sort", "tar"]
 
 
 @pytest.fixture
@@ -106,20 +107,72 @@ def test_a_failed_set_up_runs_nothing(repository: Path) -> None:
 
 @pytest.mark.parametrize(("quick", "slow", "exit_code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 1, 1)])
 def test_continuous_integration_runs_both_halves_and_passes_only_with_both(
-    repository: Path, quick: int, slow: int, exit_code: int
+    repository: Path, machine: Path, quick: int, slow: int, exit_code: int
 ) -> None:
     write(
         repository / "infra" / "test",
         f'echo "test $*" >>calls; if [ "$1" = --slow ]; then exit {slow}; fi; exit {quick}',
     )
-    assert run(repository, ".ci/run") == exit_code
+    assert integrate(repository, machine) == exit_code
     fast_run, slow_run = calls(repository)
     assert fast_run == "test "
-    _, slow, *words = slow_run.split()
-    assert slow == "--slow"
+    _, option, *words = slow_run.split()
+    assert option == "--slow"
     paths = [word.rpartition("=")[2] for word in words if word != "--short-search"]
     assert paths and all((ROOT / path.partition("::")[0]).exists() for path in paths)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.mark.parametrize("failing", [None, "3.11.2", "3.13.0"])
+def test_continuous_integration_runs_the_demo_by_every_python_and_the_tests_by_the_oldest(
+    repository: Path, machine: Path, failing: str | None
+) -> None:
+    add_python(machine, "python3", "3.13.0")
+    add_python(machine, "python3.12", "3.12.9")
+    for installed in ("3.10.13", "3.11.7", "3.11.2", "3.12.11", "3.14.0"):
+        add_python(machine.parent / "pyenv" / "versions" / installed / "bin", "python3", installed)
+    python = 'echo "$0 $(python3 -V)"'
+    write(
+        repository / "infra" / "demo",
+        f'[ -e .venv ] || [ -n "$(ls -A "$HOME")$SECRET" ] || {python} >>"{repository}/calls"\n'
+        f'[ "$(python3 -V)" != "{failing}" ]',
+    )
+    write(repository / "infra" / "test", f"{python} >>calls")
+    assert integrate(repository, machine, SECRET="s") == (0 if failing is None else 1)
+    demos = [f"./infra/demo {version}" for version in ("3.11.2", "3.12.9", "3.13.0")]
+    assert calls(repository) == [*demos, *["./infra/test 3.11.2"] * 2]
+
+
+@pytest.fixture
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The only folder on PATH: a few tools and no Python."""
+    folder = tmp_path_factory.mktemp("machine") / "bin"
+    folder.mkdir()
+    for tool in TOOLS:
+        tool_path = shutil.which(tool)
+        assert tool_path is not None
+        (folder / tool).symlink_to(tool_path)
+    return folder
+
+
+def add_python(folder: Path, name: str, version: str) -> None:
+    """A stand-in for the Python of that version that knows its version and its place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write(
+        folder / name,
+        f'[ "$1" = -V ] && echo {version} && exit\n'
+        f"exec {sys.executable} -c 'import sys; sys.executable = sys.argv[2]\n"
+        f'sys.version_info = (*map(int, "{version}".split(".")), "final", 0)\n'
+        'exec(sys.argv[1])\' "$2" "$0"',
+    )
+
+
+def integrate(repository: Path, machine: Path, **variables: str) -> int:
+    """The exit code of .ci/run on a machine of that PATH."""
+    environment = {"PATH": str(machine), "HOME": str(machine.parent), **variables}
+    environment["PYENV_ROOT"] = str(machine.parent / "pyenv")
+    command = [repository / ".ci" / "run"]
+    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode
 
 
 @pytest.mark.slow

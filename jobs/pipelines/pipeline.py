@@ -473,9 +473,7 @@ class Pipeline:
             names = [name for name, _ in columns if name not in self.keys]
             checks.check_column_names(self._subject, [*taken_names, *names])
         pane_columns = {*self.keys, *windows, *self.results}
-        for expectation in self.expect:
-            if isinstance(expectation, Suite):
-                continue
+        for expectation in (item for item in self.expect if not isinstance(item, Suite)):
             if isinstance(expectation, InputExpectation):
                 self._check_input_expectation(expectation)
                 continue

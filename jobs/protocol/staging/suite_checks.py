@@ -373,11 +373,13 @@ def _observed(values: Mapping[str, Any]) -> str:
             return f"{value} unexpected rows"
         return value if isinstance(value, str) else json.dumps(value, default=str)
     count, nulls = values["element_count"], values.get("missing_count", 0)
-    text = f"{count} values" + (f", {nulls} null" if nulls else "")
+    unexpected = values.get("unexpected_count")
+    text = f"{unexpected} of {count} values unexpected" if unexpected else f"{count} values"
+    text += f", {nulls} null" if nulls else ""
     places = values.get("partial_unexpected_index_list") or [{}]
     names = values.get("unexpected_index_column_names", ())
     first = ", ".join(f"{name} {places[0][name]}" for name in names if name in places[0])
-    return f"{text}, the first unexpected at {first}" if first else text
+    return f"{text}, the first at {first}" if first else text
 
 
 def _samples_in(values: Mapping[str, Any]) -> list[Any]:

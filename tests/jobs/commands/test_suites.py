@@ -83,7 +83,7 @@ def test_a_run_that_a_suite_rejects_ends_with_its_values(
     new_output()
     assert hourly.run_here("--to", "2013-01-02") == 4
     text = new_output()
-    assert FEW_FLIGHTS in text and "the first unexpected at origin " in text and "--accept" in text
+    assert FEW_FLIGHTS in text and " values unexpected, the first at origin " in text and "--accept" in text
     assert hourly.stored.rows("published") == []
     # A suite is no part of what is computed: mended, the run goes on.
     declare(hourly, max_value=100)

@@ -116,7 +116,7 @@ def test_a_suite_judges_the_rows_that_the_run_would_publish(staged: Staged) -> N
     assert judgements(checks) == [tuple(judged) for _, *judged in JUDGED]
     assert checks[1].expectation == "orders: expect_column_values_to_be_between(column=flights, max_value=6)"
     assert checks[1].observed == (
-        "3 values, the first unexpected at origin JFK, window_start 2013-01-01T05:00:00+00:00"
+        "2 of 3 values unexpected, the first at origin JFK, window_start 2013-01-01T05:00:00+00:00"
     )
     assert checks[9].observed == "40"
     assert all(json.loads(check.result_json or "")["success"] == check.passed for check in checks)

@@ -22,7 +22,7 @@ from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_olde
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork, ShapeChanged
-from slackwater.jobs.tables.grown_columns import grown_schema, may_grow
+from slackwater.jobs.tables.grown_columns import grown_schema, key_columns, may_grow
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -223,22 +223,33 @@ class Tables:
                 )
 
     def shape(self, declared_shape: schemas.Shape) -> schemas.Shape:
-        """`declared_shape` with the columns that the tables have for results, in their order there."""
+        """`declared_shape` with the columns that the tables have for results, in their order there, and those
+        columns of the source that `late_events` can hold.
+        """
         columns = schemas.table_columns(replace(declared_shape, stored=()))
         stored_columns = {
             name: tuple((field.name, field.type) for field in folder.schema)
             for name, folder in self.folders.items()
             if name in columns and may_grow(name)
         }
+        late_columns = self.folders[_LATE_EVENTS].schema
+        reserved_names = {*map(str.lower, declared_shape.key_names), *schemas.LATE_EVENT_NAMES}
         return replace(
             declared_shape,
+            source=tuple(
+                (name, kind)
+                for name, kind in declared_shape.source
+                if name.lower() in reserved_names
+                or (name in late_columns.names and late_columns.field(name).type.equals(kind))
+            ),
             stored=tuple(item for item in stored_columns.items() if item[1] != columns[item[0]]),
         )
 
     def ensure(self) -> "Tables":
         """Make every table that isn't there; give a table of an earlier format the columns and fields that it
         lacks (`stored_columns.ADDED_COLUMNS`, `ADDED_FIELDS`) and today's partition columns. A column that
-        the source has gained is added to `late_events`; one that the source has lost stays there. So it is
+        the source has gained is added to `late_events`; one that the source has lost stays there, and one
+        that has another type or case there is null in new rows. So it is
         with columns of results that the pipeline has gained or lost (`grown_columns`).
 
         Returns the tables with the columns that they then have for results.
@@ -272,6 +283,12 @@ class Tables:
             if (grown := grown_schema(name, stored_schemas[name], folder.schema)) is not None
             and not grown.equals(folder.schema)
         }
+        late = self.folders[_LATE_EVENTS]
+        schema = pa.schema(
+            [field for field in late.schema if _can_store(stored_schemas[_LATE_EVENTS], field)]
+        )
+        if schema != late.schema:
+            grown_folders[_LATE_EVENTS] = replace(late, schema=schema)
         return Tables({**self.folders, **grown_folders}) if grown_folders else self
 
     def check(self) -> None:
@@ -296,12 +313,11 @@ class Tables:
         """
         if stored_schema.equals(folder.schema):
             return partial(folder.add_columns, [])
-        known_fields = [field for field in folder.schema if field.name in stored_schema.names]
-        if folder.name == _LATE_EVENTS and all(
-            stored_schema.field(field.name).equals(field) for field in known_fields
-        ):
+        if folder.name == _LATE_EVENTS and self._is_late_events(stored_schema):
+            stored_names = {name.lower() for name in stored_schema.names}
             return partial(
-                folder.add_columns, [field for field in folder.schema if field not in known_fields]
+                folder.add_columns,
+                [field for field in folder.schema if field.name.lower() not in stored_names],
             )
         if folder.name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored_schema):
             return (
@@ -324,6 +340,17 @@ class Tables:
         self._refuse_newer()
         self._refuse_retyped_source(stored_schema)
         raise _shape_changed(folder, stored_schema)
+
+    def _is_late_events(self, stored_schema: pa.Schema) -> bool:
+        """Whether a table has the columns that `late_events` has for every source."""
+        schema = self.folders[_LATE_EVENTS].schema
+        keys = key_columns("panes", self.folders["panes"].schema)
+        names = schemas.LATE_EVENT_NAMES.union(field.name for field in keys)
+        fields = [field for field in schema if field.name in names]
+        return all(
+            field.name in stored_schema.names and stored_schema.field(field.name).equals(field)
+            for field in fields
+        )
 
     def _refuse_retyped_source(self, stored_schema: pa.Schema) -> None:
         """Refuse a source in which a column has another type than when the pipeline first ran.
@@ -352,8 +379,10 @@ class Tables:
             )
             raise ShapeChanged(
                 f"{late.uri}: the source's columns have other types than when the pipeline first ran: "
-                f"{differences}. Give them their types "
-                "back, or give the pipeline another name (it then starts a lineage of its own).",
+                f"{differences}. Where the pipeline reads them, read the earlier type by a derived column, "
+                f"e.g. derive={{'as_before': '{_cast_to_earlier_type(retyped_fields[0].name, before)}'}}, or "
+                "give the results that come of them other names; a key keeps its type: write it as it was. "
+                "Where it does not read them, undo what was changed in its declaration.",
                 table=_LATE_EVENTS,
                 differing=[field.name for field in retyped_fields],
             )
@@ -388,6 +417,32 @@ class Tables:
 
     def _refuse_newer(self) -> None:
         self.ledger.columns("seq")  # opens every file, which refuses rows of a newer version
+
+
+_SQL_TYPES = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+}
+
+
+def _cast_to_earlier_type(name: str, types: Mapping[str, pa.DataType]) -> str:
+    kind = types[name]
+    return f'CAST("{name}" AS {_SQL_TYPES.get(kind, str(kind).replace("decimal128", "DECIMAL"))})'
+
+
+def _can_store(stored_schema: pa.Schema, field: pa.Field) -> bool:
+    """Whether a table can hold a column, which was added to it where it had none of this name, whatever its
+    case.
+    """
+    same_names = [one for one in stored_schema if one.name.lower() == field.name.lower()]
+    return not same_names or any(one.equals(field) for one in same_names)
 
 
 def _expected_version(name: str, recorded_versions: Mapping[str, int]) -> int | None:

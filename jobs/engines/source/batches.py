@@ -4,7 +4,7 @@ Tasks read Parquet themselves, under the names that Delta's column mapping gives
 deletion vector hides. Where that is impossible Spark scans instead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from slackwater.jobs.engines.source.deletion_vectors import hidden_rows
 from slackwater.jobs.engines.source.files import ColumnStatistics, InputFile
+from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.delta.parquet import open_verified
 from slackwater.jobs.tables.storage_errors import reads
 from slackwater.jobs.tables.stores import filesystem
@@ -90,6 +91,10 @@ def read_columns(
     data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
     with reads(f"{uri}/{file.path}"), data as parquet:
         columns_in_file = set(parquet.schema_arrow.names)
+        stored_names = {
+            name: _name_regardless_of_case(stored_name, columns_in_file)
+            for name, stored_name in stored_names.items()
+        }
         names_to_read = [
             stored_names[name]
             for name in columns
@@ -107,10 +112,32 @@ def read_columns(
         if name in partition:
             arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), count)]))
         elif stored_names[name] in table.column_names:
-            arrays.append(table.column(stored_names[name]).cast(kind, safe=not pa.types.is_timestamp(kind)))
+            arrays.append(_cast(uri, file.path, name, table.column(stored_names[name]), kind))
         else:  # a column that was added to the table after the file was written
             arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
     return pa.table(arrays, names=list(columns))
+
+
+class ValueDoesNotFit(UsageError):
+    """A value of a file does not fit into the column's type for all files. Facts: uri, path, column."""
+
+
+def _cast(uri: str, path: str, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind, safe=not pa.types.is_timestamp(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueDoesNotFit(
+            f"{uri}: column {name!r} is {kind} by all files together, and {column.type} in {path}, where it "
+            f"has values that {kind} can't hold ({error}). Write that file anew with values that fit.",
+            uri=uri,
+            path=path,
+            column=name,
+        ) from error
+
+
+def _name_regardless_of_case(name: str, names: Collection[str]) -> str:
+    """The one of `names` that is `name`, or differs from it in case alone; `name` where there is none."""
+    return name if name in names else next((one for one in names if one.lower() == name.lower()), name)
 
 
 def visible_rows(

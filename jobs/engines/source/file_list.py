@@ -31,6 +31,7 @@ _PIECE_BYTES = 1 << 20
 _MAY_BE_UNFINISHED_S = 600
 TIME = pa.timestamp("us", tz="UTC")
 _TO_MICROSECONDS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+_TO_MICROSECONDS["day"] = (86_400_000_000, 1)
 
 
 class NoFolder(UsageError):
@@ -217,7 +218,7 @@ def bounds_of_chunks(chunks: list[Any], kind: pa.DataType) -> list[int | None]:
     if not full or any(not chunk.has_min_max or not isinstance(chunk.min_raw, int) for chunk in full):
         return [None, None, nulls]
     least, greatest = min(chunk.min_raw for chunk in full), max(chunk.max_raw for chunk in full)
-    if pa.types.is_timestamp(kind):
-        factor, divisor = _TO_MICROSECONDS[kind.unit]
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        factor, divisor = _TO_MICROSECONDS[kind.unit if pa.types.is_timestamp(kind) else "day"]
         least, greatest = least * factor // divisor, greatest * factor // divisor
     return [least, greatest, nulls]

@@ -9,10 +9,11 @@ Only runs record; whoever merely looks has the next version in memory.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -27,7 +28,6 @@ from slackwater.jobs.engines.source.file_list import (
 )
 from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.engines.source.wider_types import wider_type
-from slackwater.jobs.errors import UsageError
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.errors import CommitConflict
@@ -51,8 +51,11 @@ _ADD, _REMOVE, _TOUCH = "add", "remove", "touch"
 NO_RECORD_YET = "not recorded yet"
 
 
-class FilesDiffer(UsageError):
-    """Two files of a folder have a column in types that no type holds. Facts: uri, column."""
+class _FolderColumns(NamedTuple):
+    """The columns of a folder's files, and those that are none of its schema: name → reason."""
+
+    schema: pa.Schema
+    conflicts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class PinnedFolder(PinnedSource):
 
     @cached_property
     def actions(self) -> pa.Table:
-        return _actions(files_at(self.changes, self.version).values())
+        return _actions(files_at(self.changes, self.version).values(), self.schema)
 
     def commits_since(self, version: int) -> list[Commit]:
         by_version: dict[int, dict[str, set[LogicalFile]]] = {}
@@ -151,7 +154,6 @@ def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
 
     Raises:
         NoFolder, FileUnfinished, DamagedFile: see `list_files`.
-        FilesDiffer: its files do not go together.
     """
     while True:
         folder = Folder(place.record_uri, _SCHEMA)
@@ -235,64 +237,73 @@ def _rows_of(changes: Iterable[FileChange]) -> pa.Table:
 def _folder_source(
     place: FolderPlace, table: OpenTable | None, changes: tuple[FileChange, ...], version: int
 ) -> PinnedFolder:
+    files = files_at(changes, version)
+    added_at = {change.file.path: change.version for change in changes if change.version <= version}
+    columns = _columns_of_files(files, sorted(files, key=lambda path: (added_at[path], path)))
     return PinnedFolder(
         uri=place.uri,
         version=version,
-        schema=_columns_of_files(place.uri, files_at(changes, version)),
+        schema=columns.schema,
         why_not_direct=None,
+        conflicts=columns.conflicts,
         table_id=NO_RECORD_YET if table is None else table.table_id,
         record_uri=place.record_uri,
         changes=changes,
     )
 
 
-def _columns_of_files(uri: str, files: Mapping[str, ListedFile]) -> pa.Schema:
-    """The columns of all files, in the order in which they first come, in types that hold them all.
-
-    Raises:
-        FilesDiffer: there is no such type.
+def _columns_of_files(files: Mapping[str, ListedFile], first_paths: Sequence[str]) -> _FolderColumns:
+    """The columns of all files, in the order in which they first come. Names that differ in case alone belong
+    to one column, which is called as in the first of `first_paths` that has it.
     """
     types: dict[str, tuple[str, pa.DataType]] = {}
+    conflicts: dict[str, str] = {}
     schemas = {file.schema: path for path, file in reversed(list(files.items()))}
     for schema, path in sorted(schemas.items(), key=lambda item: item[1]):
-        for column in columns_of(schema):
-            first, kind = types.setdefault(column.name, (path, column.type))
+        columns = columns_of(schema)
+        spellings = Counter(name.lower() for name in columns.names)
+        for column in columns:
+            name = column.name.lower()
+            first, kind = types.setdefault(name, (path, column.type))
             common = wider_type(kind, column.type)
-            if common is None:
-                raise FilesDiffer(
-                    f"{uri}: column {column.name!r} is {kind} in {first} and {column.type} in {path}; no "
-                    "type holds both. Write one of the files anew.",
-                    uri=uri,
-                    column=column.name,
-                )
-            types[column.name] = (first, common)
-    return pa.schema([(name, kind) for name, (_, kind) in types.items()])
+            if spellings[name] > 1:
+                conflicts[name] = f"{path} has several columns of this name, which differ in case"
+            elif common is None:
+                conflicts[name] = f"it is {kind} in {first} and {column.type} in {path}; no type holds both"
+            types[name] = (first, common or kind)
+    names: dict[str, str] = {}
+    for path in first_paths:
+        for name in columns_of(files[path].schema).names:
+            names.setdefault(name.lower(), name)
+    return _FolderColumns(
+        pa.schema([(names[name], kind) for name, (_, kind) in types.items() if name not in conflicts]),
+        tuple((names[name], reason) for name, reason in conflicts.items()),
+    )
 
 
-def _actions(files: Iterable[ListedFile]) -> pa.Table:
+def _actions(files: Iterable[ListedFile], schema: pa.Schema) -> pa.Table:
     """The files as `slackwater.jobs.tables.delta.stored_files.actions_of` has those of a Delta table."""
     listed_files = list(files)
-    bounds = [json.loads(file.bounds) for file in listed_files]
-    kinds = {
-        column.name: column.type
-        for file in listed_files
-        for column in columns_of(file.schema)
-        if column.name in json.loads(file.bounds)
-    }
+    bounds_of_files = [
+        {name.lower(): values for name, values in json.loads(file.bounds).items()} for file in listed_files
+    ]
+    names_of_files = [{name.lower() for name in columns_of(file.schema).names} for file in listed_files]
     columns: dict[str, pa.Array] = {
         "path": pa.array([quote(file.path) for file in listed_files], pa.string()),  # as in a log
         "size_bytes": pa.array([file.bytes for file in listed_files], pa.int64()),
         "num_records": pa.array([file.rows for file in listed_files], pa.int64()),
     }
-    for name, kind in kinds.items():
-        is_time = pa.types.is_timestamp(kind)
-        for place, side in enumerate(("min", "max", "null_count")):
-            values = [
-                of_file[name][place]
-                if name in of_file
-                else (None if side != "null_count" else file.rows)  # a file without the column has nulls
-                for of_file, file in zip(bounds, listed_files, strict=True)
-            ]
-            array = pa.array(values, pa.int64())
-            columns[f"{side}.{name}"] = array.cast(kind) if is_time and side != "null_count" else array
+    for column in schema:
+        name = column.name.lower()
+        if not any(name in bounds for bounds in bounds_of_files):
+            continue
+        # A file without the column has nulls; of one whose footer has no bounds nothing is known.
+        values = [
+            bounds.get(name, (None, None, None if name in names else file.rows))
+            for bounds, names, file in zip(bounds_of_files, names_of_files, listed_files, strict=True)
+        ]
+        for side, numbers in zip(("min", "max", "null_count"), zip(*values, strict=True), strict=True):
+            array = pa.array(numbers, pa.int64())
+            is_moment = pa.types.is_timestamp(column.type) and side != "null_count"
+            columns[f"{side}.{column.name}"] = array.cast(column.type) if is_moment else array
     return pa.table(columns)

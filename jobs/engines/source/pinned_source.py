@@ -78,6 +78,7 @@ class PinnedSource:
             runs have read.
         file_record_uri: where a pipeline records its files; None: nowhere.
         notes: sentences on what could not be checked.
+        conflicts: columns whose values no type holds, and why; the schema lacks them.
     """
 
     uri: str
@@ -89,6 +90,7 @@ class PinnedSource:
     rewriting: frozenset[int] = frozenset()
     file_record_uri: str | None = None
     notes: tuple[str, ...] = ()
+    conflicts: tuple[tuple[str, str], ...] = ()
 
     def without(self, erasing: frozenset[int]) -> "PinnedSource":
         """The same source, of which rows that the versions `erasing` have deleted count as never written."""

@@ -16,8 +16,10 @@ from slackwater.jobs.engines.rows.derived_columns import with_derived_columns
 from slackwater.jobs.engines.rows.keys import Keys
 from slackwater.jobs.engines.rows.source_roles import SourceColumnError, check_roles
 from slackwater.jobs.engines.rows.union_columns import PinnedSources, check_common
+from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.pipelines.window_columns import own_window_class_of
 from slackwater.jobs.protocol.staging.pins import pin_newest
 from slackwater.jobs.protocol.staging.validation import check_types
@@ -50,6 +52,7 @@ def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSou
     check_parkable(pipeline)
     pinned_sources = pin_newest(pipeline, warehouse)
     for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
+        _refuse_conflicts(pipeline, declaration, source)
         check_roles(declaration, source.schema, ())
         if taken_names := sorted(ADDED_COLUMNS.intersection(source.schema.names)):
             raise SourceColumnError(
@@ -75,6 +78,20 @@ def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSou
             )
     check_key_types(pipeline, columns)
     return sources, shape_of(pipeline, schema)
+
+
+def _refuse_conflicts(pipeline: Pipeline, declaration: Source, source: PinnedSource) -> None:
+    """Refuse a source of which the pipeline reads a column whose values no type holds."""
+    names = [declaration.rename.get(name, name) for name, _ in source.conflicts]
+    read_names = {*declaration.columns, *columns_read(pipeline, [*source.schema.names, *names])}
+    for (own_name, reason), name in zip(source.conflicts, names, strict=True):
+        if own_name in read_names or name in read_names:
+            raise SourceColumnError(
+                f"source {declaration.table!r}: the pipeline reads the column {own_name!r}, and {reason}. "
+                "Write those files anew with one type; what a pipeline does not read may differ (columns=[…] "
+                "says what its functions read).",
+                column=own_name,
+            )
 
 
 def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.jobs.engines.source.batches import read_columns
 from slackwater.jobs.engines.source.file_list import FileUnfinished, columns_of, list_files
 from slackwater.jobs.engines.source.files import NOWHERE, files_with_bounds
 from slackwater.jobs.engines.source.parquet_folder import (
-    FilesDiffer,
     FolderPlace,
     PinnedFolder,
     folder_at,
@@ -154,8 +154,34 @@ def test_columns_of_files_are_put_together_by_name(place: FolderPlace) -> None:
     pq.write_table(other, Path(place.uri) / "b.parquet")
     assert record(place).schema == pa.schema([*SCHEMA, ("y", pa.string())])
     pq.write_table(pa.table({"x": [0.5]}), Path(place.uri) / "c.parquet")
-    with pytest.raises(FilesDiffer, match=r"column 'x' is int64 in a\.parquet and double in c\.parquet"):
-        record(place)
+    assert record(place).schema.field("x").type == pa.float64()
+    pq.write_table(pa.table({"x": ["text"]}), Path(place.uri) / "d.parquet")
+    source = record(place)
+    assert source.schema == pa.schema([SCHEMA.field("a"), ("y", pa.string())])
+    reason = "it is double in a.parquet and string in d.parquet; no type holds both"
+    assert source.conflicts == (("x", reason),)
+
+
+def test_a_column_is_read_in_whatever_case_a_file_names_it(place: FolderPlace) -> None:
+    write(place, "b.parquet", 1)
+    record(place)
+    rows = pa.table({"A": pa.array([2, 3], SCHEMA.field("a").type), "X": [7, 8]})
+    pq.write_table(rows, Path(place.uri) / "a.parquet")
+    source = record(place)
+    assert source.schema == SCHEMA and source.conflicts == ()
+    files = source.files(0, 1, "a", None)
+    columns = [read_columns(source.uri, file, source.schema, ["x", "a"]) for file in files]
+    assert [table.column("x").to_pylist() for table in columns] == [[7, 8], [0]]
+    pq.write_table(pa.table({"x": [1], "X": [2]}), Path(place.uri) / "c.parquet")
+    assert [name for name, _ in record(place).conflicts] == ["x"]
+
+
+def test_a_file_whose_arrivals_are_days_is_no_file_without_arrivals(place: FolderPlace) -> None:
+    write(place, "a.parquet", 1)
+    pq.write_table(pa.table({"a": pa.array([3], pa.date32()), "x": [1]}), Path(place.uri) / "b.parquet")
+    source = record(place)
+    day_ms = 86_400_000
+    assert [file.path for file in source.files(3 * day_ms, 4 * day_ms, "a", None)] == ["b.parquet"]
 
 
 def test_tasks_are_not_sent_the_record(place: FolderPlace) -> None:

@@ -12,7 +12,7 @@ PREFIX = "/slackwater"
 # Below the prefix: to the page of what a DAG, or a run of one, is about.
 DAG_PAGE = "/-/dags/{dag_id}"
 DAG_RUN_PAGE = "/-/dags/{dag_id}/runs/{run_id}"
-# Key of the XCom by which `validate` and `conclude` tell the id of the run that was staged last.
+# Key of the XCom by which `replay` and `restate` tell the id of the run that was staged last.
 STAGED_RUN_KEY = "staged_run_id"
 # Key of the XCom in which a replay or restatement tells in two lines what it has done.
 SUMMARY_KEY = "summary"

@@ -29,7 +29,8 @@ Replays what has arrived up to the end of the data interval, validates it and pu
   --max-active-runs 1`.
 - **By hand**: trigger it with a logical date, and it runs up to the end of the interval before that, as the
   scheduled run would; or with the parameter `to`. With neither it is refused.
-- **Rejected**, and right all the same: trigger it with the same `to`, and the reason as `accept`.
+- **Rejected**, and right all the same: trigger it with the `to` that `validate` names, and the reason as
+  `accept`.
 - **Clear** any task at any time: what is published already stays as it is.
 
 {declarations}
@@ -46,7 +47,8 @@ ACCEPT = Param(
     None,
     type=["null", "string"],  # the form asks for a string that may not be null
     title="Accept",
-    description="Why what validation rejects is published all the same, once; recorded with the publication.",
+    description="Why the first slice that validation rejects is published all the same; recorded with it. "
+    "The slices behind it are judged as ever.",
 )
 
 
@@ -115,5 +117,6 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -
         )
         conclude_task = ConcludeRunOperator(task_id="conclude")
         replay_task >> validate_task >> publish_task
-        publish_task >> [announce_task, *deliver(pipeline, settings), conclude_task]
+        publish_task >> [announce_task, *deliver(pipeline, settings)]
+        [replay_task, validate_task, publish_task] >> conclude_task
     return dag

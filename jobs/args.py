@@ -6,6 +6,8 @@ Standard library only, since both sides import this file. It knows how verbs are
 
 import json
 import os
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -106,13 +108,25 @@ class Manifest:
         return self.run_ids[:-1] if self.verdict == "failed" else self.run_ids
 
 
-def run(pipeline: str, *, to: str, manifest: str, warehouse: str, pipelines: str | None = None) -> list[str]:
-    """Arguments that stage every slice up to `to` (ISO 8601; an Airflow template before it is rendered)."""
+def run(
+    pipeline: str,
+    *,
+    to: str,
+    accept: str = "",
+    manifest: str,
+    warehouse: str,
+    pipelines: str | None = None,
+) -> list[str]:
+    """Arguments that stage every slice up to `to` (ISO 8601); the first that validation rejects is accepted
+    where `accept` is a reason. Both may be Airflow templates.
+    """
     return [
         "run",
         pipeline,
         "--to",
         to,
+        "--accept",
+        accept,
         "--no-publish",
         "--manifest",
         manifest,
@@ -139,22 +153,9 @@ def backfill(
     return ["backfill", pipeline, *range_and_mode, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
 
 
-def publish(
-    pipeline: str, run_id: str, *, accept: str | None = None, warehouse: str, pipelines: str | None = None
-) -> list[str]:
-    """Arguments that make all staged runs up to `run_id` live, in spite of a failed validation where `accept`
-    is a reason. Sinks have tasks of their own.
-    """
-    in_spite = [] if accept is None else ["--accept", accept]
-    return [
-        "publish",
-        pipeline,
-        run_id,
-        *in_spite,
-        "--no-deliver",
-        *_SHORT_LOG,
-        *_where(warehouse, pipelines),
-    ]
+def publish(pipeline: str, run_id: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
+    """Arguments that make all staged runs up to `run_id` live. Sinks have tasks of their own."""
+    return ["publish", pipeline, run_id, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
 
 
 def deliver(pipeline: str, sink: str, *, warehouse: str, pipelines: str | None = None) -> list[str]:
@@ -193,8 +194,9 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def manifest_fields(manifest: Manifest) -> dict[str, Any]:
-    """The manifest as JSON has it, in which a task hands it to the next."""
-    return {"format": FORMAT, **asdict(manifest)}
+    """The manifest as JSON has it, in which a task hands it to the next: no tuples, which are lists there."""
+    as_json: dict[str, Any] = json.loads(json.dumps({"format": FORMAT, **asdict(manifest)}))
+    return as_json
 
 
 def manifest_of(fields_of_json: Any) -> Manifest:
@@ -243,6 +245,20 @@ def read_manifest(file: TextFile) -> Manifest:
             "`restate`.",
             file=file,
         ) from error
+
+
+_COMMAND = re.compile(r"`(slackwater [^`]*)`")
+
+
+def with_places(text: str, *, warehouse: str, pipelines: str | None = None) -> str:
+    """`text`, in which each command of ours says where the warehouse and the pipelines are, so that it works
+    in any shell.
+    """
+    places = " " + " ".join(map(shlex.quote, _where(warehouse, pipelines)))
+    return _COMMAND.sub(
+        lambda found: f"`{found[1]}{'' if ' --warehouse ' in found[1] else places}`",
+        text,
+    )
 
 
 def _short_time(text: str) -> str:

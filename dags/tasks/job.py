@@ -7,6 +7,7 @@ comes back in the manifest.
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 from airflow.providers.common.compat.sdk import conf as airflow_settings
 from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import Connection, ObjectStoragePath
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from slackwater.dags.page_links import SUMMARY_KEY, RunPageLink, run_page_path, whole_url
+from slackwater.dags.page_links import STAGED_RUN_KEY, SUMMARY_KEY, RunPageLink, run_page_path, whole_url
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import command_of, environment_of, variables_of_connection
 from slackwater.dags.tasks.openlineage import parent_run_variables
@@ -28,7 +30,7 @@ from slackwater.dags.tasks.spark_environment import (
     variables_of_spark,
 )
 from slackwater.jobs import args
-from slackwater.jobs.args import ManifestError, manifest_fields, read_manifest
+from slackwater.jobs.args import Manifest, ManifestError, manifest_fields, read_manifest
 from slackwater.jobs.pipelines import Pipeline
 
 # Files of this package, which spark-submit is given by their paths.
@@ -38,6 +40,8 @@ _PREFIXES = ("spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv", "spark.exe
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", " ": "\\ "})  # of Java's properties files
 # The exit code of a command that was asked for what cannot be: no such pipeline, a file that can't be loaded.
 _USAGE = 2
+# Outcomes that fail the task itself: a person must decide, or another try would end the same way.
+ENDED_EARLY = ("refused", "failed", "lost")
 APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
 
 
@@ -147,11 +151,20 @@ class JobOperator(SparkApplication):
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
         manifest.unlink()
+        message = args.with_places(
+            outcome.message, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
+        )
+        outcome = replace(outcome, message=message)
         ti = context["ti"]
         self.log.info("its page: %s", whole_url(run_page_path(ti.dag_id, ti.run_id)))
         for line in outcome.summary.splitlines():
             self.log.info("%s", line)
         ti.xcom_push(SUMMARY_KEY, outcome.summary)
+        ti.xcom_push(STAGED_RUN_KEY, outcome.run_id)
+        if outcome.outcome in ENDED_EARLY:
+            # The next task reads which slices were staged before that.
+            ti.xcom_push(BaseXCom.XCOM_RETURN_KEY, manifest_fields(outcome))
+            raise AirflowFailException(sentence_of(outcome))
         return manifest_fields(outcome)
 
     def on_kill(self) -> None:
@@ -225,6 +238,11 @@ class JobOperator(SparkApplication):
             raise AirflowFailException(result.output)
         if result.exit_code != 0:
             raise AirflowException(f"must be tried again (exit {result.exit_code}): {result.output}")
+
+
+def sentence_of(outcome: Manifest) -> str:
+    """How a command has ended, for the failure of a task."""
+    return f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}"
 
 
 def properties_of(variables: Mapping[str, str]) -> str:

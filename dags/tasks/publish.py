@@ -5,14 +5,16 @@ The commit and its races belong to the command; a task that is killed or run twi
 
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import CommandOperator
 from slackwater.dags.tasks.openlineage import parent_run_variables
+from slackwater.dags.tasks.replay import end_of
 from slackwater.dags.tasks.spark_environment import variables_of_spark
-from slackwater.dags.tasks.validate import ACCEPTED_KEY, NOTHING
+from slackwater.dags.tasks.validate import GOOD_RUN_KEY, NOTHING, has_failed
 from slackwater.jobs import args
 
 
@@ -20,36 +22,41 @@ class PublishOperator(CommandOperator):
     """Runs `slackwater publish`, its output in the task's log.
 
     Args:
-        run_id: what `validate` returned (an XComArg): a run id, or NOTHING; None where a person has marked it
-            a success.
+        run_id: what `validate` returned (an XComArg): a run id, or NOTHING; None where it has failed, or a
+            person has marked it a success.
     """
 
     template_fields = ("run_id",)
     operator_extra_links = (RunPageLink(),)
 
     def __init__(self, *, pipeline: str, run_id: Any, settings: Settings, **kwargs: Any) -> None:
-        super().__init__(settings=settings, **kwargs)
+        super().__init__(settings=settings, trigger_rule=TriggerRule.ONE_DONE, **kwargs)
         self.pipeline = pipeline
         self.run_id = run_id
 
     def execute(self, context: Any) -> None:
         """Raises AirflowFailException for exit codes 1, 2, 4 and 5, and where `validate` has judged nothing;
-        AirflowException (another try) for any other exit code but 0.
+        AirflowSkipException where it has failed, and left no good slices; AirflowException (another try) for
+        any other exit code but 0.
         """
-        if self.run_id is None:
+        run_id = self.run_id
+        if run_id is None and has_failed(context, "validate"):
+            run_id = context["ti"].xcom_pull(task_ids="validate", key=GOOD_RUN_KEY)
+            if run_id is None:
+                raise AirflowSkipException("`validate` has failed, and no good slice is before that")
+        if run_id is None:
             raise AirflowFailException(
                 "`validate` has not said which run to publish: it was marked a success by hand, and that "
                 "publishes nothing. Clear the task `replay`. What was rejected, and is right as it is, is "
-                "published by a run by hand with the same `to` and a reason in `accept`."
+                f'published by a run by hand with {{"to": "{end_of(context)}", "accept": "REASON"}}.'
             )
-        if self.run_id == NOTHING:
+        if run_id == NOTHING:
             self.log.info("nothing was staged: the range is covered already")
             return
         self.run_command(
             args.publish(
                 self.pipeline,
-                self.run_id,
-                accept=context["ti"].xcom_pull(task_ids="validate", key=ACCEPTED_KEY),
+                run_id,
                 warehouse=self.settings.warehouse,
                 pipelines=self.settings.pipelines,
             ),

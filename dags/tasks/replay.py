@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 # A run that is started by hand without a logical date has no data interval: its parameter says how far it
 # goes. One that its sources have started has none either: their events say it.
 END = "{{ params.to or arrival_until(triggering_asset_events) or dag_run.data_interval_end | ts }}"
+ACCEPT = "{{ params.accept or '' }}"
 WITH_AN_INTERVAL = ("scheduled", "backfill", "manual")
 BY_ASSETS = "asset_triggered"
 
@@ -36,6 +37,7 @@ def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
     arguments = args.run(
         pipeline.name,
         to=END,
+        accept=ACCEPT,
         manifest=manifest(pipeline, settings),
         warehouse=settings.warehouse,
         pipelines=settings.pipelines,
@@ -51,6 +53,15 @@ def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
         settings=settings,
         before_try=prepare_try,
     )
+
+
+def end_of(context: Any) -> str | None:
+    """Up to when the run of a context replays, as `END` says it; None where it does not say so."""
+    to: str | None = context["params"].get("to") or arrival_until(
+        context.get("triggering_asset_events") or {}
+    )
+    end = context["dag_run"].data_interval_end
+    return to if to is not None or end is None else end.isoformat()
 
 
 def prepare(context: Any, settle: timedelta) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
+from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import RESTATE, Settings
-from slackwater.dags.tasks.job import JobOperator
+from slackwater.dags.tasks.job import JobOperator, sentence_of
 from slackwater.dags.tasks.replay import check_time
 from slackwater.jobs import args
 from slackwater.jobs.args import ManifestError, manifest_of
@@ -75,8 +75,7 @@ class ConcludeOperator(BaseOperator):
             outcome = manifest_of(self.manifest)
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
-        context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)
         if outcome.outcome not in ("published", "kept"):
-            raise AirflowFailException(f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}")
+            raise AirflowFailException(sentence_of(outcome))
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         return outcome.message

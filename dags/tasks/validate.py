@@ -1,5 +1,5 @@
 """The task `validate`: goes on, fails or asks a person, by the outcome of the replay; and the task
-`conclude`, which fails behind the publication of good slices where one after them was rejected.
+`conclude`, which ends a DAG run.
 
 They judge nothing themselves: the job has validated the panes and written its verdict into the manifest.
 """
@@ -10,28 +10,30 @@ from datetime import datetime
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink, whole_url
+from slackwater.dags.page_links import RunPageLink, whole_url
 from slackwater.dags.settings import RESTATE
+from slackwater.dags.tasks.job import ENDED_EARLY, sentence_of
+from slackwater.dags.tasks.replay import end_of
 from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
 
 # What `validate` returns where nothing is to be published. Marked a success by hand, it returns None.
 NOTHING = ""
-# XComs of `validate`: the last run that may be published, and why later slices may not.
-PUBLISHABLE_RUN_KEY = "publishable_run_id"
-REFUSAL_KEY = "refusal"
-# Why a person who started the run has a rejected one published.
-ACCEPTED_KEY = "accepted"
+# XComs of `validate`. While it waits for a person: the last run that may be published, and why later slices
+# may not. Where it fails: the last of the good runs before the rejected one, which `publish` publishes.
+ASKED_RUN_KEY = "asked_run_id"
+REJECTION_KEY = "rejection"
+GOOD_RUN_KEY = "good_run_id"
 
 
 class ValidateOperator(ApprovalOperator):
     """Succeeds with the run id to publish, or NOTHING; or waits for approval of warnings first. It fails,
-    without a retry, where nothing can be published because of what came in between; where slices before that
-    are good, these go on, and `conclude` fails in its place. A run that was started with a reason to accept
-    what is rejected publishes it.
+    without a retry, where a slice was rejected; `publish` goes on with the good ones before that. Where
+    `replay` has failed, it judges what was staged before that, and is skipped where that is nothing.
 
     Args:
         manifest: what `replay` returned (an XComArg).
@@ -44,20 +46,22 @@ class ValidateOperator(ApprovalOperator):
 
     def __init__(self, *, pipeline: str, manifest: Any, asks: bool, **kwargs: Any) -> None:
         super().__init__(
-            subject=f"Publish {pipeline} in spite of warnings?", body="", fail_on_reject=True, **kwargs
+            subject=f"Publish {pipeline} in spite of warnings?",
+            body="",
+            fail_on_reject=True,
+            trigger_rule=TriggerRule.ONE_DONE,  # also behind a failed `replay`
+            **kwargs,
         )
         self.manifest = manifest
         self.asks = asks
 
     def execute(self, context: Any) -> str:
-        """Raises AirflowFailException, or TaskAwaitingInput (ends this process; `execute_complete` goes
-        on).
+        """Raises AirflowFailException, AirflowSkipException, or TaskAwaitingInput (ends this process;
+        `execute_complete` goes on).
         """
-        outcome = self._outcome()
+        outcome = self._outcome(context)
         good_run_ids = outcome.good_run_ids
         run_id = good_run_ids[-1] if good_run_ids else None
-        context["ti"].xcom_push(STAGED_RUN_KEY, outcome.run_id)
-        context["ti"].xcom_push(PUBLISHABLE_RUN_KEY, run_id)
         self.log.info("%s: %s", outcome.outcome, outcome.message)
         if outcome.outcome == "nothing":
             refuse_stale(outcome, context["dag_run"])
@@ -65,20 +69,24 @@ class ValidateOperator(ApprovalOperator):
             self.log.info("to replay again what was run before, start the DAG %s", restate_dag)
         for failure in outcome.failures:
             self.log.warning("%s", sentence(failure))
-        reason = context["params"].get("accept")
-        if outcome.verdict == "failed" and reason:
-            self.log.warning("accepted by hand: %s", reason)
-            context["ti"].xcom_push(ACCEPTED_KEY, reason)
-            return outcome.run_id or NOTHING
-        if refusal := refusal_of(outcome):
-            if run_id is None:
-                raise AirflowFailException(refusal)
-            self.log.error("%s; the slices before it are good and go on", refusal)
-            context["ti"].xcom_push(REFUSAL_KEY, refusal)
-        if self.asks and any(failure.run_id in good_run_ids for failure in outcome.failures):
+        if run_id is None and outcome.outcome in ENDED_EARLY:
+            raise AirflowSkipException("`replay` has failed, and nothing was staged before that")
+        rejection = rejection_of(outcome, context)
+        if self.asks and any(
+            failure.severity == "warn" and failure.run_id in good_run_ids for failure in outcome.failures
+        ):
+            context["ti"].xcom_push(ASKED_RUN_KEY, run_id)
+            context["ti"].xcom_push(REJECTION_KEY, rejection)
             self.body = question(outcome)
             super().execute(context)
-        return run_id or NOTHING
+        return self._end(context, run_id, rejection)
+
+    def _end(self, context: Any, run_id: str | None, rejection: str | None) -> str:
+        """The run id that `publish` takes. Raises AirflowFailException where a slice was rejected."""
+        if rejection is None:
+            return run_id or NOTHING
+        context["ti"].xcom_push(GOOD_RUN_KEY, run_id)
+        raise AirflowFailException(rejection)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
         """After the answer: the id of the run that the question was about, whatever the manifest says by now.
@@ -91,28 +99,35 @@ class ValidateOperator(ApprovalOperator):
                 f"not published: {_why_not(event)}. To be asked again, clear this task; once the source is "
                 "mended, clear the task `replay`."
             ) from error
-        run_id: str = context["ti"].xcom_pull(task_ids=self.task_id, key=PUBLISHABLE_RUN_KEY)
-        return run_id
+        run_id, rejection = (
+            context["ti"].xcom_pull(task_ids=self.task_id, key=key) for key in (ASKED_RUN_KEY, REJECTION_KEY)
+        )
+        return self._end(context, run_id, rejection)
 
-    def _outcome(self) -> Manifest:
+    def _outcome(self, context: Any) -> Manifest:
+        if self.manifest is None and has_failed(context, "replay"):
+            raise AirflowSkipException("`replay` has failed, and left no outcome")
         try:
             return manifest_of(self.manifest)
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
 
 
-class ConcludeRunOperator(BaseOperator):
-    """Fails with what `validate` has found behind the slices that were published, so that the DAG run shows
-    it; succeeds where that is nothing.
+class ConcludeRunOperator(EmptyOperator):
+    """Succeeds behind `replay`, `validate` and `publish`. Where one of them has failed it can't, which fails
+    the DAG run although `publish` has gone on with what was good.
     """
 
     operator_extra_links = (RunPageLink(),)
 
-    def execute(self, context: Any) -> None:
-        """Raises AirflowFailException."""
-        refusal = context["ti"].xcom_pull(task_ids="validate", key=REFUSAL_KEY)
-        if refusal is not None:
-            raise AirflowFailException(refusal)
+
+def has_failed(context: Any, task_id: str) -> bool:
+    """Whether another task of the DAG run has failed. Airflow keeps no result of one that has, nor of one
+    that was marked a success by hand.
+    """
+    ti = context["ti"]
+    states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id])
+    return bool(states.get(ti.run_id, {}).get(task_id) == "failed")
 
 
 def refuse_stale(outcome: Manifest, dag_run: Any) -> None:
@@ -146,20 +161,16 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def refusal_of(outcome: Manifest) -> str | None:
-    """Why not everything that was to be replayed may be published; None where it may."""
-    if outcome.outcome not in ("staged", "nothing"):
-        # This task alone would read the same outcome again.
-        next_step = (
-            " Once that is mended, clear the task `replay`; if it is right as it is, start a run by hand "
-            "with the same `to` and a reason in `accept`."
-            if outcome.outcome == "rejected"
-            else ""
-        )
-        return f"{outcome.outcome} (exit {outcome.exit_code}): {outcome.message}{next_step}"
-    if outcome.verdict == "failed":
-        return f"{outcome.run_id} is staged and its verdict is failed: {outcome.message}"
-    return None
+def rejection_of(outcome: Manifest, context: Any) -> str | None:
+    """Why a slice may not be published, and what to do; None where none was rejected."""
+    if outcome.outcome != "rejected" and outcome.verdict != "failed":
+        return None
+    form = json.dumps({"to": end_of(context), "accept": "REASON"})
+    # This task alone would read the same outcome again.
+    return (
+        f"{sentence_of(outcome)} In Airflow: once that is mended, clear the task `replay`; if it is right as "
+        f"it is, trigger the DAG {outcome.pipeline}, {whole_url(f'/dags/{outcome.pipeline}')}, with {form}."
+    )
 
 
 def sentence(failure: Failure) -> str:
@@ -167,7 +178,8 @@ def sentence(failure: Failure) -> str:
     where = f" of {failure.column_name}" if failure.column_name else ""
     is_of_panes = failure.unexpected is not None and failure.column_name is not None
     counts = f", {failure.unexpected} of {failure.checked} panes" if is_of_panes else ""
-    samples = f", e.g. {failure.samples}" if failure.samples else ""
+    is_sampled = failure.samples and "e.g." not in (failure.observed or "")
+    samples = f", e.g. {failure.samples}" if is_sampled else ""
     return (
         f"{failure.severity}: {failure.expectation}{where} observed {failure.observed}{counts}{samples} (run "
         f"{failure.run_id})"

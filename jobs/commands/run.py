@@ -30,6 +30,11 @@ from slackwater.jobs.commands.printing import Output
     "--no-publish", is_flag=True, help="stage and validate only; `slackwater publish` makes it live"
 )
 @click.option(
+    "--accept",
+    metavar="REASON",
+    help="publish the first slice that validation rejects all the same; the reason is recorded",
+)
+@click.option(
     "--branch", default="main", metavar="NAME", help="run on a branch that `state fork` made, instead of main"
 )
 @click.option(
@@ -48,6 +53,7 @@ def command(
     to_ms: int,
     start_ms: int | None,
     no_publish: bool,
+    accept: str | None,
     branch: str,
     everything: bool,
     no_deliver: bool,
@@ -82,6 +88,7 @@ def command(
         from_ms=from_ms,
         start_ms=start_ms,
         publish=not no_publish,
+        accept=(accept or "").strip() or None,
         everything=everything,
         engine=engine,
         ranges=partitions,

@@ -83,14 +83,14 @@ def _write(manifest: args.Manifest, location: str) -> None:
 
 def _manifest(work: Work, outcome: args.Outcome, message: str, exit_code: int) -> args.Manifest:
     rank = [validation.PASSED, validation.WARNED, validation.FAILED]
-    verdicts = sorted((item.verdict for item in work.staged_slices), key=rank.index)
+    verdicts = [validation.WARNED if item.is_accepted else item.verdict for item in work.staged_slices]
     return args.Manifest(
         pipeline=work.pipeline,
         outcome=outcome,
         exit_code=exit_code,
         run_id=work.staged_slices[-1].row.run_id if work.staged_slices else None,
         run_ids=tuple(item.row.run_id for item in work.staged_slices),
-        verdict=verdicts[-1] if verdicts else None,  # type: ignore[arg-type]
+        verdict=max(verdicts, key=rank.index, default=None),  # type: ignore[arg-type]
         message=message,
         failures=tuple(
             args.Failure(

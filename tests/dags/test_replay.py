@@ -2,6 +2,7 @@
 on. `slackwater` is a script that answers.
 """
 
+import json
 import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowRescheduleException
 
 from slackwater.dags.assets import arrival_until
+from slackwater.dags.page_links import STAGED_RUN_KEY
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.replay import prepare
 from slackwater.dags.tasks.spark_environment import master_of
@@ -132,6 +134,29 @@ def test_what_a_killed_task_did_not_hand_on_is_not_done_again(tmp_path: Path, se
     context = {"ti": MagicMock(dag_id="departures", run_id="by hand")}
     assert operator.execute(context) == manifest_fields(STAGED_MANIFEST)
     assert not calls.exists() and not file.exists()
+
+
+@pytest.mark.parametrize("outcome", ["refused", "failed", "lost"])
+def test_a_refusal_fails_the_replay_itself_and_hands_on_what_was_staged(
+    tmp_path: Path, settings: Settings, outcome: Any
+) -> None:
+    file = tmp_path / "run.json"
+    told = "too many slices. Run it with `slackwater run departures --to 2013-01-09 --all`."
+    write_manifest(replace(STAGED_MANIFEST, outcome=outcome, exit_code=2, message=told), file)
+    context = {"ti": MagicMock(dag_id="departures", run_id="by hand")}
+    with pytest.raises(AirflowFailException, match=rf"^{outcome} \(exit 2\): too many slices") as error:
+        job_operator(settings, file).execute(context)
+    assert f"--all --warehouse {settings.warehouse}`." in str(error.value)
+    pushed = {call.args[0]: call.args[1] for call in context["ti"].xcom_push.call_args_list}
+    assert pushed["return_value"]["run_ids"] == ["a1", "b2"]
+    assert pushed[STAGED_RUN_KEY] == "b2"
+
+
+def test_what_replay_hands_on_is_plain_json(tmp_path: Path, settings: Settings) -> None:
+    file = tmp_path / "run.json"
+    write_manifest(STAGED_MANIFEST, file)
+    value = job_operator(settings, file).execute({"ti": MagicMock(dag_id="departures", run_id="by hand")})
+    assert value == json.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize(

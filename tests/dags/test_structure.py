@@ -95,8 +95,8 @@ def test_the_scheduled_dag_of_the_example(dag_folder: Any) -> None:
         "max_active_runs": 1,
         "params": {"to": None, "accept": None},
         "edges": {
-            "replay": ["validate"],
-            "validate": ["publish"],
+            "replay": ["conclude", "validate"],
+            "validate": ["conclude", "publish"],
             "publish": ["announce", "conclude"],
             "announce": [],
             "conclude": [],
@@ -159,7 +159,7 @@ def test_a_pipeline_without_schedule_runs_by_hand_alone(dag_folder: Any) -> None
 def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> None:
     replay = task(dag_folder, "careful", "replay")
     assert replay["application_args"] == [
-        *("run", "careful", "--to", END, "--no-publish"),
+        *("run", "careful", "--to", END, "--accept", "{{ params.accept or '' }}", "--no-publish"),
         *(
             "--manifest",
             "/data/manifests/careful/{{ run_id }}.json",

@@ -13,10 +13,11 @@ import pytest
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
+    AirflowSkipException,
     TaskAwaitingInput,
 )
 
-from slackwater.dags.page_links import STAGED_RUN_KEY, RunPageLink
+from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks import restate, validate
 from slackwater.dags.tasks.publish import PublishOperator
@@ -53,7 +54,19 @@ RESTATED_MANIFEST = replace(
 
 
 class Messages(dict[str, Any]):
-    """The two calls of a task instance that pass values from one process to the next."""
+    """The calls of a task instance that pass values from one process to the next, and give the states of
+    other tasks.
+    """
+
+    dag_id, run_id = "departures", "by hand"
+
+    def __init__(self, **states: str) -> None:
+        super().__init__()
+        self.states = states
+
+    def get_task_states(self, dag_id: str, task_ids: list[str], run_ids: list[str]) -> Any:
+        assert (dag_id, run_ids) == (self.dag_id, [self.run_id])
+        return {self.run_id: {name: self.states.get(name, "success") for name in task_ids}}
 
     def xcom_push(self, key: str, value: Any) -> None:
         self[key] = value
@@ -155,9 +168,9 @@ def conclude_operator(manifest: Manifest | None) -> restate.ConcludeOperator:
 @pytest.mark.parametrize("outcome", ["published", "kept"])
 def test_a_restatement_that_ended_as_asked_says_what_it_did(outcome: Any) -> None:
     operator = conclude_operator(replace(RESTATED_MANIFEST, outcome=outcome))
-    context = fresh_context()
-    assert operator.execute(context) == "published as run 9; 12 rows updated in `published`, on 1 day."
-    assert context["ti"] == {STAGED_RUN_KEY: "b2"}
+    assert (
+        operator.execute(fresh_context()) == "published as run 9; 12 rows updated in `published`, on 1 day."
+    )
 
 
 @pytest.mark.parametrize(
@@ -217,53 +230,71 @@ def test_a_run_of_which_no_row_has_changed_has_nothing_to_do() -> None:
     assert validate_operator(STALE_MANIFEST).execute(context) == validate.NOTHING
 
 
-@pytest.mark.parametrize(("outcome", "exit_code"), [("rejected", 4), ("refused", 2), ("lost", 5)])
-def test_any_other_outcome_fails_for_good_and_says_why(outcome: Any, exit_code: int) -> None:
-    other_outcome = replace(
-        COVERED_MANIFEST, outcome=outcome, exit_code=exit_code, message="flights is 0 in 3 panes"
+REJECTED_MANIFEST = replace(
+    STAGED_MANIFEST,
+    outcome="rejected",
+    exit_code=4,
+    verdict="failed",
+    message="flights is 0 in 3 panes.",
+)
+
+
+def test_a_rejection_fails_for_good_and_says_with_which_parameters_it_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org")
+    context = fresh_context() | {"dag_run": dag_run_of(2, 3)}
+    with pytest.raises(AirflowFailException, match=r"^rejected \(exit 4\): flights is 0 in 3 panes") as error:
+        validate_operator(replace(REJECTED_MANIFEST, run_ids=("b2",)), asks=True).execute(context)
+    form = '{"to": "2013-01-03T00:00:00+00:00", "accept": "REASON"}'
+    assert str(error.value).endswith(
+        f"trigger the DAG departures, https://example.org/dags/departures, with {form}."
     )
-    with pytest.raises(
-        AirflowFailException, match=rf"{outcome} \(exit {exit_code}\): flights is 0 in 3 panes"
-    ):
-        validate_operator(other_outcome, asks=True).execute(fresh_context())
+    by_hand = fresh_context(to="2013-01-05") | {"dag_run": dag_run_of(NO_TIME, NO_TIME)}
+    with pytest.raises(AirflowFailException, match=r'with \{"to": "2013-01-05", "accept"'):
+        validate_operator(replace(REJECTED_MANIFEST, run_ids=("b2",))).execute(by_hand)
 
 
-def test_a_staged_run_whose_verdict_is_failed_is_not_published() -> None:
-    context = fresh_context()
-    with pytest.raises(AirflowFailException, match="verdict is failed"):
-        validate_operator(replace(STAGED_MANIFEST, run_ids=("b2",), verdict="failed")).execute(context)
-    assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
-
-
-@pytest.mark.parametrize(("outcome", "good"), [("rejected", "a1"), ("refused", "b2"), ("failed", "b2")])
-def test_good_slices_go_on_and_the_dag_run_fails_behind_them(outcome: Any, good: str) -> None:
-    verdict: Any = "failed" if outcome == "rejected" else "passed"
-    manifest = replace(STAGED_MANIFEST, outcome=outcome, exit_code=4, verdict=verdict, message="no flights")
-    context = fresh_context()
-    assert validate_operator(manifest).execute(context) == good
-    assert context["ti"][STAGED_RUN_KEY] == "b2", "its page shows the checks that it failed"
-    next_step = r" Once .* clear the task `replay`; .* `accept`\.$" if outcome == "rejected" else "$"
-    with pytest.raises(AirflowFailException, match=rf"{outcome} \(exit 4\): no flights{next_step}"):
-        validate.ConcludeRunOperator(task_id="conclude").execute(context)
-
-
-def test_what_is_rejected_is_published_where_the_run_was_started_with_a_reason(settings: Settings) -> None:
-    rejected = replace(STAGED_MANIFEST, outcome="rejected", exit_code=4, verdict="failed")
-    context = fresh_context(accept="a strike")
-    assert validate_operator(rejected).execute(context) == "b2"
-    validate.ConcludeRunOperator(task_id="conclude").execute(context)
+def test_good_slices_before_a_rejected_one_are_published_although_validate_fails(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    publish_operator(settings).execute(context)
-    assert "publish departures b2 --accept a strike --no-deliver" in calls.read_text()
-    passed = fresh_context(accept="a strike")
-    assert validate_operator(STAGED_MANIFEST).execute(passed) == "b2"
-    assert "accepted" not in passed["ti"], "where nothing is rejected there is nothing to accept"
+    context = fresh_context()
+    with pytest.raises(AirflowFailException, match=r"rejected \(exit 4\): flights is 0"):
+        validate_operator(REJECTED_MANIFEST).execute(context)
+    context["ti"].states["validate"] = "failed"
+    publish_operator(settings, None).execute(context)
+    assert calls.read_text().startswith("publish departures a1 ")
 
 
-def test_slices_behind_a_lost_race_do_not_go_on() -> None:
-    manifest = replace(STAGED_MANIFEST, outcome="lost", exit_code=5, message="run 7 was first")
-    with pytest.raises(AirflowFailException, match="run 7 was first"):
-        validate_operator(manifest).execute(fresh_context())
+def test_nothing_is_published_where_validate_fails_on_the_first_slice(settings: Settings) -> None:
+    calls = install(settings, "exit 0")
+    context = fresh_context()
+    with pytest.raises(AirflowFailException):
+        validate_operator(replace(REJECTED_MANIFEST, run_ids=("b2",))).execute(context)
+    context["ti"].states["validate"] = "failed"
+    with pytest.raises(AirflowSkipException):
+        publish_operator(settings, None).execute(context)
+    assert not calls.exists()
+
+
+@pytest.mark.parametrize(("outcome", "good"), [("refused", "b2"), ("failed", "b2"), ("lost", None)])
+def test_slices_that_were_staged_before_replay_failed_are_judged_alone(
+    outcome: Any, good: str | None
+) -> None:
+    context = fresh_context()
+    operator = validate_operator(replace(STAGED_MANIFEST, outcome=outcome, exit_code=1, message="no memory"))
+    if good is not None:
+        assert operator.execute(context) == good
+    for manifest in (None, replace(COVERED_MANIFEST, outcome=outcome, exit_code=1)):
+        context["ti"].states["replay"] = "failed"
+        with pytest.raises(AirflowSkipException):
+            validate_operator(manifest).execute(context)
+
+
+def test_what_a_person_has_accepted_is_published_without_a_question() -> None:
+    """The replay has accepted it, with the reason that the run was started with."""
+    failure = replace(WARNING, severity="reject")
+    accepted = replace(STAGED_MANIFEST, verdict="warned", failures=(failure,))
+    assert validate_operator(accepted, asks=True).execute(fresh_context(accept="a strike")) == "b2"
 
 
 def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
@@ -272,22 +303,19 @@ def test_warnings_of_good_slices_before_a_rejected_one_are_asked_about(
     monkeypatch.setattr(
         "airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **question: None
     )
-    rejected = replace(STAGED_MANIFEST, outcome="rejected", exit_code=4, verdict="failed")
-    error = replace(WARNING, severity="error")
-    only_the_last = replace(rejected, failures=(error,))
-    assert validate_operator(only_the_last, asks=True).execute(fresh_context()) == "a1"
-    both = replace(rejected, failures=(replace(WARNING, run_id="a1"), error))
+    error = replace(WARNING, severity="reject")
+    context = fresh_context() | {"task_instance": SimpleNamespace(id="1")}
+    with pytest.raises(AirflowFailException, match="rejected"):
+        validate_operator(replace(REJECTED_MANIFEST, failures=(error,)), asks=True).execute(context)
+    both = replace(REJECTED_MANIFEST, failures=(replace(WARNING, run_id="a1"), error))
     context = fresh_context() | {"task_instance": SimpleNamespace(id="1")}
     operator = validate_operator(both, asks=True)
     with pytest.raises(TaskAwaitingInput):
         operator.execute(context)
-    assert operator.execute_complete(context, human_answer("Approve")) == "a1"
-
-
-def test_a_run_without_refusals_concludes_well() -> None:
-    context = fresh_context()
-    validate_operator(STAGED_MANIFEST).execute(context)
-    validate.ConcludeRunOperator(task_id="conclude").execute(context)
+    assert validate.GOOD_RUN_KEY not in context["ti"], "whoever marks it failed now has nothing published"
+    with pytest.raises(AirflowFailException, match="rejected"):
+        operator.execute_complete(context, human_answer("Approve"))
+    assert context["ti"][validate.GOOD_RUN_KEY] == "a1"
 
 
 def test_a_replay_that_was_marked_a_success_by_hand_is_not_validated() -> None:
@@ -390,7 +418,7 @@ def test_nothing_staged_calls_nothing(settings: Settings) -> None:
 
 def test_a_validation_that_was_marked_a_success_by_hand_publishes_nothing(settings: Settings) -> None:
     calls = install(settings, "exit 0")
-    with pytest.raises(AirflowFailException, match=r"by hand.*Clear the task `replay`.*`accept`"):
+    with pytest.raises(AirflowFailException, match=r'by hand.*Clear the task `replay`.*"accept": "REASON"'):
         publish_operator(settings, None).execute(fresh_context())
     assert not calls.exists()
 

@@ -52,6 +52,8 @@ def test_arguments_are_spelled_as_the_verbs_take_them() -> None:
             "p",
             "--to",
             "2013-01-02",
+            "--accept",
+            "",
             "--no-publish",
             "--manifest",
             "m.json",
@@ -83,6 +85,14 @@ def test_arguments_are_spelled_as_the_verbs_take_them() -> None:
         "--output",
         "json",
     ]
+
+
+def test_commands_in_a_text_work_in_any_shell() -> None:
+    text = "run `slackwater run p --to T --all`, or `slackwater runs p --warehouse w`; not `published`"
+    assert args.with_places(text, warehouse="s3://lake/w", pipelines="/my files/p.py") == (
+        "run `slackwater run p --to T --all --warehouse s3://lake/w --pipelines '/my files/p.py'`, or "
+        "`slackwater runs p --warehouse w`; not `published`"
+    )
 
 
 @pytest.mark.parametrize(

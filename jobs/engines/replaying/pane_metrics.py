@@ -44,7 +44,7 @@ def pane_metrics(expectations: Sequence[Expectation], panes: pa.Table) -> pa.Tab
     def terms(number: int, item: Expectation) -> list[str]:
         column, kind = quoted(item.column), panes.schema.field(item.column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        condition, values = _broken(item, column, kind)
+        condition, values = broken_condition(item, column, kind)
         value = _unsigned_zero(column, kind)
         is_of_nulls = item.kind == "not_null"
         parameters.extend(values if is_of_nulls else values * 2)
@@ -82,7 +82,7 @@ def _of_each(expectations: Sequence[Expectation], terms: Callable[[int, Expectat
     return ", ".join(term for number, item in enumerate(expectations) for term in terms(number, item))
 
 
-def _broken(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, list[Any]]:
+def broken_condition(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, list[Any]]:
     """The SQL condition under which a value breaks the expectation, and its parameters. NaN is greater than
     every other number.
     """

@@ -16,7 +16,7 @@ from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.closed_lineage import refuse_closed
-from slackwater.jobs.protocol.staging.rejection import lines_of, refuse_rejected
+from slackwater.jobs.protocol.staging.rejection import failures_text, lines_of, refuse_rejected
 from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Cuts, Lineage, Slice, choose, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
@@ -36,6 +36,7 @@ class CatchUpRequest:
         from_ms: start of the one slice to run; None to catch up from the head.
         start_ms: where an empty lineage begins instead of `Pipeline.start`.
         publish: whether slices are made live one by one, or only staged.
+        accept: why the first slice that validation rejects is published all the same; None: it is not.
         everything: whether `max_catch_up` is lifted.
         branch: where to run; its head is what the first slice continues.
         engine, ranges: overrides of the planner's choice; None for its own.
@@ -46,6 +47,7 @@ class CatchUpRequest:
     from_ms: int | None = None
     start_ms: int | None = None
     publish: bool = True
+    accept: str | None = None
     everything: bool = False
     engine: str | None = None
     ranges: int | None = None
@@ -107,7 +109,8 @@ class CatchUp:
                 self.lines(f"{runner.pipeline.name}: {self.stale.advice}")
         log.debug("slices", extra={"slices": len(slices)})
         for slice_ in slices:
-            staged_slice = prepared_runner.stage(parent, slice_)
+            is_used = any(item.is_accepted for item in self.staged_slices)
+            staged_slice = prepared_runner.stage(parent, slice_, None if is_used else self.request.accept)
             self.staged_slices.append(staged_slice)
             log.debug("staged", extra={"rows": staged_slice.row.rows_read})
             for line in lines_of(runner.pipeline, staged_slice):
@@ -115,6 +118,8 @@ class CatchUp:
             for check in staged_slice.checks:
                 if not check.passed and check.severity == "warn":
                     self.lines(f"  warning: {check.expectation}: {check.observed}")
+            if staged_slice.is_accepted:
+                self.lines(f"  {staged_slice.verdict}{failures_text(staged_slice)}")
             refuse_rejected(runner.pipeline.name, staged_slice)
             if self.request.publish:
                 facts = {"pipeline": self.pipeline, "slice": str(slice_), "begins": True}

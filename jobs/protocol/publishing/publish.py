@@ -8,7 +8,7 @@ A chain is committed in one Delta commit or not at all. Needs no Spark and no so
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.jobs.errors import LostRaceError, RejectedError, RetryableError, UsageError
@@ -17,6 +17,7 @@ from slackwater.jobs.protocol.publishing.staged_rows import missing_rows
 from slackwater.jobs.protocol.staging import tick_cache, validation
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.run import wall_clock
+from slackwater.jobs.protocol.staging.staged_slice import with_acceptance
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.attempts import LEASE, Attempt, AttemptsWriter
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
@@ -91,7 +92,7 @@ class Publisher:
             )
         parent = self._parent_of(chain[0][0])
         attempts = [attempt for attempt, _ in chain]
-        rows = [_with_acceptance(row, accept) for _, row in chain]
+        rows = [with_acceptance(row, accept) for _, row in chain]
         return self.commit(
             attempts, rows, None if parent is None else parent.seq, MAIN if parent is None else parent.branch
         )
@@ -222,12 +223,3 @@ class Publisher:
         assert first.ledger_row is not None
         parent, _ = unpack(first.ledger_row)
         return None if parent is None else self.tables.ledger.by_run_id(parent)
-
-
-def _with_acceptance(row: LedgerRow, reason: str | None) -> LedgerRow:
-    """`row` with `reason` as the verdict, where validation has rejected it and there is one."""
-    return (
-        replace(row, verdict=f"accepted: {reason}")
-        if row.verdict == validation.FAILED and reason is not None
-        else row
-    )

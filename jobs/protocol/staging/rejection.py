@@ -70,10 +70,19 @@ def _failure(check: validation.Check) -> str:
     """A failed check: of a column with the values that break it, of a run with what was observed."""
     if check.column_name is None:
         return f"{check.expectation}: {check.observed}"
-    samples = f", e.g. {check.sample_json}" if check.sample_json else ""
+    samples = f", e.g. {check.sample_json}" if check.sample_json and "e.g." not in check.observed else ""
     return (
         f"{check.expectation}: {check.unexpected} of {check.checked} values, observed "
         f"{check.observed}{samples}"
+    )
+
+
+def failures_text(staged_slice: StagedSlice) -> str:
+    """The rejecting checks that have failed, a line each, with the values that break them."""
+    return "".join(
+        f"\n  {_failure(check)}"
+        for check in staged_slice.checks
+        if not check.passed and check.severity == "reject"
     )
 
 
@@ -81,16 +90,10 @@ def _reason(pipeline: str, staged_slice: StagedSlice) -> str:
     """The failed checks with their values, and the next step."""
     row = staged_slice.row
     assert row.slice_start is not None and row.slice_end is not None
-    failing = [
-        f"\n  {_failure(check)}"
-        for check in staged_slice.checks
-        if not check.passed and check.severity == "reject"
-    ]
     return (
         f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was "
         "rejected by validation; nothing was "
-        f"moved.{''.join(failing)}\nIts panes stand in the table `panes` under run_id {row.run_id}. Mend the "
-        "source or the expectation and "
-        f"run again, or publish it all the same with `slackwater publish {pipeline} {row.run_id} --accept "
-        "REASON`."
+        f"moved.{failures_text(staged_slice)}\nIts panes stand in the table `panes` under run_id "
+        f"{row.run_id}. Mend the source or the expectation and run again, or publish it all the same with "
+        f"`slackwater publish {pipeline} {row.run_id} --accept REASON`."
     )

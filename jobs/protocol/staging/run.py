@@ -33,6 +33,7 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.code import PipelineCode
 from slackwater.jobs.pipelines.suites import require_library
 from slackwater.jobs.protocol.staging import validation
+from slackwater.jobs.protocol.staging.broken_panes import BrokenPanes
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import Difference
 from slackwater.jobs.protocol.staging.lease import claim_slice, renewing_lease, rival_on_branch_of
@@ -46,7 +47,7 @@ from slackwater.jobs.protocol.staging.slice_replay import (
     how_to_restate_or_adopt,
 )
 from slackwater.jobs.protocol.staging.slices import Lineage, Slice, iso
-from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
+from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice, with_acceptance
 from slackwater.jobs.protocol.staging.stragglers import newer_reads_by_source
 from slackwater.jobs.protocol.staging.suite_checks import RowsToPublish
 from slackwater.jobs.protocol.staging.tick_cache import TickCache
@@ -146,8 +147,9 @@ class PreparedRunner:
             return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
         return Lineage(parent.start_ms, parent.end_ms)
 
-    def stage(self, parent: Parent, slice_: Slice) -> StagedSlice:
-        """Run one slice on `parent`, stage its rows and validate them.
+    def stage(self, parent: Parent, slice_: Slice, accept: str | None = None) -> StagedSlice:
+        """Run one slice on `parent`, stage its rows and validate them. `accept` is the reason why it is not
+        rejected where validation fails.
 
         Raises:
             TooEarly: the slice has not settled.
@@ -155,7 +157,7 @@ class PreparedRunner:
             SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing
                 else.
         """
-        return StageOfSlice(self, parent, slice_).run()
+        return StageOfSlice(self, parent, slice_, accept).run()
 
 
 class StageOfSlice:
@@ -165,13 +167,16 @@ class StageOfSlice:
 
     kind = RowKind.RUN
 
-    def __init__(self, prepared_runner: PreparedRunner, parent: Parent, slice_: Slice) -> None:
+    def __init__(
+        self, prepared_runner: PreparedRunner, parent: Parent, slice_: Slice, accept: str | None = None
+    ) -> None:
         self.prepared_runner = prepared_runner
         self.runner = prepared_runner.runner
         self.pipeline = prepared_runner.runner.pipeline
         self.tables = prepared_runner.tables
         self.parent = parent
         self.slice = slice_
+        self.accept = accept
         self.run_id = f"{to_datetime(slice_.from_ms):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:16]}"
 
     def run(self) -> StagedSlice:
@@ -201,6 +206,7 @@ class StageOfSlice:
             self._record_failure(attempt, phases.name, error)
             ticks.keep_ticks()
             raise
+        row = with_acceptance(row, self.accept)
         is_rejected = row.verdict == validation.FAILED
         attempt = self.prepared_runner.attempts.record(
             attempt,
@@ -267,6 +273,8 @@ class StageOfSlice:
                     files["panes"],
                 ),
             )
+            panes = BrokenPanes(self.tables, self.prepared_runner.shape, self.run_id, files["panes"])
+            checks = panes.judge(self.pipeline.pane_expectations, checks)
             self._append_validations(checks)
         row = LedgerRow(
             seq=0,

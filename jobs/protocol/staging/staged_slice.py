@@ -1,13 +1,16 @@
 """The two ends of a run: the parent that a slice continues, and the staged slice that publish may commit."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.tables.ledger.attempts import Attempt
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
+
+# The verdict of a run that a person has accepted begins so; the reason follows.
+ACCEPTED = "accepted: "
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,15 @@ class StagedSlice:
     @property
     def verdict(self) -> str:
         return self.row.verdict or validation.FAILED
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether validation has failed, and a person accepts that."""
+        return self.verdict.startswith(ACCEPTED)
+
+
+def with_acceptance(row: LedgerRow, reason: str | None) -> LedgerRow:
+    """`row` with `reason` as the verdict, where validation has rejected it and there is one."""
+    if row.verdict != validation.FAILED or reason is None:
+        return row
+    return replace(row, verdict=f"{ACCEPTED}{reason}")

@@ -68,7 +68,8 @@ def restatement_dag(pipeline: Pipeline, settings: Settings, options: DagOptions)
                 description="Recorded with the publication.",
             ),
         },
-        **options.of_dag(settings.default_args),
+        # It runs when it is triggered alone, and a run of a paused DAG waits in silence.
+        **{"is_paused_upon_creation": False, **options.of_dag(settings.default_args)},
     ) as dag:
         restate_task = restate(pipeline, settings)
         conclude_task = ConcludeOperator(task_id="conclude", manifest=restate_task.output)

@@ -5,6 +5,7 @@ Declares only. The ledger is the truth: a run that is repeated, killed or starte
 lacks, and nothing else.
 """
 
+from datetime import datetime
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
@@ -79,8 +80,12 @@ def declarations_of(pipeline: Pipeline) -> str:
     return "\n".join(["| declared | |", "|---|---|", *rows])
 
 
-def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -> DAG:
-    """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude."""
+def scheduled_dag(
+    pipeline: Pipeline, settings: Settings, options: DagOptions, end: datetime | None = None
+) -> DAG:
+    """replay → validate → publish, then announce, a task deliver_<sink> for each sink, and conclude. Behind
+    `end` nothing is scheduled.
+    """
     published_table = published_asset(pipeline, settings)
     with DAG(
         pipeline.name,
@@ -98,7 +103,7 @@ def scheduled_dag(pipeline: Pipeline, settings: Settings, options: DagOptions) -
         params={"to": TO, "accept": ACCEPT},
         user_defined_macros={"arrival_until": arrival_until},
         **_deadline(pipeline, options),
-        **options.of_dag(settings.default_args),
+        **{"end_date": end, **options.of_dag(settings.default_args)},
     ) as dag:
         replay_task = replay(pipeline, settings)
         validate_task = ValidateOperator(

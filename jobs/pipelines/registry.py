@@ -111,10 +111,13 @@ class Registry(Mapping[str, Pipeline]):
         self._modules |= dict.fromkeys(new, module)
         return len(pipelines)
 
+    def is_example(self, name: str) -> bool:
+        """Whether the pipeline is one that we ship."""
+        return name in self and self._modules[name].__name__ in EXAMPLES
+
     def _namesake(self, name: str) -> Pipeline | None:
         """The user's pipeline of that name."""
-        is_own = name in self and self._modules[name].__name__ not in EXAMPLES
-        return self._pipelines[name] if is_own else None
+        return None if self.is_example(name) else self._pipelines.get(name)
 
     def sources(self, name: str) -> list[Path]:
         """The files of which a part may enter the code hash: the pipeline's own and, for a user's, those that

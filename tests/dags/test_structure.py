@@ -1,8 +1,13 @@
 """Each DAG, serialized as a dict, equals its declaration written a second time by hand."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from airflow.timetables.base import TimeRestriction
+from airflow.timetables.interval import CronDataIntervalTimetable
+from pendulum import DateTime
 
 from slackwater.jobs.examples import EXAMPLES
 from tests.dags.conftest import CAREFUL, ROOT, parse
@@ -212,6 +217,25 @@ def test_the_restating_dag_of_a_pipeline_is_one_application_and_is_started_by_ha
         "retry_delay": {"restate": 7200.0, "conclude": 60.0, "announce": 60.0},
         "pools": {"restate": "spark", "conclude": "default_pool", "announce": "default_pool"},
     }
+
+
+def test_a_restate_dag_is_not_paused_when_it_is_made(dag_folder: Any) -> None:
+    for name, dag in dag_folder["dags"].items():
+        assert dag.get("is_paused_upon_creation") is (False if name.endswith("__restate") else None), name
+
+
+def test_nothing_is_scheduled_behind_the_data_of_an_example(dag_folder: Any) -> None:
+    """README's first step un-pauses `departures`, years after its last row."""
+    end = datetime(2014, 1, 2, tzinfo=UTC)
+    dag = dag_folder["dags"]["departures"]
+    assert dag["end_date"] == end.timestamp()
+    schedule = CronDataIntervalTimetable("@daily", timezone="UTC")
+    limits = {"earliest": DateTime(2013, 1, 1, tzinfo=UTC), "catchup": False}
+    unpaused = {"last_automated_data_interval": None}
+    assert schedule.next_dagrun_info(**unpaused, restriction=TimeRestriction(latest=None, **limits))
+    ending = TimeRestriction(latest=DateTime.instance(end), **limits)
+    assert schedule.next_dagrun_info(**unpaused, restriction=ending) is None
+    assert "end_date" not in dag_folder["dags"]["careful"]
 
 
 def test_each_task_links_to_the_page_of_its_run(dag_folder: Any) -> None:

@@ -108,9 +108,8 @@ def scheduled_dag(
         replay_task = replay(pipeline, settings)
         validate_task = ValidateOperator(
             task_id="validate",
-            pipeline=pipeline.name,
+            pipeline=pipeline,
             manifest=replay_task.output,
-            asks=pipeline.approve_warnings,
             execution_timeout=None,  # Airflow would take it for that of the person who is asked
             **options.approval,
         )

@@ -10,10 +10,14 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from slackwater.jobs.errors import PermanentError
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 Outcome = Literal["staged", "nothing", "published", "kept", "rejected", "refused", "failed", "lost"]
 Verdict = Literal["passed", "warned", "failed"]
@@ -81,9 +85,12 @@ class Manifest:
     counts: Mapping[str, int]
     seconds: float
 
-    @property
-    def summary(self) -> str:
-        """What was staged, in two lines that fit a page of a log; the message where nothing was."""
+    def summary(self, timezone: str = "UTC") -> str:
+        """What was staged, in two lines that fit a page of a log, by the clocks of `timezone`; the message
+        where nothing was.
+        """
+        from zoneinfo import ZoneInfo  # which reads how this Python was built
+
         if not self.slices:
             return self.message
         count = f"{len(self.slices)} slice{'' if len(self.slices) == 1 else 's'}"
@@ -95,8 +102,11 @@ class Manifest:
             "quarantined": "rows_quarantined",
         }
         counts = "  ".join(f"{title} {self.counts[name]:,}" for title, name in titles.items())
-        start, end = _short_time(self.slices[0][0]), _short_time(self.slices[-1][1])
-        return f"{count}, {start} to {end}: {self.verdict}, {self.seconds:.1f} s\n{counts}"
+        start, end = (
+            _short_time(time, ZoneInfo(timezone)) for time in (self.slices[0][0], self.slices[-1][1])
+        )
+        zone = "" if timezone == "UTC" else f" {timezone}"
+        return f"{count}, {start} to {end}{zone}: {self.verdict}, {self.seconds:.1f} s\n{counts}"
 
     @property
     def good_run_ids(self) -> tuple[str, ...]:
@@ -261,9 +271,10 @@ def with_places(text: str, *, warehouse: str, pipelines: str | None = None) -> s
     )
 
 
-def _short_time(text: str) -> str:
-    """An ISO 8601 time of UTC without the parts that are zero."""
-    return text.removesuffix("+00:00").removesuffix(":00").removesuffix("T00:00")
+def _short_time(text: str, zone: "ZoneInfo") -> str:
+    """What clocks of a zone show at an ISO 8601 time, without the parts that are zero."""
+    clock = datetime.fromisoformat(text).astimezone(zone).replace(tzinfo=None)
+    return clock.isoformat().removesuffix(":00").removesuffix("T00:00")
 
 
 def _where(warehouse: str, pipelines: str | None) -> list[str]:

@@ -6,7 +6,7 @@ Pure functions of single values, standard library only. Where a value is None, t
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import IntEnum
 from itertools import pairwise
@@ -192,13 +192,20 @@ def _utc(moment: datetime | float) -> datetime:
 
 
 def range_text(
-    start: datetime | float | None, end: datetime | float | None, precision: Precision | None = None
+    start: datetime | float | None,
+    end: datetime | float | None,
+    precision: Precision | None = None,
+    zone: tzinfo = UTC,
 ) -> str:
     """A half-open range of times: `2013-01-02` where it is a whole day, `2013-01-02 06:00–09:00` within a day
-    (24:00 is its end), else its start and its length, `2013-01-02 18:00 + 12 hours`.
+    (24:00 is its end), else its start and its length, `2013-01-02 18:00 + 12 hours`. By the clocks of
+    another zone than UTC its name comes last.
     """
     if start is None or end is None:
         return NOTHING
+    if str(zone) != "UTC":
+        first, last = (_utc(moment).astimezone(zone).replace(tzinfo=UTC) for moment in (start, end))
+        return f"{range_text(first, last, precision)} {zone}"
     first, last = _utc(start), _utc(end)
     midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
     next_midnight = midnight + timedelta(days=1)

@@ -91,6 +91,7 @@ class JobOperator(SparkApplication):
             **kwargs,
         )
         self.settings = settings
+        self.timezone = pipeline.timezone
         self.before_try = before_try
         if deferrable is None:
             deferrable = airflow_settings.getboolean("operators", "default_deferrable", fallback=False)
@@ -157,9 +158,10 @@ class JobOperator(SparkApplication):
         outcome = replace(outcome, message=message)
         ti = context["ti"]
         self.log.info("its page: %s", whole_url(run_page_path(ti.dag_id, ti.run_id)))
-        for line in outcome.summary.splitlines():
+        summary = outcome.summary(self.timezone)
+        for line in summary.splitlines():
             self.log.info("%s", line)
-        ti.xcom_push(SUMMARY_KEY, outcome.summary)
+        ti.xcom_push(SUMMARY_KEY, summary)
         ti.xcom_push(STAGED_RUN_KEY, outcome.run_id)
         if outcome.outcome in ENDED_EARLY:
             # The next task reads which slices were staged before that.

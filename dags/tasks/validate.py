@@ -20,6 +20,7 @@ from slackwater.dags.settings import RESTATE
 from slackwater.dags.tasks.job import ENDED_EARLY, sentence_of
 from slackwater.dags.tasks.replay import end_of
 from slackwater.jobs.args import Failure, Manifest, ManifestError, manifest_of
+from slackwater.jobs.pipelines import Pipeline
 
 # What `validate` returns where nothing is to be published. Marked a success by hand, it returns None.
 NOTHING = ""
@@ -36,24 +37,25 @@ class ValidateOperator(ApprovalOperator):
     `replay` has failed, it judges what was staged before that, and is skipped where that is nothing.
 
     Args:
+        pipeline: whether it asks a person to approve failed expectations of severity `warn`; if they reject,
+            the task fails.
         manifest: what `replay` returned (an XComArg).
-        asks: whether a person must approve failed expectations of severity `warn`; if they reject, the task
-            fails.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "manifest")
     operator_extra_links = (*ApprovalOperator.operator_extra_links, RunPageLink())
 
-    def __init__(self, *, pipeline: str, manifest: Any, asks: bool, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: Pipeline, manifest: Any, **kwargs: Any) -> None:
         super().__init__(
-            subject=f"Publish {pipeline} in spite of warnings?",
+            subject=f"Publish {pipeline.name} in spite of warnings?",
             body="",
             fail_on_reject=True,
             trigger_rule=TriggerRule.ONE_DONE,  # also behind a failed `replay`
             **kwargs,
         )
         self.manifest = manifest
-        self.asks = asks
+        self.asks = pipeline.approve_warnings
+        self.timezone = pipeline.timezone
 
     def execute(self, context: Any) -> str:
         """Raises AirflowFailException, AirflowSkipException, or TaskAwaitingInput (ends this process;
@@ -77,7 +79,7 @@ class ValidateOperator(ApprovalOperator):
         ):
             context["ti"].xcom_push(ASKED_RUN_KEY, run_id)
             context["ti"].xcom_push(REJECTION_KEY, rejection)
-            self.body = question(outcome)
+            self.body = question(outcome, self.timezone)
             super().execute(context)
         return self._end(context, run_id, rejection)
 
@@ -186,13 +188,13 @@ def sentence(failure: Failure) -> str:
     )
 
 
-def question(outcome: Manifest) -> str:
+def question(outcome: Manifest, timezone: str) -> str:
     """The question to the person who decides: what was staged, and the failed expectations with samples of
     what broke them, as Markdown.
     """
     return "\n".join(
         [
-            *(f"{line}  " for line in outcome.summary.splitlines()),  # a line each in Markdown
+            *(f"{line}  " for line in outcome.summary(timezone).splitlines()),  # a line each in Markdown
             "",
             outcome.message,
             "",

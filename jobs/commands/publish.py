@@ -10,6 +10,7 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.readable import range_text
 
 if TYPE_CHECKING:
+    from slackwater.jobs.pipelines import Pipeline
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.publishing.rebuild import Rebuild
     from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -84,7 +85,7 @@ def command(
             rows += _publish_branch(opened_pipeline, run_id, output)
         else:
             rows += opened_pipeline.publisher().publish(run_id, accept)
-            _tell_of_runs(pipeline, rows, output)
+            _tell_of_runs(opened_pipeline.pipeline, rows, output)
 
 
 def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Output) -> "list[LedgerRow]":
@@ -105,12 +106,12 @@ def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Outp
     return [row]
 
 
-def _tell_of_runs(pipeline: str, rows: "Sequence[LedgerRow]", output: Output) -> None:
+def _tell_of_runs(pipeline: "Pipeline", rows: "Sequence[LedgerRow]", output: Output) -> None:
     sentences = [
-        f"{pipeline}: published run {row.seq} of {range_text(row.slice_start, row.slice_end)}, verdict "
-        f"{row.verdict}."
+        f"{pipeline.name}: published run {row.seq} of "
+        f"{range_text(row.slice_start, row.slice_end, zone=pipeline.zone)}, verdict {row.verdict}."
         for row in rows
-    ] or [f"{pipeline}: nothing to publish; no staged run continues what is live."]
+    ] or [f"{pipeline.name}: nothing to publish; no staged run continues what is live."]
     printing.show_result([row.values() for row in rows], sentences, output)
 
 

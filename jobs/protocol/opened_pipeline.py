@@ -185,7 +185,7 @@ class OpenedPipeline:
         def show(staged_close: StagedSlice) -> None:
             for line in lines_of(runner.pipeline, staged_close):
                 lines(line)
-            refuse_rejected(self.name, staged_close)
+            refuse_rejected(self.pipeline, staged_close)
 
         tasks = PortionTasks(runner.transport)
         roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape, tasks)

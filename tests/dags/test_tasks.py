@@ -23,6 +23,7 @@ from slackwater.dags.tasks import restate, validate
 from slackwater.dags.tasks.publish import PublishOperator
 from slackwater.dags.tasks.validate import ValidateOperator
 from slackwater.jobs.args import Failure, Manifest, manifest_fields, write_manifest
+from slackwater.jobs.pipelines.registry import load
 from tests.dags.commands import install
 from tests.dags.outcomes import STAGED_MANIFEST, job_operator
 
@@ -94,8 +95,11 @@ def returned(manifest: Manifest | None) -> Any:
     return None if manifest is None else json.loads(json.dumps(manifest_fields(manifest)))
 
 
-def validate_operator(manifest: Manifest | None, *, asks: bool = False) -> ValidateOperator:
-    return ValidateOperator(task_id="validate", pipeline="departures", manifest=returned(manifest), asks=asks)
+def validate_operator(
+    manifest: Manifest | None, *, asks: bool = False, zone: str = "UTC"
+) -> ValidateOperator:
+    pipeline = replace(load(examples=True)["departures"], approve_warnings=asks, timezone=zone)
+    return ValidateOperator(task_id="validate", pipeline=pipeline, manifest=returned(manifest))
 
 
 # --- links
@@ -363,6 +367,16 @@ def test_a_person_is_told_what_failed_and_where(pending_question: Any) -> None:
     assert "rows 1,454  fired 85  refired 202  late 2  quarantined 12" in question["body"]
     failure = "between(min=1) of flights observed 0, 3 of 812 panes, e.g. [0, 0, 0] (run b2)"
     assert failure in question["body"]
+
+
+def test_slices_are_labelled_by_the_clocks_of_the_pipelines_zone() -> None:
+    """Clocks of Berlin change in the second of these nights."""
+    slices = (
+        ("2025-03-28T23:00:00+00:00", "2025-03-29T23:00:00+00:00"),
+        ("2025-03-29T23:00:00+00:00", "2025-03-30T22:00:00+00:00"),
+    )
+    text = validate.question(replace(STAGED_MANIFEST, slices=slices), "Europe/Berlin")
+    assert text.startswith("2 slices, 2025-03-29 to 2025-03-31 Europe/Berlin: passed")
 
 
 def test_approval_publishes_the_run_that_was_asked_about(pending_question: Any) -> None:

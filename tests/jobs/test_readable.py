@@ -2,6 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -158,6 +159,12 @@ def test_a_range_of_times_repeats_no_day() -> None:
     assert range_text(day.replace(hour=18), day + timedelta(hours=30)) == "2013-01-02 18:00 + 12 hours"
     assert range_text(day, day + timedelta(hours=30)) == "2013-01-02 00:00 + 1 d 6 h"
     assert range_text(None, day) == "–"
+    berlin = ZoneInfo("Europe/Berlin")
+    midnight = datetime(2025, 3, 29, 23, tzinfo=UTC)  # of the day on which clocks go forward, after 23 hours
+    assert range_text(midnight, midnight + timedelta(hours=23), zone=berlin) == "2025-03-30 Europe/Berlin"
+    in_summer = range_text(midnight + timedelta(hours=7), midnight + timedelta(hours=9), zone=berlin)
+    assert in_summer == "2025-03-30 08:00–10:00 Europe/Berlin"
+    assert range_text(day, day + timedelta(days=1), zone=ZoneInfo("UTC")) == "2013-01-02"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ the schedule asks for and the lineage lacks.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pyarrow.compute as pc
 
@@ -55,7 +55,8 @@ def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | Non
     newest = attempts[-1]
     if newest.outcome in _ENDS or subject.tables.ledger.by_run_id(newest.run_id) is not None:
         return None
-    slice_text = range_text(newest.slice_start, newest.slice_end)
+    zone = UTC if subject.declaration is None else subject.declaration.zone
+    slice_text = range_text(newest.slice_start, newest.slice_end, zone=zone)
     is_restatement = subject.head_end is not None and newest.slice_start < subject.head_end
     what = f"the restatement of {slice_text}" if is_restatement else f"the run of {slice_text}"
     command = f"slackwater runs {subject.pipeline}"

@@ -120,7 +120,7 @@ class CatchUp:
                     self.lines(f"  warning: {check.expectation}: {check.observed}")
             if staged_slice.is_accepted:
                 self.lines(f"  {staged_slice.verdict}{failures_text(staged_slice)}")
-            refuse_rejected(runner.pipeline.name, staged_slice)
+            refuse_rejected(runner.pipeline, staged_slice)
             if self.request.publish:
                 facts = {"pipeline": self.pipeline, "slice": str(slice_), "begins": True}
                 log.debug("publish", extra=facts)

@@ -354,7 +354,7 @@ class _Restating:
         log.debug("staged", extra={"rows": staged_slice.row.rows_read})
         for line in lines_of(self.pipeline, staged_slice):
             self.backfill.lines(line)
-        refuse_rejected(self.name, staged_slice)
+        refuse_rejected(self.pipeline, staged_slice)
         assert parent.row is not None
         [row] = self.publisher.commit([staged_slice.attempt], [staged_slice.row], parent.row.seq, name)
         self.backfill.branch_rows.append(row)

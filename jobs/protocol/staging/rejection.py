@@ -14,7 +14,7 @@ class SliceRejected(RejectedError):
     """Validation rejected a slice: it stays staged, and no reader sees it."""
 
 
-def refuse_rejected(pipeline: str, staged_slice: StagedSlice) -> None:
+def refuse_rejected(pipeline: Pipeline, staged_slice: StagedSlice) -> None:
     """End the command where validation has rejected the slice.
 
     Raises:
@@ -63,7 +63,8 @@ def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
         ),
     }
     words = (f"{name} {count:,}" for name, count in counts.items())
-    return f"{range_text(row.slice_start, row.slice_end)}  {'  '.join(words)}  {seconds:.2f} s"
+    slice_text = range_text(row.slice_start, row.slice_end, zone=pipeline.zone)
+    return f"{slice_text}  {'  '.join(words)}  {seconds:.2f} s"
 
 
 def _failure(check: validation.Check) -> str:
@@ -86,14 +87,13 @@ def failures_text(staged_slice: StagedSlice) -> str:
     )
 
 
-def _reason(pipeline: str, staged_slice: StagedSlice) -> str:
+def _reason(pipeline: Pipeline, staged_slice: StagedSlice) -> str:
     """The failed checks with their values, and the next step."""
     row = staged_slice.row
-    assert row.slice_start is not None and row.slice_end is not None
+    slice_text = range_text(row.slice_start, row.slice_end, zone=pipeline.zone)
     return (
-        f"{pipeline}: the slice [{row.slice_start:%Y-%m-%dT%H:%M}, {row.slice_end:%Y-%m-%dT%H:%M}) was "
-        "rejected by validation; nothing was "
+        f"{pipeline.name}: the slice of {slice_text} was rejected by validation; nothing was "
         f"moved.{failures_text(staged_slice)}\nIts panes stand in the table `panes` under run_id "
         f"{row.run_id}. Mend the source or the expectation and run again, or publish it all the same with "
-        f"`slackwater publish {pipeline} {row.run_id} --accept REASON`."
+        f"`slackwater publish {pipeline.name} {row.run_id} --accept REASON`."
     )

@@ -327,7 +327,7 @@ def test_a_failing_expectation_moves_nothing_and_shows_the_values(
     assert hourly.run_here("--to", "2013-01-04") == 4
     text = new_output()
     [rejected] = [row for row in hourly.attempts().values() if row["outcome"] == "rejected"]
-    assert "[2013-01-02T00:00, 2013-01-03T00:00) was rejected by validation; nothing was moved" in text
+    assert "the slice of 2013-01-02 was rejected by validation; nothing was moved" in text
     assert "flights <= 20: " in text and "origin in ['JFK', 'LGA']: " in text and '"EWR"' in text
     assert f"slackwater publish hourly {rejected['run_id']} --accept REASON" in text
     assert (rejected["exit_code"], rejected["verdict"]) == (4, "failed")

@@ -18,7 +18,6 @@ from slackwater.dags.restate import restatement_dag
 from slackwater.dags.scheduled import scheduled_dag
 from slackwater.dags.settings import RESTATE, Settings, SettingsError, read
 from slackwater.dags.upkeep import health_dag, maintain_dag
-from slackwater.jobs.examples import EXAMPLES
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.registry import PipelinesFileError, Registry, load
@@ -137,8 +136,10 @@ class _Declaration:
                 f"DAGs of the whole warehouse begin with {settings.upkeep}__; give it another name"
             )
         options = self.options_of.get(name, self.options)
-        end = EXAMPLES[name].end if registry.is_example(name) else None
-        both = scheduled_dag(pipeline, settings, options, end), restatement_dag(pipeline, settings, options)
+        both = (
+            scheduled_dag(pipeline, settings, options, registry.end_of_data(name)),
+            restatement_dag(pipeline, settings, options),
+        )
         for dag in both:
             dag.validate()  # as Airflow does later, where a refusal takes all DAGs of the file away
         return {dag.dag_id: dag for dag in both}

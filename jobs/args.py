@@ -265,10 +265,11 @@ def with_places(text: str, *, warehouse: str, pipelines: str | None = None) -> s
     in any shell.
     """
     places = " " + " ".join(map(shlex.quote, _where(warehouse, pipelines)))
-    return _COMMAND.sub(
-        lambda found: f"`{found[1]}{'' if ' --warehouse ' in found[1] else places}`",
-        text,
-    )
+
+    def with_places_of(command: re.Match[str]) -> str:
+        return f"`{command[1]}{'' if ' --warehouse ' in command[1] else places}`"
+
+    return _COMMAND.sub(with_places_of, text)
 
 
 def _short_time(text: str, zone: "ZoneInfo") -> str:

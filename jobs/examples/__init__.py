@@ -7,7 +7,7 @@ pipelines through this package.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib import import_module
 from types import MappingProxyType
 
@@ -41,7 +41,6 @@ class Example:
         source: the source's table, relative to the warehouse.
         pipeline: name of the pipeline, and `pipeline_module` where it is declared.
         loader: ``module:function`` of the loader, imported only by `load`.
-        end: behind the last day on which something arrives; None where there is as much as is asked for.
     """
 
     name: str
@@ -50,7 +49,6 @@ class Example:
     pipeline: str
     pipeline_module: str
     loader: str
-    end: datetime | None = None
 
     def load(self, warehouse: str, start: datetime, end: datetime) -> LoadedRange:
         """Write what arrived in [start, end) to the source; rows that it has already are left alone. Raises
@@ -61,8 +59,6 @@ class Example:
         return loaded_range
 
 
-# Flights of New Year's Eve land on the first day of 2014.
-_END_OF_FLIGHTS = datetime(2014, 1, 2, tzinfo=UTC)
 EXAMPLES: Mapping[str, Example] = MappingProxyType(
     {
         "departures": Example(
@@ -73,7 +69,6 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
             pipeline="departures",
             pipeline_module="slackwater.jobs.examples.departures",
             loader="slackwater.jobs.examples.flights:load_departures",
-            end=_END_OF_FLIGHTS,
         ),
         "turnarounds": Example(
             name="turnarounds",
@@ -83,7 +78,6 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
             pipeline="turnarounds",
             pipeline_module="slackwater.jobs.examples.turnarounds",
             loader="slackwater.jobs.examples.flights:load_departures",
-            end=_END_OF_FLIGHTS,
         ),
         "tollgates": Example(
             name="tollgates",

@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib.machinery import PathFinder, SourceFileLoader
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +30,11 @@ EXAMPLES = (
     "slackwater.jobs.examples.nexmark",
     "slackwater.jobs.examples.tollgates",
     "slackwater.jobs.examples.turnarounds",
+)
+# Flights of New Year's Eve land on the first day of 2014.
+_ENDS = dict.fromkeys(
+    ("slackwater.jobs.examples.departures", "slackwater.jobs.examples.turnarounds"),
+    datetime(2014, 1, 2, tzinfo=UTC),
 )
 VARIABLE = "SLACKWATER_PIPELINES"
 _OWN_PACKAGE = __name__.partition(".")[0]
@@ -111,13 +117,14 @@ class Registry(Mapping[str, Pipeline]):
         self._modules |= dict.fromkeys(new, module)
         return len(pipelines)
 
-    def is_example(self, name: str) -> bool:
-        """Whether the pipeline is one that we ship."""
-        return name in self and self._modules[name].__name__ in EXAMPLES
+    def end_of_data(self, name: str) -> datetime | None:
+        """Where the data of an example end; None where they don't, and for the user's pipelines."""
+        return _ENDS.get(self._modules[self[name].name].__name__)
 
     def _namesake(self, name: str) -> Pipeline | None:
         """The user's pipeline of that name."""
-        return None if self.is_example(name) else self._pipelines.get(name)
+        is_own = name in self and self._modules[name].__name__ not in EXAMPLES
+        return self._pipelines[name] if is_own else None
 
     def sources(self, name: str) -> list[Path]:
         """The files of which a part may enter the code hash: the pipeline's own and, for a user's, those that

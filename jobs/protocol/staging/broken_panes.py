@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.engines.replaying.pane_metrics import broken_condition
 from slackwater.jobs.pipelines import Expectation
-from slackwater.jobs.protocol.staging.staged_slice import ACCEPTED
+from slackwater.jobs.protocol.staging.staged_slice import ACCEPTANCE
 from slackwater.jobs.protocol.staging.validation import Check
 from slackwater.jobs.readable import count_text, range_text
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
@@ -25,7 +25,7 @@ from slackwater.jobs.tables.schemas import Shape
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables
 
-_NAMED = 3
+_MOST_NAMES = 3
 _BATCH_ROWS = 100_000
 
 
@@ -60,16 +60,18 @@ class BrokenPanes:
         panes = self.tables["panes"]
         files = panes.files_added(self.paths) or panes.files(Within.only("run_id", self.run_id))
         broken = self._broken(item, files, self.run_id)
-        accepted = self._accepted(item) if item.severity == "reject" else []
-        others = self._without(broken, accepted)
-        excused = broken.num_rows - others.num_rows
+        accepted_panes = self._accepted_panes(item) if item.severity == "reject" else []
+        others = self._without(broken, accepted_panes)
+        excused_count = broken.num_rows - others.num_rows
         observed = check.observed + (
-            f"; {count_text(excused, 'value')} of windows that were accepted before" if excused else ""
+            f"; {count_text(excused_count, 'value')} of windows that were accepted before"
+            if excused_count
+            else ""
         )
         if not others.num_rows:
             return replace(check, passed=True, observed=observed, unexpected=0, sample_json=None)
-        named = f"{observed}, e.g. {self._names(item, others)}"
-        return replace(check, observed=named, unexpected=others.num_rows)
+        text = f"{observed}, e.g. {self._names(item, others)}"
+        return replace(check, observed=text, unexpected=others.num_rows)
 
     def _broken(self, item: Expectation, files: StoredFiles, run_id: str) -> pa.Table:
         """Identity and value of the panes of a run that break the expectation."""
@@ -97,7 +99,7 @@ class BrokenPanes:
     def _identity(self) -> list[str]:
         return [*self.shape.key_names, *self.shape.window_names]
 
-    def _accepted(self, item: Expectation) -> list[pa.Table]:
+    def _accepted_panes(self, item: Expectation) -> list[pa.Table]:
         """The panes that have broken the expectation in runs that were accepted."""
         has_failed = (pc.field("expectation") == item.title) & ~pc.field("passed")
         failures = self.tables["validations"].read(["run_id"], has_failed)
@@ -111,26 +113,26 @@ class BrokenPanes:
     def _is_accepted(self, run_id: str) -> bool:
         """Whether a run that is committed, or staged, is accepted."""
         run = self.tables.ledger.by_run_id(run_id) or self.tables.attempts.find(run_id)
-        return run is not None and (run.verdict or "").startswith(ACCEPTED)
+        return run is not None and (run.verdict or "").startswith(ACCEPTANCE)
 
-    def _without(self, broken: pa.Table, accepted: Sequence[pa.Table]) -> pa.Table:
-        """The broken panes of other windows than `accepted`, the least values first."""
+    def _without(self, broken: pa.Table, accepted_panes: Sequence[pa.Table]) -> pa.Table:
+        """The broken panes of other windows than `accepted_panes`, the least values first."""
         names = [quoted(name) for name in self._identity]
         order = f"ORDER BY broken_value, {', '.join(names)}"
-        if not accepted:
+        if not accepted_panes:
             return query(f"SELECT * FROM broken {order}", broken=broken)
-        same = " AND ".join(f"broken.{name} IS NOT DISTINCT FROM accepted.{name}" for name in names)
-        is_other = f"window_start IS NULL OR NOT EXISTS (FROM accepted WHERE {same})"
+        is_same_window = " AND ".join(f"broken.{name} IS NOT DISTINCT FROM accepted.{name}" for name in names)
+        is_other = f"window_start IS NULL OR NOT EXISTS (FROM accepted WHERE {is_same_window})"
         return query(
             f"SELECT * FROM broken WHERE {is_other} {order}",
             broken=broken,
-            accepted=pa.concat_tables(accepted),
+            accepted=pa.concat_tables(accepted_panes),
         )
 
     def _names(self, item: Expectation, panes: pa.Table) -> str:
         """The first panes as `shop a, 2024-01-01 06:00–12:00: 51`."""
         texts = []
-        for row in panes.slice(0, _NAMED).to_pylist():
+        for row in panes.slice(0, _MOST_NAMES).to_pylist():
             keys = [f"{name} {row[name]}" for name in self.shape.key_names]
             window = [] if row["window_end"] is None else [range_text(row["window_start"], row["window_end"])]
             value = [] if item.column in self.shape.key_names else [f": {row['broken_value']}"]

@@ -10,7 +10,7 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.windowing.times import to_ms
 
 # The verdict of a run that a person has accepted begins so; the reason follows.
-ACCEPTED = "accepted: "
+ACCEPTANCE = "accepted: "
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class StagedSlice:
     @property
     def is_accepted(self) -> bool:
         """Whether validation has failed, and a person accepts that."""
-        return self.verdict.startswith(ACCEPTED)
+        return self.verdict.startswith(ACCEPTANCE)
 
 
 def with_acceptance(row: LedgerRow, reason: str | None) -> LedgerRow:
     """`row` with `reason` as the verdict, where validation has rejected it and there is one."""
     if row.verdict != validation.FAILED or reason is None:
         return row
-    return replace(row, verdict=f"{ACCEPTED}{reason}")
+    return replace(row, verdict=f"{ACCEPTANCE}{reason}")

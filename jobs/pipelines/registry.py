@@ -23,6 +23,7 @@ from types import CodeType, ModuleType
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines.canonical import USER_MODULE
 from slackwater.jobs.pipelines.code import FORMER_PACKAGES, Definition, PipelineCode, front_door_lines
+from slackwater.jobs.pipelines.defining_modules import defining_modules, pipelines_in
 from slackwater.jobs.pipelines.pipeline import Pipeline
 
 EXAMPLES = (
@@ -68,6 +69,7 @@ class Registry(Mapping[str, Pipeline]):
 
     def __init__(self) -> None:
         self._pipelines: dict[str, Pipeline] = {}
+        # The module that defines each pipeline, which may not be the one that was loaded for it.
         self._modules: dict[str, ModuleType] = {}
         self.faults: dict[str, UsageError] = {}
 
@@ -96,13 +98,16 @@ class Registry(Mapping[str, Pipeline]):
         return self._pipelines.get(name, default)
 
     def add(self, module: ModuleType) -> int:
-        """Register every `Pipeline` that `module` holds, or none; returns their number. An example gives its
-        name to a pipeline of the user's.
+        """Register every `Pipeline` that `module` holds, or none; returns their number. One that `module`
+        imports belongs to the module that defines it. An example gives its name to a pipeline of the user's.
 
         Raises:
             PipelinesFileError: two pipelines of the user's have one name.
         """
-        pipelines = {id(value): value for value in vars(module).values() if isinstance(value, Pipeline)}
+        pipelines = pipelines_in(module)
+        modules = (
+            dict.fromkeys(pipelines, module) if module.__name__ in EXAMPLES else defining_modules(module)
+        )
         new: dict[str, Pipeline] = {}
         for pipeline in pipelines.values():
             namesake = new.get(pipeline.name) or self._namesake(pipeline.name)
@@ -114,7 +119,7 @@ class Registry(Mapping[str, Pipeline]):
                 )
             new[pipeline.name] = pipeline
         self._pipelines |= new
-        self._modules |= dict.fromkeys(new, module)
+        self._modules |= {name: modules[id(pipeline)] for name, pipeline in new.items()}
         return len(pipelines)
 
     def end_of_data(self, name: str) -> datetime | None:

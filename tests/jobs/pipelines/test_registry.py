@@ -83,6 +83,47 @@ def test_an_example_that_a_file_imports_is_no_second_one(tmp_path: Path) -> None
     ) == sorted([*OURS, "mine"])
 
 
+IMPORTS = (
+    "from slackwater.jobs.examples.departures import departures",
+    "from slackwater.jobs.examples.departures import *",
+    "from slackwater.jobs.examples import departures as example\ndepartures = example.departures",
+    "from handed_on import departures",
+)
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_a_file_that_imports_a_pipeline_is_no_part_of_its_code(tmp_path: Path, line: str) -> None:
+    (tmp_path / "handed_on.py").write_text(IMPORTS[0])
+    alone = load().code("departures")
+    for name in ("mine", "renamed"):
+        other = f"{line}\nfrom dataclasses import replace\nstrict = replace(departures, name='{name}_too')"
+        registry = load(str(user_file(tmp_path, name, other)))
+        assert {name, f"{name}_too"} < set(registry)
+        assert registry.code("departures") == alone
+        assert [path.name for path in registry.sources("departures")] == ["departures.py"]
+        assert registry.code(name) != alone and registry.code(f"{name}_too") != alone
+
+
+def test_a_pipeline_is_part_of_the_file_that_defines_it_whoever_else_imports_that_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user_file(tmp_path, "base", file="team_pipelines.py")
+    importing = tmp_path / "all_pipelines.py"
+    text = "from dataclasses import replace\nfrom team_pipelines import base\nx = replace(base, name='{}')"
+    hashes = []
+    for name in ("first", "second"):
+        importing.write_text(text.format(name))
+        registry = load(str(importing))
+        assert [path.name for path in registry.sources("base")] == ["all_pipelines.py", "team_pipelines.py"]
+        hashes.append((registry.code("base").hash, registry.code(name).hash))
+    (base, first), (base_again, second) = hashes
+    assert base == base_again == load(str(tmp_path / "team_pipelines.py")).code("base").hash
+    assert first != second
+    user_file(tmp_path, "base", "HOURS = 3\nother = HOURS", file="team_pipelines.py")
+    monkeypatch.delitem(sys.modules, "team_pipelines")
+    assert load(str(importing)).code("base").hash == base, "what it does not rest on"
+
+
 def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
     for folder, name in (("a", "one"), ("b", "two")):
         assert list(load(str(user_file(tmp_path / folder, name)))) == sorted([*OURS, name])

@@ -25,7 +25,8 @@ The scheduled runs of `{name}` may go on meanwhile.
 
 - **What would it cost?** `slackwater backfill {name} --from … --to … --dry-run`
 - **Clear** the task `restate` at any time: it goes on at the last finished slice.
-- **Without publishing**: the branch is kept; run it again with `publish`, or `slackwater branches drop`.
+- **Without publishing**: the branch is kept, and `slackwater diff` shows what publishing it changes; run it
+  again with `publish`, or `slackwater branches drop`.
 """
 
 

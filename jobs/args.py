@@ -158,7 +158,7 @@ def backfill(
     pipelines: str | None = None,
 ) -> list[str]:
     """Arguments that restate [from, to); all may be templates. `until` is --until-converged or
-    --until-same-code, `publish` is --publish or --no-publish."""
+    --until-same-code, `publish` is --publish or --preview."""
     range_and_mode = ["--from", from_, "--to", to, until, publish, "--reason", reason, "--manifest", manifest]
     return ["backfill", pipeline, *range_and_mode, "--no-deliver", *_SHORT_LOG, *_where(warehouse, pipelines)]
 

@@ -18,7 +18,7 @@ from slackwater.jobs.args import ManifestError, manifest_of
 from slackwater.jobs.pipelines import Pipeline
 
 UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
-PUBLISH = "{{ '--publish' if params.publish else '--no-publish' }}"
+PUBLISH = "{{ '--publish' if params.publish else '--preview' }}"
 REASON = "{{ params.reason or 'restated from Airflow' }}"
 
 

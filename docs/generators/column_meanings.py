@@ -66,7 +66,8 @@ COLUMNS = {
         "engine": "`columnar` or `operator`",
         "watermark_in": "watermark at the slice's start",
         "watermark_out": "watermark at its end",
-        "inputs": "each table that was read, with its id, the pinned version, and files, rows and bytes",
+        "inputs": "each table that was read, with its id, the pinned version, and files, rows and bytes; of "
+        "`overrides` how many there were (version) and how many rows they have moved (rows)",
         "config_hash": "hash of the pipeline's declarations",
         "code_hash": "hash of the pipeline's code and of Slackwater's version",
         "format_version": "format of the tables that wrote the row",

@@ -27,9 +27,12 @@ from slackwater.jobs.commands.printing import Output
     "was the same (default)",
 )
 @click.option(
-    "--no-publish/--publish",
+    "--preview/--publish",
+    "--no-publish",
+    "preview",
     default=False,
-    help="leave the branch at B, where it changes nothing that readers see; or publish it",
+    help="leave the branch when it could be published, so that `diff` shows to the row what publishing it "
+    "changes; or publish it (default)",
 )
 @click.option(
     "--slice",
@@ -52,7 +55,7 @@ def command(
     to_ms: int,
     dry_run: bool,
     until_converged: bool,
-    no_publish: bool,
+    preview: bool,
     slice_ms: int | None,
     reason: str | None,
     no_deliver: bool,
@@ -90,7 +93,7 @@ def command(
         from_ms=from_ms,
         to_ms=to_ms,
         whatever_the_code=until_converged,
-        publish=not no_publish,
+        publish=not preview,
         slice_ms=slice_ms,
         reason=reason or None,
         engine=engine,

@@ -78,6 +78,9 @@ def _show_branch(
     printing.show(rows, columns, output, empty=empty, total=changes.total)
     if rows and not output.is_json:
         printing.note(f"Publishing {branch}: {counts_text(changes.counts, changes.days)}.")
+    if publication.obstacle is None and not output.is_json:
+        arguments = " ".join(map(str, publication.arguments))
+        printing.note(f"`slackwater publish {pipeline} {arguments}` changes these rows and no others.")
     if publication.obstacle is not None:
         options.warn(
             "These are the changes by the runs that the branch has; it can't be published yet.\n"

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     "--accept", metavar="REASON", help="publish in spite of a failed validation; the reason is recorded"
 )
 @click.option(
+    "--as-of",
+    type=options.SEQ,
+    metavar="SEQ",
+    help="publish BRANCH only if it and main are as they were after this row of the ledger; `diff` prints it "
+    "(default for a preview: its last row)",
+)
+@click.option(
     "--rebuild",
     is_flag=True,
     help="make `published` and `corrections` right again, where a verb says that they are not",
@@ -37,6 +44,7 @@ def command(
     *,
     run_id: str | None,
     accept: str | None,
+    as_of: int | None,
     rebuild: bool,
     no_deliver: bool,
     warehouse: str | None,
@@ -48,7 +56,9 @@ def command(
     or not at all.
 
     With BRANCH: make its runs live, and main's later runs behind them if the branch has converged with main.
-    It says what that changes; `slackwater diff PIPELINE --branch BRANCH` says it beforehand.
+    It says what that changes. `slackwater diff PIPELINE --branch BRANCH` shows it beforehand, to the row,
+    with the command that publishes this and nothing else: where main has moved since, it asks you to look
+    again.
 
     With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what
     its corrections say, and correct it where the panes of the live runs say otherwise.
@@ -82,17 +92,21 @@ def command(
                 raise click.UsageError(
                     "--accept is for staged runs; what failed its validation never becomes part of a branch"
                 )
-            rows += _publish_branch(opened_pipeline, run_id, output)
+            rows += _publish_branch(opened_pipeline, run_id, as_of, output)
+        elif as_of is not None:
+            raise click.UsageError("--as-of is for branches; `slackwater branches list PIPELINE` lists them")
         else:
             rows += opened_pipeline.publisher().publish(run_id, accept)
             _tell_of_runs(opened_pipeline.pipeline, rows, output)
 
 
-def _publish_branch(opened_pipeline: "OpenedPipeline", branch: str, output: Output) -> "list[LedgerRow]":
+def _publish_branch(
+    opened_pipeline: "OpenedPipeline", branch: str, as_of: int | None, output: Output
+) -> "list[LedgerRow]":
     """The row that made the branch live, if there was something to publish."""
     from slackwater.jobs.protocol.restating.branches import changed_by
 
-    pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch)
+    pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch, as_of)
     if row is None:
         printing.show_result(
             [], [f"{pipeline}: branch {branch}: nothing to publish; main has all its runs."], output

@@ -21,7 +21,7 @@ from slackwater.jobs.pages.frame.rendering import render
 from slackwater.jobs.pages.frame.site import PipelineInPath, PipelineView, site_of
 from slackwater.jobs.pipelines.registry import product_version
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating.publish_branch import BranchPublisher
+from slackwater.jobs.protocol.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.jobs.readable import key_text, plain_text, time_text, value_text
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
@@ -195,10 +195,22 @@ def _branch(request: Request, view: PipelineView, name: str, page: int) -> Mappi
         "obstacle": _obstacle(publication.obstacle),
         "commands": [
             (view.command("diff", "--branch", name), "The same on a terminal"),
-            (view.command("publish", name), "Publish the branch: this writes what is shown here"),
+            *_offered_publication(view, publication),
             (view.command("branches drop", name), "Give the branch up"),
         ],
     }
+
+
+def _offered_publication(view: PipelineView, publication: BranchPublication) -> list[tuple[str, str]]:
+    """The command that publishes what is shown, unless it would be refused."""
+    if publication.obstacle is not None:
+        return []
+    return [
+        (
+            view.command("publish", *publication.arguments),
+            "Publish the branch: this writes what is shown here, or nothing where main has moved meanwhile",
+        )
+    ]
 
 
 def _obstacle(error: SlackwaterError | None) -> str:

@@ -262,7 +262,7 @@ def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> 
     assert restate["application_args"] == [
         *("backfill", "careful", "--from", "{{ params['from'] }}", "--to", "{{ params.to }}"),
         "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}",
-        "{{ '--publish' if params.publish else '--no-publish' }}",
+        "{{ '--publish' if params.publish else '--preview' }}",
         *(
             "--reason",
             "{{ params.reason or 'restated from Airflow' }}",

@@ -20,6 +20,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.publish_branch import (
     BranchBehind,
     BranchPublisher,
+    ChangedSinceShown,
     ForkedFromAnotherPast,
 )
 from slackwater.jobs.protocol.staging.declarations import Declarations
@@ -93,7 +94,15 @@ class WanderingLineage:
                     if publication is None
                     else PublishedChanges.of_branch(publisher, publication, limit=None)
                 )
-                row = publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
+                if told_changes is not None and publication.as_of > branch.head.seq:
+                    with pytest.raises(ChangedSinceShown):
+                        publisher.publish_as_it_is(branch.name, self.world.pipeline, self.world.warehouse)
+                row = publisher.publish_as_it_is(
+                    branch.name,
+                    self.world.pipeline,
+                    self.world.warehouse,
+                    None if publication is None else publication.as_of,
+                )
                 assert (row is None) == (told_changes is None)
                 if row is not None:
                     inspection = Inspection(self.world.pipeline.name, self.world.tables)

@@ -29,7 +29,7 @@ from slackwater.jobs.protocol.staging.slice_replay import how_to_restate_all
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, start_of
 from slackwater.jobs.protocol.staging.stragglers import input_of, other_table_of
 from slackwater.jobs.tables.ledger.lineage_rows import adopt_row
-from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, count_honoured_by
+from slackwater.jobs.tables.ledger.overrides import MovedRows, OverridesReader, moved_rows_by_run
 from slackwater.jobs.tables.ledger.rows import MAIN, Input, LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.sql import query
@@ -257,10 +257,13 @@ class Adoption:
         ids = quarantined_rows.column("run_id").to_pylist()
         overrides = OverridesReader(self.tables["overrides"]).rows()
         surplus: dict[int, int] = {}
+        moved_by_run = moved_rows_by_run(self.tables.ledger, live, overrides)
         for place, row in enumerate(live):
             rows_of_slice = row.rows_read - row.rows_folded - ids.count(row.run_id)
             surplus[place] = (
-                tallies.get(place, RowTally(0, None)).rows + _moved_rows(row, overrides) - rows_of_slice
+                tallies.get(place, RowTally(0, None)).rows
+                + _moved_rows(row, moved_by_run[place])
+                - rows_of_slice
             )
         of_live = sum(ids.count(row.run_id) for row in live)
         differing = [place for place, rows in surplus.items() if rows < 0]
@@ -289,15 +292,11 @@ def _has_same_columns(one: PinnedSource, other: PinnedSource) -> bool:
     }
 
 
-def _moved_rows(row: LedgerRow, overrides: Sequence[Override]) -> int:
+def _moved_rows(row: LedgerRow, moved_rows: MovedRows) -> int:
     """How many more rows a run has read of its slice than arrived in it, because their arrivals were
     changed.
     """
-    newest_overrides = {
-        override.row_hash: override for override in overrides[: count_honoured_by(row)]
-    }.values()
+    overrides = moved_rows.values()
     inside = Slice(start_of(row), end_of(row))
-    into = sum(inside.from_ms <= to_ms(override.arrival_time) < inside.to_ms for override in newest_overrides)
-    return into - sum(
-        inside.from_ms <= to_ms(override.true_arrival) < inside.to_ms for override in newest_overrides
-    )
+    into = sum(inside.from_ms <= to_ms(override.arrival_time) < inside.to_ms for override in overrides)
+    return into - sum(inside.from_ms <= to_ms(override.true_arrival) < inside.to_ms for override in overrides)

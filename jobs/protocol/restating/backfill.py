@@ -21,7 +21,7 @@ from slackwater.jobs.protocol.publishing.portion_tasks import PortionTasks
 from slackwater.jobs.protocol.publishing.publish import Publisher
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import branches, convergence, restatement
-from slackwater.jobs.protocol.restating.branches import Origin
+from slackwater.jobs.protocol.restating.branches import Origin, is_preview
 from slackwater.jobs.protocol.restating.publish_branch import BranchPublication, BranchPublisher
 from slackwater.jobs.protocol.restating.restatement import Restatement, next_slice, runs_behind
 from slackwater.jobs.protocol.staging.declarations import Declarations
@@ -30,7 +30,6 @@ from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
 from slackwater.jobs.protocol.staging.slices import Slice, end_of, iso
 from slackwater.jobs.protocol.staging.staged_slice import Parent, StagedSlice
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, fork_row
-from slackwater.jobs.tables.ledger.overrides import OverridesReader
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import count_of, in_common, rest_behind, seqs_of, up_to
 from slackwater.jobs.tables.run_files.snapshots import is_kept, put_back_around
@@ -53,7 +52,7 @@ class BackfillRequest:
         pipeline: its name.
         from_ms, to_ms: [from, to) of arrival time.
         whatever_the_code: whether equal state alone is convergence (`--until-converged`).
-        publish: whether the branch is made live; else it is left at the end of the range.
+        publish: whether the branch is made live; else it is a preview, left where it could be made live.
         slice_ms: length of the branch's slices; None: main's own cuts.
         reason: recorded with the publication.
     """
@@ -76,12 +75,10 @@ class _BranchTip:
     Attributes:
         parent: the branch's last run, as the parent of its next slice.
         later_runs: main's runs that stay live behind it; none where it has reached main's end.
-        has_met_main: False where the branch was left before it converged with main or reached main's end.
     """
 
     parent: Parent
     later_runs: Sequence[LedgerRow]
-    has_met_main: bool = True
 
 
 @dataclass
@@ -180,7 +177,9 @@ class _Restating:
         )
         for sentence in range_.adjustments:
             self.backfill.say(f"{sentence}.")
-        origin = Origin(self.prepared_runner, main, range_, self.request.slice_ms)
+        origin = Origin(
+            self.prepared_runner, main, range_, self.request.slice_ms, is_preview=not self.request.publish
+        )
         live_branch = origin.live_branch()
         if live_branch is not None:  # an earlier process died between its publication and the branch's end
             self._branches.conclude(live_branch)
@@ -223,10 +222,14 @@ class _Restating:
             tip = self._advance(range_, branch.name, parent, self.ledger.live_runs(main))
             parent = tip.parent
             if not self.request.publish:
-                self._leave(branch.name, parent, tip)
+                self._leave(branch.name, parent)
+                self._say_what_waits(range_, parent)
                 return None
+            if is_preview(branch):
+                self._publication(main, branch.name, range_, tip).refuse_unseen(self.name, branch.head.seq)
             row = self._publish(main, branch.name, range_, tip)
             if row is not None:
+                self._say_what_waits(range_, parent)
                 return row
             self.backfill.say(f"main has moved meanwhile; the branch {branch.name} catches up.")
         raise MainMoved(
@@ -279,7 +282,7 @@ class _Restating:
             self.runner.warehouse,
             live,
             parent.start_ms,
-            OverridesReader(self.tables["overrides"]).rows(),
+            self.tables,
         )
         while True:
             at_ms = range_.from_ms if parent.end_ms is None else parent.end_ms
@@ -292,8 +295,6 @@ class _Restating:
                     branch_runs, restatement.run_ending_at(live, at_ms), later_runs, rows_read_again
                 ):
                     return _BranchTip(parent, later_runs)
-                if not self.request.publish:
-                    return _BranchTip(parent, (), has_met_main=False)
             slice_ = next_slice(range_, live, at_ms, self.request.slice_ms, parent.start_ms)
             assert slice_ is not None
             self._report_progress(range_, live, slice_, parent.start_ms)
@@ -360,26 +361,30 @@ class _Restating:
         self.backfill.branch_rows.append(row)
         return row
 
-    def _leave(self, name: str, parent: Parent, tip: _BranchTip) -> None:
+    def _leave(self, name: str, parent: Parent) -> None:
         assert parent.end_ms is not None
-        status = "it may be published" if tip.has_met_main else "it has not met main again"
         self.backfill.say(
-            f"the branch {name} stands at {iso(parent.end_ms)} and is not live; {status}. Go on and "
-            "publish it with the same command without --no-publish, or drop it with "
-            f"`slackwater branches drop {self.name} {name}`."
+            f"the branch {name} ends at {iso(parent.end_ms)} and is not live. `slackwater diff {self.name} "
+            f"--branch {name}` shows, to the row, what publishing it changes; the same command without "
+            f"--preview publishes it, and `slackwater branches drop {self.name} {name}` gives it up."
         )
 
-    def _publish(self, main: LedgerRow, name: str, range_: Restatement, tip: _BranchTip) -> LedgerRow | None:
-        """Make the branch live, if main is still what it was. Returns None where it has moved."""
+    def _publication(
+        self, main: LedgerRow, name: str, range_: Restatement, tip: _BranchTip
+    ) -> BranchPublication:
         branch = self.ledger.branch(name)
         if branch is None:
             raise self._branch_has_ended(name)
-        publication = BranchPublication(
+        return BranchPublication(
             main=main,
             branch=branch,
             branch_runs=self._branch_runs(range_, tip.parent),
             later_runs=tip.later_runs,
         )
+
+    def _publish(self, main: LedgerRow, name: str, range_: Restatement, tip: _BranchTip) -> LedgerRow | None:
+        """Make the branch live, if main is still what it was. Returns None where it has moved."""
+        publication = self._publication(main, name, range_, tip)
         try:
             row = self._branches.publish(publication, self._notes(keeps_later_runs=bool(tip.later_runs)))
         except LostRaceError:
@@ -395,6 +400,11 @@ class _Restating:
         if self.request.reason:
             notes.append(f"reason: {self.request.reason}")
         return notes
+
+    def _say_what_waits(self, range_: Restatement, tip: Parent) -> None:
+        sentence = branches.rows_left_waiting(self.tables, self.name, self._branch_runs(range_, tip))
+        if sentence is not None:
+            self.backfill.say(sentence)
 
     def _say_what_changed(self, row: LedgerRow) -> None:
         self.backfill.say(f"published as run {row.seq}; {branches.changed_by(self.tables, row.seq)}")

@@ -7,6 +7,7 @@ Reads only.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
 from slackwater.jobs.engines.source.pinning import SourceReplaced, VersionGone, pin, place_of
@@ -15,7 +16,7 @@ from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.publishing.change_summary import change_summaries
 from slackwater.jobs.protocol.restating.restatement import Restatement
 from slackwater.jobs.protocol.staging.run import PreparedRunner
-from slackwater.jobs.protocol.staging.slices import end_of, start_of
+from slackwater.jobs.protocol.staging.slices import end_of, iso, start_of
 from slackwater.jobs.protocol.staging.stragglers import (
     arrivals,
     find_stragglers,
@@ -26,47 +27,67 @@ from slackwater.jobs.protocol.staging.stragglers import (
     version_of,
     without_erased,
 )
-from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, count_honoured_by
+from slackwater.jobs.readable import count_text
+from slackwater.jobs.tables.ledger.overrides import (
+    MovedRows,
+    OverridesReader,
+    arrival_in,
+    moved_rows_by_run,
+    moved_rows_from,
+    moved_rows_on,
+    unhonoured_overrides,
+)
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import in_common, seqs_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 
+# What the names of branches begin with.
+_RESTATEMENT, _PREVIEW = "restate", "preview"
+
+
+def is_preview(branch: Branch) -> bool:
+    """Whether somebody may have looked at what publishing the branch changes, before it is published."""
+    return branch.name.startswith(f"{_PREVIEW}-")
+
 
 @dataclass(frozen=True)
 class Origin:
     """Where a restatement starts: main, the range, and the length of its slices (None: main's own cuts).
 
-    A branch is recognised by its name, which says the range and the length: so the same command finds the
-    branch that it left.
+    A branch is recognised by its name, which says the range, the length and whether it is a preview: so the
+    same command finds the branch that it left. What publishes goes on with a preview, too.
     """
 
     prepared_runner: PreparedRunner
     main: LedgerRow
     range: Restatement
     slice_ms: int | None
+    is_preview: bool = False
 
-    @property
-    def _stem(self) -> str:
+    def _stem(self, kind: str) -> str:
         first, last = (f"{to_datetime(ms):%Y%m%dt%H%M%S}" for ms in (self.range.from_ms, self.range.to_ms))
-        return f"restate-{first}-{last}" + ("" if self.slice_ms is None else f"-by-{self.slice_ms}")
+        return f"{kind}-{first}-{last}" + ("" if self.slice_ms is None else f"-by-{self.slice_ms}")
 
     def free_name(self) -> tuple[str, int | None]:
         """A name that no branch has, and the row that dropped the branch that had it before."""
+        stem = self._stem(_PREVIEW if self.is_preview else _RESTATEMENT)
         number = 1
         while True:
-            name = self._stem if number == 1 else f"{self._stem}-no-{number}"
+            name = stem if number == 1 else f"{stem}-no-{number}"
             head = self.prepared_runner.tables.ledger.head(name)
             if head is None or head.kind == RowKind.DROP:
                 return name, None if head is None else head.seq
             number += 1
 
     def _branches(self) -> list[Branch]:
+        kinds = (_PREVIEW,) if self.is_preview else (_PREVIEW, _RESTATEMENT)
+        stems = [self._stem(kind) for kind in kinds]
         return [
             branch
             for branch in self.prepared_runner.tables.ledger.branches()
-            if branch.name.split("-no-")[0] == self._stem
+            if branch.name.split("-no-")[0] in stems
         ]
 
     def live_branch(self) -> Branch | None:
@@ -104,14 +125,21 @@ class Origin:
         ):
             return False
         return not branch_runs or (
-            self._has_kept_its_source(branch_runs) and not self._was_redriven_since(branch_runs)
+            self._has_kept_its_source(branch_runs) and not self._was_redriven_since(branch, branch_runs)
         )
 
-    def _was_redriven_since(self, branch_runs: Sequence[LedgerRow]) -> bool:
-        """Whether rows have been redriven that the branch would take in if it were run now."""
-        overrides = OverridesReader(self.prepared_runner.tables["overrides"]).rows()
-        newer_overrides = overrides[count_honoured_by(branch_runs[-1]) :]
-        return any(to_ms(override.arrival_time) < end_of(branch_runs[-1]) for override in newer_overrides)
+    def _was_redriven_since(self, branch: Branch, branch_runs: Sequence[LedgerRow]) -> bool:
+        """Whether rows have been redriven that the branch takes in only if it is run from its start again."""
+        tables = self.prepared_runner.tables
+        overrides = OverridesReader(tables["overrides"]).rows()
+        moved_from_start, moved_from_end = (
+            moved_rows_from(moved_rows_on(tables.ledger, head, overrides), overrides, to_datetime(at_ms))
+            for head, at_ms in (
+                (branch.fork, start_of(branch_runs[0])),
+                (branch_runs[-1], end_of(branch_runs[-1])),
+            )
+        )
+        return moved_from_start != moved_from_end
 
     def _has_kept_its_source(self, branch_runs: Sequence[LedgerRow]) -> bool:
         """Whether the branch would read today what it has read: no row gone, and none come for a range that
@@ -158,14 +186,14 @@ class ReadAgain:
         pipeline, warehouse: whose source is asked.
         live: main's live runs, in slice order.
         start_ms: where the lineage begins.
-        overrides: the rows that were redriven, in the order in which they were.
+        tables: the stored tables, for the rows that were redriven.
     """
 
     pipeline: Pipeline
     warehouse: Warehouse
     live: Sequence[LedgerRow]
     start_ms: int
-    overrides: Sequence[Override]
+    tables: Tables
     _earliest: dict[int, int | None] = field(default_factory=dict)
 
     def before(self, boundary_ms: int, tip: LedgerRow) -> Callable[[LedgerRow], str | None]:
@@ -174,6 +202,8 @@ class ReadAgain:
         """
 
         inputs = [(source.table, input_of(tip, source.table)) for source in self.pipeline.sources]
+        overrides = OverridesReader(self.tables["overrides"]).rows()
+        moved_on_branch = moved_rows_on(self.tables.ledger, tip, overrides)
 
         def reads_again(row: LedgerRow) -> str | None:
             for table, input_of_branch in inputs:
@@ -183,10 +213,7 @@ class ReadAgain:
                     and other_table_of([row], table, input_of_branch.table_id) is not None
                 ):
                     return f"run {row.seq} has read another table as {table}, which this one has replaced"
-            if any(
-                to_ms(override.true_arrival) >= boundary_ms
-                for override in self.overrides[count_honoured_by(row) : count_honoured_by(tip)]
-            ):
+            if overrides and reads_other_rows(row, self._moved_by_run[row.seq], moved_on_branch):
                 return f"run {row.seq} does not know of rows that were redriven since"
             if row.seq not in self._earliest:
                 self._earliest[row.seq] = self._earliest_of(row)
@@ -196,6 +223,13 @@ class ReadAgain:
             return None
 
         return reads_again
+
+    @cached_property
+    def _moved_by_run(self) -> Mapping[int, MovedRows]:
+        """The seq of each live run → the rows that it has read as moved."""
+        overrides = OverridesReader(self.tables["overrides"]).rows()
+        moved_by_run = moved_rows_by_run(self.tables.ledger, self.live, overrides)
+        return {row.seq: moved_rows for row, moved_rows in zip(self.live, moved_by_run, strict=True)}
 
     def _earliest_of(self, row: LedgerRow) -> int | None:
         """The earliest arrival of a row that a run has read though it arrived before its slice; rows without
@@ -236,6 +270,44 @@ class ReadAgain:
             earlier = times[(times >= self.start_ms) & (times < from_ms)]
             earliest += [self.start_ms] if without else earlier.tolist()
         return min(earliest, default=None)
+
+
+def reads_other_rows(row: LedgerRow, moved_by_run: MovedRows, moved_on_branch: MovedRows) -> bool:
+    """Whether the rows that a run has read, with those moved that its lineage had moved, are others than it
+    would read behind a branch, or arrive at other times.
+    """
+    return any(
+        len(arrivals) > 1 and any(start_of(row) <= to_ms(arrival) < end_of(row) for arrival in arrivals)
+        for override in ({**moved_by_run, **moved_on_branch}).values()
+        for arrivals in [{arrival_in(moved_by_run, override), arrival_in(moved_on_branch, override)}]
+    )
+
+
+def rows_left_waiting(tables: Tables, pipeline: str, branch_runs: Sequence[LedgerRow]) -> str | None:
+    """One sentence on the redriven rows of the restated range that the branch has not taken in, because they
+    arrive before it, with the command that does; None where there are none.
+    """
+    overrides = OverridesReader(tables["overrides"]).rows()
+    moved_rows = moved_rows_on(tables.ledger, branch_runs[-1], overrides)
+    first_ms, end_ms = start_of(branch_runs[0]), end_of(branch_runs[-1])
+    arrivals_of_rows = [
+        [
+            to_ms(arrival)
+            for arrival in (override.true_arrival, override.arrival_time, arrival_in(moved_rows, override))
+        ]
+        for override in unhonoured_overrides(overrides, moved_rows)
+    ]
+    arrivals_left = [
+        arrivals for arrivals in arrivals_of_rows if any(first_ms <= arrival < end_ms for arrival in arrivals)
+    ]
+    if not arrivals_left:
+        return None
+    first, last = iso(min(map(min, arrivals_left))), iso(max(map(max, arrivals_left)) + 1)
+    rows = count_text(len(arrivals_left), "row that was redriven is", "rows that were redriven are")
+    return (
+        f"{rows} not taken in, because this restatement begins behind the new arrival. To take in what is "
+        f"left, run `slackwater backfill {pipeline} --from {first} --to {last}`."
+    )
 
 
 def changed_by(tables: Tables, seq: int) -> str:

@@ -20,16 +20,16 @@ from slackwater.jobs.protocol.lineage.moves import find_branch
 from slackwater.jobs.protocol.publishing.pane_changes import parts_of
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating import convergence
-from slackwater.jobs.protocol.restating.branches import ReadAgain
+from slackwater.jobs.protocol.restating.branches import ReadAgain, is_preview
 from slackwater.jobs.protocol.restating.restatement import run_ending_at, runs_behind
 from slackwater.jobs.protocol.staging import validation
 from slackwater.jobs.protocol.staging.closed_lineage import LineageClosed, refuse_closed
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.evolution import SettingsChanged
 from slackwater.jobs.protocol.staging.run import wall_clock
-from slackwater.jobs.protocol.staging.slices import end_of, iso
+from slackwater.jobs.protocol.staging.slices import end_of, iso, start_of
 from slackwater.jobs.tables.ledger.lineage_rows import drop_row, publish_row
-from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, arrival_in, moved_rows_on
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import count_of, in_common, seqs_of
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
@@ -52,6 +52,10 @@ class BranchBehind(UsageError):
     """Main has runs that the branch would throw away. Facts: branch, reason."""
 
 
+class ChangedSinceShown(UsageError):
+    """Main or the branch has moved since what the publication changes was shown. Facts: branch, seq."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BranchPublication:
     """Which runs are live once a branch is published. Nothing has changed by it yet.
@@ -70,6 +74,37 @@ class BranchPublication:
     branch_runs: Sequence[LedgerRow]
     later_runs: Sequence[LedgerRow]
     obstacle: SlackwaterError | None = None
+
+    @property
+    def as_of(self) -> int:
+        """The newest row of main and of the branch, on which depends what the publication changes."""
+        return max(self.main.seq, self.branch.head.seq)
+
+    @property
+    def arguments(self) -> tuple[str | int, ...]:
+        """What `slackwater publish PIPELINE` takes behind the pipeline to publish this and nothing else."""
+        name = self.branch.name
+        is_understood = is_preview(self.branch) and self.as_of == self.branch.head.seq
+        return (name,) if is_understood else (name, "--as-of", self.as_of)
+
+    def refuse_unseen(self, pipeline: str, seq: int) -> None:
+        """Refuse to publish where main or the branch has moved since the ledger's row `seq`.
+
+        Raises:
+            ChangedSinceShown.
+        """
+        if self.as_of == seq:
+            return
+        name = self.branch.name
+        mover = f"the branch {name}" if self.branch.head.seq > self.main.seq else "main"
+        raise ChangedSinceShown(
+            f"{pipeline}: nothing was published. Since row {seq} of the ledger {mover} has moved to row "
+            f"{self.as_of}, so publishing the branch {name} may change other rows than were shown. Look at "
+            f"`slackwater diff {pipeline} --branch {name}` again; `slackwater publish {pipeline} {name} "
+            f"--as-of {self.as_of}` publishes what it shows.",
+            branch=name,
+            seq=self.as_of,
+        )
 
 
 @dataclass(frozen=True)
@@ -142,14 +177,16 @@ class BranchPublisher:
         )
 
     def _redrives(self, main: LedgerRow, branch_runs: Sequence[LedgerRow]) -> bool:
-        """Whether the branch has taken in redriven rows of which the runs that it replaces did not know: the
-        cause of its corrections.
-        """
-        behind_fork = self.ledger.live_runs(main, since=branch_runs[0].slice_start)
-        overrides_of_replaced_runs = [
-            count_honoured_by(row) for row in behind_fork if end_of(row) <= end_of(branch_runs[-1])
-        ]
-        return count_honoured_by(branch_runs[-1]) > max(overrides_of_replaced_runs, default=0)
+        """Whether the branch has taken in redriven rows that main has not: the cause of its corrections."""
+        overrides = OverridesReader(self.tables["overrides"]).rows()
+        on_main, on_branch = (moved_rows_on(self.ledger, head, overrides) for head in (main, branch_runs[-1]))
+        first_ms, end_ms = start_of(branch_runs[0]), end_of(branch_runs[-1])
+        return any(
+            first_ms <= to_ms(arrival) < end_ms
+            for override in on_branch.values()
+            if (before := arrival_in(on_main, override)) != override.arrival_time
+            for arrival in (before, override.arrival_time)
+        )
 
     def conclude(self, branch: Branch) -> None:
         """Roll forward, and end the branch, whose runs are main's now. One that somebody has run on meanwhile
@@ -161,12 +198,17 @@ class BranchPublisher:
         except LostRaceError:
             log.info(f"the branch {branch.name} has moved and is kept", extra={"pipeline": self.pipeline})
 
-    def publish_as_it_is(self, name: str, pipeline: Pipeline, warehouse: Warehouse) -> LedgerRow | None:
+    def publish_as_it_is(
+        self, name: str, pipeline: Pipeline, warehouse: Warehouse, as_of: int | None = None
+    ) -> LedgerRow | None:
         """Make the branch `name` live, if nothing has to be replayed for it. Returns main's new head; None
         where main has all its runs.
 
+        Where `as_of` is given, main and the branch are as they were after that row of the ledger, so that
+        what is published is what `diff` has shown; a preview is as it was after its own last row.
+
         Raises:
-            BranchBehind, LineageClosed.
+            BranchBehind, LineageClosed, ChangedSinceShown.
             SettingsChanged: the branch was declared with other rules than today's.
             LostRaceError: main or the branch moved meanwhile.
             SlackwaterError: see `publication_of`.
@@ -178,6 +220,10 @@ class BranchPublisher:
             return None
         if publication.obstacle is not None:
             raise publication.obstacle
+        if as_of is None and is_preview(publication.branch):
+            as_of = publication.branch.head.seq
+        if as_of is not None:
+            publication.refuse_unseen(self.pipeline, as_of)
         return self.publish(publication)
 
     def publication_of(self, name: str, pipeline: Pipeline, warehouse: Warehouse) -> BranchPublication | None:
@@ -233,9 +279,8 @@ class BranchPublisher:
         run_at_boundary = run_ending_at(live, boundary)
         reason: str | None = "no slice of main ends there"
         if run_at_boundary is not None:
-            overrides = OverridesReader(self.tables["overrides"]).rows()
             rows_read_again = ReadAgain(
-                pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), overrides
+                pipeline, warehouse, live, to_ms(self.ledger.start_of(main)), self.tables
             )
             reason = convergence.why_not(
                 branch_runs,
@@ -246,12 +291,14 @@ class BranchPublisher:
         if reason is None:
             return
         refuse_closed(self.pipeline, live[-1])
+        if reason == convergence.OTHER_CODE:
+            reason += " (a `backfill --until-converged` publishes its branch all the same)"
         raise BranchBehind(
             f"{self.pipeline}: the branch {branch.name} ends at {iso(boundary)}, main at "
             f"{iso(end_of(live[-1]))}, and main's runs behind "
             f"the branch can't stay: {reason}. Go on first with `slackwater run {self.pipeline} --branch "
-            f"{branch.name} --to "
-            f"{iso(end_of(live[-1]))}`.",
+            f"{branch.name} --to {iso(end_of(live[-1]))}`, which may change more rows; then look again at "
+            f"`slackwater diff {self.pipeline} --branch {branch.name}`.",
             branch=branch.name,
             reason=reason,
         )

@@ -5,7 +5,7 @@ Writes into `overrides` alone. The watermarks of the recorded runs say when each
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,14 @@ from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slices import start_of
 from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.errors import SnapshotGone
-from slackwater.jobs.tables.ledger.overrides import Override, OverridesWriter
+from slackwater.jobs.tables.ledger.overrides import (
+    MovedRows,
+    Override,
+    OverridesReader,
+    OverridesWriter,
+    arrival_in,
+    moved_rows_on,
+)
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
@@ -92,19 +99,69 @@ class Redrive:
         ]
         live = self._live(tables) if rows else []
         arrivals, notes = self._arrivals(tables, live, [closing_watermarks[place] for place in moved_places])
-        moves = self._overrides([rows[place] for place in moved_places], late.schema, arrivals, reason)
-        overrides = [override for override, _ in moves]
+        moved_rows = [rows[place] for place in moved_places]
+        moved_on_main = self._moved_on_main(tables)
+        true_arrivals = self._true_arrivals(moved_rows, late.schema, moved_on_main)
+        moves = self._overrides(moved_rows, late.schema, true_arrivals, arrivals, reason)
+        row_and_override = {
+            move.row_hash: (row, move) for row, move in zip(moved_rows, moves, strict=True)
+        }  # equal rows have one between them
+        overrides = [override for _, override in row_and_override.values()]
         writer = OverridesWriter(tables["overrides"])
         new_overrides = overrides if is_dry else writer.add(overrides, self.clock)
         log.info("redrive", extra={"pipeline": self.pipeline.name})
-        new_arrivals = dict(zip(moved_places, arrivals, strict=True))
+        first_arrivals = {  # neither the new arrival nor the one that the row has on main may lie before
+            place: to_ms(min(move.arrival_time, arrival_in(moved_on_main, move)))
+            for place, move in zip(moved_places, moves, strict=True)
+        }
         return RedriveResult(
             overrides=tuple(overrides),
-            late_rows=tuple(row for _, row in moves),
+            late_rows=tuple(row for row, _ in row_and_override.values()),
             new=len(new_overrides),
             unmoved_rows=len(rows) - len(moved_places),
-            to_restate=self._to_restate(tables, live, rows, new_arrivals) if rows else None,
+            to_restate=self._to_restate(tables, live, rows, first_arrivals) if rows else None,
             notes=tuple(notes),
+        )
+
+    def _moved_on_main(self, tables: Tables) -> MovedRows:
+        head = tables.ledger.head()
+        if head is None:
+            return {}
+        return moved_rows_on(tables.ledger, head, OverridesReader(tables["overrides"]).rows())
+
+    def _true_arrivals(
+        self, rows: Sequence[dict[str, Any]], schema: pa.Schema, moved_on_main: MovedRows
+    ) -> list[int]:
+        """The arrivals that the source has for `rows`, in milliseconds: a row that was redriven, and is late
+        again by another lateness, was recorded with the arrival that it had been given.
+        """
+        moved_to: dict[datetime, list[Override]] = {}
+        for override in moved_on_main.values():
+            moved_to.setdefault(override.arrival_time, []).append(override)
+        pairs = [
+            (place, override)
+            for place, row in enumerate(rows)
+            for override in moved_to.get(row["arrival_time"], ())
+        ]
+        true_arrivals = [to_ms(row["arrival_time"]) for row in rows]
+        hashes = self._hashes(
+            [rows[place] for place, _ in pairs],
+            schema,
+            [to_ms(override.true_arrival) for _, override in pairs],
+        )
+        for (place, override), row_hash in zip(pairs, hashes, strict=True):
+            if row_hash == override.row_hash:
+                true_arrivals[place] = to_ms(override.true_arrival)
+        return true_arrivals
+
+    def _hashes(
+        self, rows: Sequence[dict[str, Any]], schema: pa.Schema, true_arrivals: Sequence[int]
+    ) -> list[str]:
+        return row_hashes(
+            self.pipeline,
+            pa.Table.from_pylist(rows, schema=schema),
+            true_arrivals,
+            [to_ms(row["event_time"]) for row in rows],
         )
 
     def _live(self, tables: Tables) -> Sequence[LedgerRow]:
@@ -117,35 +174,36 @@ class Redrive:
         tables: Tables,
         live: Sequence[LedgerRow],
         rows: Sequence[dict[str, Any]],
-        new_arrivals: dict[int, int],
+        first_arrivals: Mapping[int, int],
     ) -> tuple[datetime, datetime]:
-        """The arrivals whose restatement takes in all `rows`; `new_arrivals` has those of moved rows, by
-        place.
+        """The arrivals whose restatement takes in all `rows`; `first_arrivals` has, by place,
+        those from which the rows that are moved can be.
 
-        It starts at the first new arrival, or further back where the snapshot before that has collected a
-        window by the lateness of its run. For rows that keep their arrival it starts before the collection of
-        their windows.
+        It starts at the first of these arrivals, or further back where the snapshot before that has collected
+        a window by the lateness of its run. For rows that keep their arrival it starts before the collection
+        of their windows.
         """
         marks = LiveMarks.of(tables, live, self.pipeline)
         earliest_ms = min(
-            marks.restated_from(new_arrivals.get(place, to_ms(row["arrival_time"])), _first_last_instant(row))
+            marks.restated_from(
+                first_arrivals.get(place, to_ms(row["arrival_time"])), _first_last_instant(row)
+            )
             for place, row in enumerate(rows)
         )
         return to_datetime(earliest_ms), to_datetime(max(to_ms(row["arrival_time"]) for row in rows) + 1)
 
     def _overrides(
-        self, rows: Sequence[dict[str, Any]], schema: pa.Schema, arrivals: Sequence[int], reason: str
-    ) -> list[tuple[Override, dict[str, Any]]]:
-        """The override of each of `rows`, beside the row; equal rows have one between them."""
-        true_arrivals = [to_ms(row["arrival_time"]) for row in rows]
-        hashes = row_hashes(
-            self.pipeline,
-            pa.Table.from_pylist(rows, schema=schema),
-            true_arrivals,
-            [to_ms(row["event_time"]) for row in rows],
-        )
+        self,
+        rows: Sequence[dict[str, Any]],
+        schema: pa.Schema,
+        true_arrivals: Sequence[int],
+        arrivals: Sequence[int],
+        reason: str,
+    ) -> list[Override]:
+        """The override of each of `rows`."""
+        hashes = self._hashes(rows, schema, true_arrivals)
         now = self.clock()
-        overrides = [
+        return [
             Override(
                 row_hash=row_hash,
                 arrival_time=to_datetime(new),
@@ -155,8 +213,6 @@ class Redrive:
             )
             for row_hash, old, new in zip(hashes, true_arrivals, arrivals, strict=True)
         ]
-        moves = zip(overrides, rows, strict=True)
-        return list({override.row_hash: (override, row) for override, row in moves}.values())
 
     def _arrivals(
         self, tables: Tables, live: Sequence[LedgerRow], closing_watermarks: Sequence[int]

@@ -5,7 +5,7 @@ Reads logs of sources and the ledger's rows that the caller has; records nothing
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from slackwater.jobs.engines.source.coverage import ReadRange
 from slackwater.jobs.engines.source.pinned_source import PinnedSource, SourceRewritten
@@ -16,7 +16,13 @@ from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
-from slackwater.jobs.tables.ledger.overrides import Override, count_honoured_by, count_to_honour
+from slackwater.jobs.tables.ledger.overrides import (
+    MovedRows,
+    Override,
+    count_known_to,
+    moved_rows_from,
+    moved_rows_on,
+)
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import Input, LedgerRow
 from slackwater.jobs.tables.warehouse import Warehouse
@@ -54,11 +60,13 @@ class Pins:
 
     Attributes:
         of_sources: one for each source of the pipeline, in their order.
-        overrides: the changed arrivals that the slice honours: the first few of all that were ever recorded.
+        overrides: the changed arrivals that the slice honours, one a row.
+        overrides_known: how many overrides had been recorded by then.
     """
 
     of_sources: tuple[SourcePin, ...]
-    overrides: tuple[Override, ...] = field(default=())
+    overrides: tuple[Override, ...] = ()
+    overrides_known: int = 0
 
     @property
     def sources(self) -> tuple[PinnedSource, ...]:
@@ -75,11 +83,11 @@ class Pins:
         from_ms: int,
         newer_reads: NewerReads,
         overrides: Sequence[Override],
-        honoured_count: int,
+        moved_rows: MovedRows,
         ledger: LedgerReader,
     ) -> "Pins":
         """The newest version of each source, for a slice that starts at `from_ms` on the snapshot of `owner`,
-        in a lineage that has honoured the first `honoured_count` of all `overrides`.
+        in a lineage that has moved `moved_rows`; `overrides` are all that there are.
 
         Raises:
             SourceChanged: the parent has read another table.
@@ -109,8 +117,8 @@ class Pins:
                 newer = tuple(read for read in reads if read.version > before.version)
                 source = kept_row_by_row(source, before, from_ms, declaration.arrival_time, newer)
             pins.append(SourcePin(declaration, source, before, newer))
-        count = count_to_honour(overrides, honoured_count, to_datetime(from_ms))
-        return cls(tuple(pins), tuple(overrides[:count]))
+        moved_rows = moved_rows_from(moved_rows, overrides, to_datetime(from_ms))
+        return cls(tuple(pins), tuple(moved_rows.values()), len(overrides))
 
     @classmethod
     def of_run(
@@ -151,7 +159,9 @@ class Pins:
             if before is not None and before is not source:
                 source = _as_the_run_read_it(source, before, row, declaration, newer)
             pins.append(SourcePin(declaration, source, before, newer))
-        return cls(tuple(pins), tuple(overrides[: count_honoured_by(row)]))
+        override_count = count_known_to(row)
+        moved_rows = moved_rows_on(ledger, row, overrides) if override_count else {}
+        return cls(tuple(pins), tuple(moved_rows.values()), override_count)
 
 
 def _as_the_run_read_it(

@@ -53,7 +53,7 @@ from slackwater.jobs.protocol.staging.suite_checks import RowsToPublish
 from slackwater.jobs.protocol.staging.tick_cache import TickCache
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_before
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, moved_rows_on
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.run_files.snapshots import put_back_for_reading
@@ -260,7 +260,7 @@ class StageOfSlice:
                 self.tables,
                 self.parent,
                 changes=changes,
-                overrides_honoured=len(slice_replay.pins.overrides),
+                overrides_honoured=slice_replay.pins.overrides,
                 scan=scan,
                 before=before,
                 after=after,
@@ -356,7 +356,7 @@ class StageOfSlice:
             from_ms=self.slice.from_ms,
             newer_reads=self.parent.newer_reads,
             overrides=overrides,
-            honoured_count=count_honoured_before(ledger, self.parent.row, owner) if overrides else 0,
+            moved_rows={} if self.parent.row is None else moved_rows_on(ledger, self.parent.row, overrides),
             ledger=ledger,
         )
         return SliceReplay(

@@ -24,7 +24,7 @@ from slackwater.jobs.protocol.staging.odd_input import odd_input
 from slackwater.jobs.protocol.staging.staged_slice import Parent
 from slackwater.jobs.protocol.staging.stragglers import check_stragglers
 from slackwater.jobs.protocol.staging.suite_checks import RowsToPublish, check_suites
-from slackwater.jobs.tables.ledger.overrides import OverridesReader
+from slackwater.jobs.tables.ledger.overrides import Override, OverridesReader, unhonoured_overrides
 from slackwater.jobs.tables.warehouse import Tables
 
 
@@ -34,7 +34,7 @@ def checks_of_run(
     parent: Parent,
     *,
     changes: Sequence[Difference],
-    overrides_honoured: int,
+    overrides_honoured: Sequence[Override],
     scan: SliceScan,
     before: Progress,
     after: Progress,
@@ -47,7 +47,7 @@ def checks_of_run(
         pipeline, tables: whose run it is.
         parent: the run that it continues.
         changes: settings that differ from the parent's.
-        overrides_honoured: how many of the recorded overrides the run honours.
+        overrides_honoured: the changed arrivals that the run honours.
         scan: the rows that were read.
         before, after: the source progress.
         outcome: what the replay gave.
@@ -97,9 +97,14 @@ def _notes_on_added_results(parent: Parent, changes: Sequence[Difference]) -> li
     ]
 
 
-def _note_on_waiting_overrides(tables: Tables, overrides_honoured: int) -> list[validation.Check]:
+def _note_on_waiting_overrides(
+    tables: Tables, overrides_honoured: Sequence[Override]
+) -> list[validation.Check]:
     """The note that redriven rows wait for a restatement, because they arrive before the slice of the run."""
-    waiting_overrides = OverridesReader(tables["overrides"]).known_rows()[overrides_honoured:]
+    waiting_overrides = unhonoured_overrides(
+        OverridesReader(tables["overrides"]).known_rows(),
+        {override.row_hash: override for override in overrides_honoured},
+    )
     if not waiting_overrides:
         return []
     earliest = min(row.arrival_time for row in waiting_overrides)

@@ -252,10 +252,16 @@ class SliceReplay:
             )
             for number, (item, part) in enumerate(zip(self.pins.of_sources, scan.parts, strict=True))
         ]
-        honoured_count = len(self.pins.overrides)
-        if honoured_count:
-            overrides = Input(table=OVERRIDES, version=honoured_count, files=0, rows=honoured_count, bytes=0)
-            inputs.append(overrides)
+        if self.pins.overrides:
+            inputs.append(
+                Input(
+                    table=OVERRIDES,
+                    version=self.pins.overrides_known,
+                    files=0,
+                    rows=len(self.pins.overrides),
+                    bytes=0,
+                )
+            )
         return tuple(inputs)
 
     def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:

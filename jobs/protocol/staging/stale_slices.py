@@ -52,7 +52,7 @@ def find_stale_slices(
             from_ms=parent.end_ms,
             newer_reads=parent.newer_reads,
             overrides=(),
-            honoured_count=0,
+            moved_rows={},
             ledger=ledger,
         )
     except SourceRewritten as error:

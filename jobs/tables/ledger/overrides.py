@@ -1,11 +1,19 @@
 """The table `overrides`: rows of the source that get another arrival on purpose, each with the reason.
-Append-only; a run pins the number of overrides that it honours.
+Append-only; a run records how many overrides there were, counted in the order in which they were appended, so
+that the number stays right whatever becomes of the table's versions.
 
-They are counted in the order in which they were appended, so that the number stays right whatever becomes of
-the table's versions.
+An override is honoured by the first run that knows it, and by every run behind that one, if the row is still
+to come when that run's slice begins: neither the arrival that it has had so far nor the new one lies before
+the slice. Otherwise the row would be read twice, or never, and the override waits for a restatement that
+begins early enough. So each override is honoured for itself, whatever becomes of the others:
+
+    main       |-- run 1 --|-- run 2 --|-- run 3 --|
+    override a     ^ new arrival             ^ arrival in the source
+    override b                 ^ new arrival    ^ arrival in the source
+    branch                 |-- run 4 --|-- run 5 --|    honours b; a waits for one that begins at run 1
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
@@ -15,9 +23,10 @@ from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.windowing.times import to_datetime
 
-# The name of the table among the inputs of a ledger row; `version` and `rows` of that input are the number of
-# overrides honoured.
+# The name of the table among the inputs of a ledger row; `version` of that input is the number of overrides
+# that there were, `rows` the number of rows whose new arrival the run honours.
 INPUT = "overrides"
 
 
@@ -86,28 +95,68 @@ def _rows(table: pa.Table) -> list[Override]:
     )
 
 
-def count_honoured_by(row: LedgerRow | None) -> int:
-    """How many overrides a run has honoured."""
-    return 0 if row is None else next((item.rows for item in row.inputs if item.table == INPUT), 0)
+# The row hash of each row whose arrival is changed → the override that says to what: the newest honoured one.
+MovedRows = Mapping[str, Override]
 
 
-def count_honoured_before(ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None) -> int:
-    """How many overrides the lineage of `head` has honoured; `owner` is the run that owns its snapshot.
+def count_known_to(row: LedgerRow) -> int:
+    """How many overrides there were when a run was pinned; 0 where it honours none."""
+    return next((item.version for item in row.inputs if item.table == INPUT), 0)
 
-    That is the greatest number of any live run. After a restatement the runs that stay live behind it may
-    have honoured fewer, but they have read none of the rows that the others concern.
+
+def arrival_in(moved_rows: MovedRows, override: Override) -> datetime:
+    """The arrival of the row of `override` in a lineage."""
+    newest_override = moved_rows.get(override.row_hash)
+    return override.true_arrival if newest_override is None else newest_override.arrival_time
+
+
+def moved_rows_from(moved_rows: MovedRows, overrides: Sequence[Override], start: datetime) -> MovedRows:
+    """The rows that are moved from `start` on, where a slice begins that knows these `overrides`; the lineage
+    before it has moved `moved_rows`.
     """
-    if head is None or len(head.live) < 2:
-        return count_honoured_by(owner)
-    return max(map(count_honoured_by, ledger.live_runs(head)), default=0)
+    moved_rows = dict(moved_rows)
+    for override in overrides:
+        if min(arrival_in(moved_rows, override), override.arrival_time) >= start:
+            moved_rows[override.row_hash] = override
+    return moved_rows
 
 
-def count_to_honour(rows: Sequence[Override], before: int, start: datetime) -> int:
-    """How many of `rows`, all overrides, a slice that starts at `start` honours; the lineage has honoured the
-    first `before`.
+def moved_rows_on(ledger: LedgerReader, head: LedgerRow, overrides: Sequence[Override]) -> MovedRows:
+    """The rows that are moved on the branch of `head`, by its live runs."""
+    moved_rows: MovedRows = {}
+    if not overrides:
+        return moved_rows
+    count = 0
+    reads = ledger.live_reads(head, INPUT)
+    for start_ms, new_count in zip(reads["from_ms"].to_pylist(), reads["version"].to_pylist(), strict=True):
+        if new_count > count:
+            moved_rows = moved_rows_from(moved_rows, overrides[count:new_count], to_datetime(start_ms))
+            count = new_count
+    return moved_rows
 
-    All of them, if the arrivals that the new ones give lie in this slice or later. If one lies earlier, none
-    of the new ones: the earlier slices were run without it, and its row would be in no slice until they are
-    restated.
-    """
-    return len(rows) if all(row.arrival_time >= start for row in rows[before:]) else before
+
+def moved_rows_by_run(
+    ledger: LedgerReader, live: Sequence[LedgerRow], overrides: Sequence[Override]
+) -> Sequence[MovedRows]:
+    """The rows that each of these live runs has read as moved, in its own lineage."""
+    moved_by_run: list[MovedRows] = []
+    for place, row in enumerate(live):
+        before = live[place - 1] if place else None
+        if not count_known_to(row):
+            moved_by_run.append({})
+        elif before is not None and (row.parent_seq, count_known_to(row)) == (
+            before.seq,
+            count_known_to(before),
+        ):
+            moved_by_run.append(moved_by_run[-1])
+        else:
+            moved_by_run.append(moved_rows_on(ledger, row, overrides))
+    return moved_by_run
+
+
+def unhonoured_overrides(overrides: Sequence[Override], moved_rows: MovedRows) -> list[Override]:
+    """The overrides, the newest of each row, that a lineage does not honour."""
+    newest = {override.row_hash: override for override in overrides}
+    return [
+        override for override in newest.values() if arrival_in(moved_rows, override) != override.arrival_time
+    ]

@@ -216,7 +216,11 @@ class TestPublishingABranch:
         assert hourly.run_here("--to", "2013-01-03", "--branch", "fix") == 0
         assert hourly.run_here("--to", "2013-01-04") == 0
         corrections = len(hourly.stored.rows("corrections"))
-        assert hourly.publish("fix") == 0
+        assert verb(hourly, "diff", "--branch", "fix") == 0
+        assert "`slackwater publish hourly fix --as-of 5` changes these rows and no others" in new_output()
+        assert hourly.publish("fix", "--as-of", "4") == 2
+        assert "nothing was published. Since row 4 of the ledger main has moved to row 5" in new_output()
+        assert hourly.publish("fix", "--as-of", "5") == 0
         assert "branch fix: published by row 6, verdict passed" in new_output()
         assert ledger(hourly)[5:] == [(6, "publish", "main", 5, [(1, 1), (4, 5)]), (7, "drop", "fix", 4, [])]
         assert_as_model(hourly.stored, "2013-01-04")

@@ -5,6 +5,7 @@ A branch restates the second of two days: the key `a` has other values, and a ke
 script.
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,29 @@ def test_main_against_a_branch_shows_what_its_publication_would_change(
     figures = {row[0]: row[1:] for row in page.table("Figures of the runs side by side").rows}
     assert figures["rows read"] == ["24", "25", "+1"] and figures["to"][2] == "the same"
     assert world.main.seq == 2, "nothing was published"
+
+
+def test_the_publication_of_a_branch_that_would_be_refused_is_not_offered(tmp_path: Path) -> None:
+    world = World(tmp_path / "world", code="other code")
+    world.append(every_hour(0, 72))
+    world.run(48)
+    world.backfill(24, 48, publish=False)
+    [branch] = world.ledger.branches()
+    (tmp_path / "pipelines.py").write_text(FILE)
+    reader = PageReader(create_app(str(world.folder), str(tmp_path / "pipelines.py")))
+
+    def text() -> str:
+        return reader.page(f"/daily/diff?a=main&b={branch.name}").text
+
+    assert f"slackwater publish daily {branch.name}" in text()
+    assert "--as-of" not in text(), "main is as it was when the preview ended"
+    world.run(72)
+    assert f"slackwater publish daily {branch.name} --as-of {world.main.seq}" in text()
+    world.code = "code"
+    world.append(every_hour(72, 96))
+    world.run(96)
+    assert "can’t be published yet" in text() and "made by other code" in text()
+    assert "slackwater publish" not in text() and f"slackwater branches drop daily {branch.name}" in text()
 
 
 def test_every_link_of_a_diff_leads_to_a_page(reader: PageReader, branch: str) -> None:

@@ -63,7 +63,6 @@ def restated_day(world: World) -> None:
 
 def test_what_a_branch_would_change_is_what_its_publication_writes(world: World) -> None:
     restated_day(world)
-    world.run(24 * DAYS, branch=world.ledger.branches()[0].name)
     before = changes_of_branch(world)
     published, seq = multiset(world.published()), world.main.seq
     assert multiset(world.published()) == published and world.main.seq == seq, "nothing was published"
@@ -113,7 +112,10 @@ def test_changes_are_read_page_by_page_in_order_of_window_and_key(world: World) 
 
 
 def test_a_branch_that_is_behind_main_says_so_beside_its_changes(world: World) -> None:
-    restated_day(world)
+    world.append([Event(30, 30.5, 900, key="new")])
+    world.backfill(24, 48, publish=False)
+    world.append(every_hour(24 * DAYS, 24 * DAYS + 24))
+    world.run(24 * DAYS + 24)  # and takes the row in, too
     tool, branch = publisher(world), world.ledger.branches()[0]
     publication = tool.publication_of(branch.name, world.pipeline, world.warehouse)
     assert publication is not None and isinstance(publication.obstacle, BranchBehind)

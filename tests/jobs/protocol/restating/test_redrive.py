@@ -19,7 +19,7 @@ from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.restating.redrive import Redrive, RedriveResult
-from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_honoured_by
+from slackwater.jobs.tables.ledger.overrides import OverridesReader, count_known_to
 from tests.jobs.protocol.world import HOUR, Event, World, every_hour, moment, multiset
 
 MS = timedelta(milliseconds=1)
@@ -105,7 +105,7 @@ def test_the_restated_range_has_it_and_so_has_every_later_restatement(world: Wor
     assert multiset(world.live("late_events")) == before["late"], (
         "main goes on without it until the range is restated"
     )
-    assert {count_honoured_by(row) for row in world.ledger.live_runs(world.main)} == {0}
+    assert {count_known_to(row) for row in world.ledger.live_runs(world.main)} == {0}
     assert waiting(world, 4) == ["1 rows, from 2013-01-01T08:30:00Z on"]
     wanted = as_if_it_had_arrived(world, tmp_path / "p", [(LATE, REDRIVEN_TO)], every_hour(0, 96), 96)
     assert wanted["late"] == []
@@ -131,7 +131,7 @@ def test_rows_are_redriven_behind_a_restatement_that_main_has_resumed(world: Wor
     world.run(120)
     redrive(world, key="a")
     world.backfill(REDRIVEN_TO, 31)
-    assert [count_honoured_by(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], (
+    assert [count_known_to(row) for row in world.ledger.live_runs(world.main)] == [1, 1, 0, 0, 0], (
         "main's later runs have stayed"
     )
     [override] = redrive(world, key="b").overrides
@@ -171,6 +171,22 @@ def test_a_lateness_that_takes_the_row_where_it_is_needs_no_redrive(world: World
     )
     restate(world, done)
     assert world.live("late_events") == []
+
+
+def test_a_row_that_is_late_again_by_another_lateness_is_redriven_again(world: World) -> None:
+    restate(world, redrive(world))
+    assert world.live("late_events") == []
+    world.declare(allowed_lateness=HOUR)  # [2, 4) closes two hours earlier
+    world.backfill(0, 72)
+    [late] = world.live("late_events")
+    assert late["arrival_time"] == moment(REDRIVEN_TO)
+    done = redrive(world)
+    [override] = done.overrides
+    assert (override.true_arrival, override.arrival_time) == (moment(30.2), moment(REDRIVEN_TO - 2))
+    restate(world, done)
+    assert world.live("late_events") == []
+    [window] = [row for row in world.published() if row["window_start"] == moment(2)]
+    assert window["n"] == 3 and not any("not taken in" in sentence for sentence in world.said)
 
 
 def test_under_a_raised_lateness_the_range_begins_where_the_window_is_not_collected_yet(world: World) -> None:

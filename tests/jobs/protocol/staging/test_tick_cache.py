@@ -37,7 +37,7 @@ from slackwater.jobs.protocol.staging.run import Runner, StageOfSlice
 from slackwater.jobs.protocol.staging.tick_cache import FILE, TickCache
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.ledger.attempts import Attempt
-from slackwater.jobs.tables.ledger.overrides import count_honoured_by
+from slackwater.jobs.tables.ledger.overrides import count_known_to
 from slackwater.jobs.tables.warehouse import Tables
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 from tests.jobs.protocol.world import DAILY, HOUR, START, TIME, Event, World, every_hour, ms
@@ -271,7 +271,7 @@ def test_a_redriven_row_makes_it_anew(tmp_path: Path) -> None:
     assert done.new == 1
     assert world.passes_of(restate) == 1
     [row] = world.ledger.live_runs(world.main)
-    assert (count_honoured_by(row), row.rows_late) == (1, 0)
+    assert (count_known_to(row), row.rows_late) == (1, 0)
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(

@@ -445,10 +445,7 @@ def test_how_it_ended_is_told_to_the_task_behind_it(world: World, tmp_path: Path
     assert (kept.outcome, kept.exit_code, kept.slices) == (
         "kept",
         0,
-        (
-            ("2013-01-02T00:00:00+00:00", "2013-01-03T00:00:00+00:00"),
-            ("2013-01-03T00:00:00+00:00", "2013-01-04T00:00:00+00:00"),
-        ),
+        tuple((f"2013-01-{day:02}T00:00:00+00:00", f"2013-01-{day + 1:02}T00:00:00+00:00") for day in (2, 3)),
     )
     assert "is not live" in kept.message
     published = reported(world, tmp_path / "manifest", 24, 48)

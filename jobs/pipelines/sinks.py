@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 SINK_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
@@ -56,6 +58,25 @@ class SinkContext:
     windows: tuple[tuple[str, pa.DataType], ...]
 
 
+class SetAside(NamedTuple):
+    """A row that its target can never take as it is.
+
+    Attributes:
+        key: the columns that tell it apart, as a JSON object of texts, which may be cut.
+        column: the columns at fault.
+        reason: what the target says.
+        seq, key_group: of the newest correction of the row: its ledger row, and its key group.
+        digest: SHA-256 of the columns that tell it apart.
+    """
+
+    key: str
+    column: str
+    reason: str
+    seq: int
+    key_group: int
+    digest: str
+
+
 class SinkTarget(ABC):
     """A target that was opened. Used by one thread; it may fail with any error, which counts as the target
     being out of reach and is tried again by the next delivery.
@@ -88,6 +109,12 @@ class SinkTarget(ABC):
         `reset` forgets the positions of all lanes.
         """
         return None
+
+    def set_aside(self) -> Sequence[SetAside]:
+        """The rows that the target can't take as they are: their corrections count as applied, and it holds
+        no such rows. A later correction of a row, or `deliver` with the same correction again, tries anew.
+        """
+        return ()
 
     def close(self) -> None:  # noqa: B027 - a target that holds nothing has nothing to let go of
         """Let go of connections. Called once, also after errors."""

@@ -45,6 +45,7 @@ from slackwater.jobs.protocol.staging.run import Runner
 from slackwater.jobs.protocol.staging.shapes import checked_sources
 from slackwater.jobs.protocol.staging.staged_slice import StagedSlice
 from slackwater.jobs.runtime.settings import is_local, task_environment, tasks_here
+from slackwater.jobs.sinks.errors import rows_set_aside
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
@@ -222,7 +223,9 @@ class OpenedPipeline:
             return
         for sink in self.pipeline.sinks:
             try:
-                delivery.deliver(sink)
+                delivered_rows = delivery.deliver(sink)
+                if delivered_rows.set_aside:
+                    warn(f"warning: {rows_set_aside(sink.name, self.name, delivered_rows.set_aside)}")
             except SlackwaterError as error:
                 warn(f"warning: {error}")
                 [state] = delivery.states(sink.name)

@@ -48,6 +48,10 @@ ERASED_ROWS = pa.struct(
         pa.field("hash", TEXT),
         pa.field("removed", pa.list_(TEXT)),
         pa.field("files", pa.list_(TEXT)),
+        pa.field(
+            "gaps",
+            pa.list_(pa.struct([pa.field(name, LONG) for name in ("seq", "key_group", "first", "rows")])),
+        ),
     ]
 )
 WINDOW = pa.struct([pa.field("start", TIME), pa.field("end", TIME)])

@@ -4,6 +4,7 @@ with batches of a few rows and targets that are down for a while.
 The model of a sink is `published` itself, as delta-rs reads it; sinks are read by their own clients.
 """
 
+import json
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -239,6 +240,45 @@ def test_a_sink_that_is_down_never_blocks_publishing(
     delivered.append_a_day()
     assert delivered.own("run", "own", "--to", moment(48).isoformat()) == 0
     delivered.assert_delivered()
+
+
+def test_rows_that_a_table_refuses_are_set_aside_listed_and_retried(
+    delivered: Delivered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    delivered.append_a_day()
+    assert delivered.own("run", "own", "--to", moment(24).isoformat()) == 0
+    with closing(sqlite3.connect(delivered.own.root / "report.db")) as connection:
+        connection.execute(
+            "CREATE TRIGGER refuses BEFORE INSERT ON totals WHEN NEW.k = 'a' "
+            "BEGIN SELECT RAISE(ABORT, 'no key a here'); END"
+        )
+    delivered.append_a_day()
+    capsys.readouterr()
+    assert delivered.own("run", "own", "--to", moment(48).isoformat()) == 0
+    assert "set aside, which its target can't take: key" in capsys.readouterr().err
+    published = delivered.published()
+    refused = published - delivered.in_sql()
+    assert refused and {key for key, *_ in refused} == {"a"}
+    assert delivered.in_redis() == delivered.in_feed() == published
+    assert delivered.own("sinks", "deliver", "own") == 1
+    assert "no key a here" in capsys.readouterr().err
+    rows = delivered.own.json(capsys, "sinks", "set-aside", "own")
+    assert {(row["sink"], row["column"], row["reason"]) for row in rows} == {("report", "k", "no key a here")}
+    assert {json.loads(row["key"])["window_start"][:19] for row in rows} == {
+        f"{start:%Y-%m-%d %H:%M:%S}" for _, start, *_ in refused
+    }
+    states = delivered.own.json(capsys, "sinks", "list", "own")
+    assert [(state["state"], state["set_aside"]) for state in states] == [
+        ("rows set aside", len(refused)),
+        ("delivered", 0),
+        ("delivered", 0),
+    ]
+    assert delivered.own("sinks", "retry", "own", "report") == 1
+    with closing(sqlite3.connect(delivered.own.root / "report.db")) as connection:
+        connection.execute("DROP TRIGGER refuses")
+    assert delivered.own("sinks", "retry", "own") == 0
+    delivered.assert_delivered()
+    assert delivered.own.json(capsys, "sinks", "set-aside", "own") == []
 
 
 def test_a_reset_sink_is_delivered_to_again(delivered: Delivered, capsys: pytest.CaptureFixture[str]) -> None:

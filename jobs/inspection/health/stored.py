@@ -104,6 +104,11 @@ def _judge_sink(subject: Subject, name: str, state: SinkState | None) -> Finding
     if state.position is None or state.backlog is None:
         reason = plain_text((state.problem or "").splitlines()[0]) if state.problem else "out of reach"
         return Finding(SINKS, Colour.YELLOW, f"sink {name} can't be reached: {reason}")
+    if state.set_aside and not state.backlog:
+        count = count_text(len(state.set_aside), "row")
+        return Finding(
+            SINKS, Colour.YELLOW, f"sink {name} can't take {count}, which it has set aside", value=0
+        )
     if not state.backlog:
         return Finding(SINKS, Colour.GREEN, f"sink {name} has all corrections", value=0)
     rows = [

@@ -26,6 +26,7 @@ from slackwater.jobs.engines.source.pinned_source import PinnedSource
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import Source
+from slackwater.jobs.pipelines.window_columns import all_columns
 from slackwater.jobs.protocol.lineage.persons import (
     Person,
     columns_of,
@@ -34,6 +35,7 @@ from slackwater.jobs.protocol.lineage.persons import (
     names_any,
     where_any,
 )
+from slackwater.jobs.protocol.publishing.committed_corrections import CORRECTIONS, CommittedCorrections
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.pins import pin_newest
@@ -124,6 +126,7 @@ class Erasure:
             erasures = tuple(item for selection in self._selections(persons) for item in selection.write())
             row = None
             if erasures or deletions:
+                erasures = self._with_gaps(erasures, persons)
                 row = self._commit(head, deletions, erasures, reason)
                 self.roll_forward.finish()
             self._delete_dead_files(attempts, erasures, began)
@@ -191,6 +194,21 @@ class Erasure:
         if persons_by_key:
             selections.append(self._samples(persons_by_key))
         return selections
+
+    def _with_gaps(
+        self, erasures: tuple[ErasedRows, ...], persons: Sequence[Person]
+    ) -> tuple[ErasedRows, ...]:
+        """`erasures` with the places of the corrections that go, by which positions of sinks are counted."""
+        places = [number for number, item in enumerate(erasures) if item.table == CORRECTIONS]
+        if not places:
+            return erasures
+        keys = self.pipeline.keys
+        of_keys = [person for person in persons if set(keys).issuperset(person.columns)]
+        corrections = CommittedCorrections(self.tables, keys, all_columns(self.pipeline))
+        where = where_any(of_keys, self.tables[CORRECTIONS].schema)
+        gaps = tuple(corrections.gaps_of(where, partial(is_of_any, of_keys)))
+        first = replace(erasures[places[0]], gaps=gaps)
+        return (*erasures[: places[0]], first, *erasures[places[0] + 1 :])
 
     def _samples(self, persons_by_key: Sequence[Person]) -> Selection:
         """The observed values and samples that validations of runs with rows of theirs have recorded. All of

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.sinks import START, Sink, SinkContext, SinkPosition, SinkTarget
+from slackwater.jobs.pipelines.sinks import START, SetAside, Sink, SinkContext, SinkPosition, SinkTarget
 from slackwater.jobs.pipelines.window_columns import all_columns, identifying_columns, telling_columns
 from slackwater.jobs.protocol.publishing.committed_corrections import (
     BATCH_ROWS,
@@ -34,6 +34,7 @@ from slackwater.jobs.protocol.publishing.committed_corrections import (
 )
 from slackwater.jobs.sinks.connections import variable_of
 from slackwater.jobs.sinks.errors import SinkUnsuitable, sink_down
+from slackwater.jobs.tables.grown_columns import results_of
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 # From so many corrections of one ledger row on, starting Spark takes less time than it saves.
@@ -53,6 +54,7 @@ class SinkState:
         newest_seq: the ledger row up to which there are corrections.
         backlog: how many of them were not delivered; None where the target can't be reached.
         problem: why it can't be reached, or does not suit.
+        set_aside: the rows that it can't take as they are.
     """
 
     sink: Sink
@@ -60,14 +62,18 @@ class SinkState:
     newest_seq: int
     backlog: int | None
     problem: str | None = None
+    set_aside: tuple[SetAside, ...] = ()
 
 
 @dataclass(frozen=True)
 class DeliveredRows:
-    """What a delivery has done: how many corrections it has handed over, and where the target is."""
+    """What a delivery has done: how many corrections it has handed over, where the target is, and which rows
+    it can't take as they are, of this delivery or of one before.
+    """
 
     rows: int
     position: SinkPosition
+    set_aside: tuple[SetAside, ...]
 
 
 @dataclass(frozen=True)
@@ -106,12 +112,16 @@ class Delivery:
             lineage=lineage,
             warehouse=self.warehouse,
             keys=tuple((name, schema.field(name).type) for name in pipeline.keys),
-            results=tuple(
-                (name, schema.field(name).type) for name in pipeline.results if name in schema.names
-            ),
+            results=self._results(),
             identity=identity_of(pipeline),
             windows=tuple((name, schema.field(name).type) for name in telling_columns(pipeline)),
         )
+
+    def _results(self) -> tuple[tuple[str, pa.DataType], ...]:
+        """The results that rows of `published` have: those declared, then those that were removed since."""
+        stored_types = dict(results_of(self.tables[CORRECTIONS].schema))
+        declared_names = [name for name in self.pipeline.results if name in stored_types]
+        return tuple((name, stored_types[name]) for name in dict.fromkeys([*declared_names, *stored_types]))
 
     def sinks_named(self, name: str | None) -> Sequence[Sink]:
         """The sink of that name; all of them without one.
@@ -135,20 +145,27 @@ class Delivery:
                 with self._open_target(sink) as target:
                     position = target.position()
                     backlog = self.corrections.rows_after(position)
-                    states.append(SinkState(sink, position, newest, backlog))
+                    set_aside = tuple(target.set_aside())
+                    states.append(SinkState(sink, position, newest, backlog, set_aside=set_aside))
             except SlackwaterError as error:
                 states.append(SinkState(sink, None, newest, None, str(error)))
         return states
 
     def delivered_seq(self) -> int:
-        """The ledger row up to which every sink has all corrections; 0 where one can't be reached."""
+        """The ledger row up to which every sink has all corrections, none set aside; 0 where one can't be
+        reached.
+        """
         states = self.states()
         if any(state.position is None for state in states):
             return 0
         return min(
-            state.newest_seq if not state.backlog else state.position.seq - 1
+            seq
             for state in states
             if state.position is not None
+            for seq in (
+                state.position.seq - 1 if state.backlog else state.newest_seq,
+                *(row.seq - 1 for row in state.set_aside),
+            )
         )
 
     def deliver(self, sink: Sink) -> DeliveredRows:
@@ -164,9 +181,9 @@ class Delivery:
             while True:
                 if position.offset < 0:
                     self._deliver_lanes(sink, position)
-                    end = SinkPosition(position.seq, self.corrections.rows_of(position.seq))
+                    end = self.corrections.end_of(position.seq)
                     if target.deliver(self._no_changes(), position, end):
-                        count, position = count + end.offset, end
+                        count, position = count + self.corrections.rows_of(end.seq), end
                         continue
                     position = target.position()
                 large_seq = self._large_seq_after(target, position)
@@ -177,9 +194,26 @@ class Delivery:
                     count, position = count + batch.changes.num_rows, batch.end
                 else:
                     if large_seq is None:
-                        return DeliveredRows(count, position)
+                        return DeliveredRows(count, position, tuple(target.set_aside()))
                     target.deliver(self._no_changes(), position, SinkPosition(large_seq, -LANES))
                 position = target.position()  # another deliverer may have moved it
+
+    def retry(self, sink: Sink) -> DeliveredRows:
+        """Deliver to one sink what it lacks, and once more the corrections of rows that are set aside.
+
+        Raises:
+            SinkDown, SinkUnsuitable: see `deliver`.
+        """
+        delivered_rows = self.deliver(sink)
+        count, identity = delivered_rows.rows, list(self.context().identity)
+        with self._open_target(sink) as target:
+            position = target.position()
+            for changes in self.corrections.of_rows(target.set_aside(), identity):
+                # Where somebody has moved the position, a newer correction may have come.
+                if not target.deliver(changes, position, position):
+                    break
+                count += changes.num_rows
+            return DeliveredRows(count, position, tuple(target.set_aside()))
 
     def deliver_lane(self, sink: Sink, seq: int, number: int, count: int) -> None:
         """Deliver the lane `number` of `count` of a ledger row; called in a task."""
@@ -242,7 +276,7 @@ class Delivery:
                 f"`slackwater runs {self.pipeline.name}` lists the rows.",
                 seq=to_seq,
             )
-        position = START if to_seq is None else SinkPosition(to_seq, self.corrections.rows_of(to_seq))
+        position = START if to_seq is None else self.corrections.end_of(to_seq)
         with self._open_target(sink) as target:
             target.reset(position)
         return position

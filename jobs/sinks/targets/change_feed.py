@@ -12,6 +12,7 @@ from slackwater.jobs.sinks.errors import SinkUnsuitable
 from slackwater.jobs.sinks.targets.rows import columns_of
 from slackwater.jobs.sinks.targets.transactions import position_in, transaction_of
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.parts import Parts
 from slackwater.jobs.tables.errors import CommitConflict
 
@@ -65,13 +66,28 @@ class ChangeFeedTarget(SinkTarget):
         return target
 
     def position(self) -> SinkPosition:
-        """See `SinkTarget.position`."""
-        return position_in(self._folder.find(), self._application)
+        """See `SinkTarget.position`.
+
+        Raises:
+            SinkUnsuitable: the table holds rows that this sink has not delivered.
+        """
+        return self._position_in(self._folder.find())
+
+    def _position_in(self, table: OpenTable | None) -> SinkPosition:
+        position = position_in(table, self._application)
+        if position == START and table is not None and table.actions.num_rows:
+            raise SinkUnsuitable(
+                f"sink {self._name}: the table {self._folder.uri} holds rows that this sink has not "
+                "delivered: those of another sink, another warehouse, or a lineage that is there no more. "
+                "Name another place, or remove the table: it is created when absent.",
+                sink=self._name,
+            )
+        return position
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
         """See `SinkTarget.deliver`."""
         table = self._folder.ensure()
-        if position_in(table, self._application) != start:
+        if self._position_in(table) != start:
             return False
         with Parts(self._folder) as parts:
             parts.add(feed_rows(changes, self._context))

@@ -6,6 +6,7 @@ Redis forgets it forgets of both.
 """
 
 import json
+import re
 import string
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -20,13 +21,16 @@ import redis
 from slackwater.jobs.pipelines.sinks import START, SinkContext, SinkPosition, SinkTarget
 from slackwater.jobs.pipelines.window_columns import WINDOW_BOUNDS
 from slackwater.jobs.sinks.connections import resolve_url
-from slackwater.jobs.sinks.errors import SinkUnsuitable, as_sink_down, of_another_lineage
+from slackwater.jobs.sinks.errors import SinkUnsuitable, as_sink_down, of_another_lineage, of_another_sink
 from slackwater.jobs.sinks.key_patterns import fields_of
 from slackwater.jobs.sinks.targets.rows import columns_of, standing_rows
 
-# KEYS[1]: the position. ARGV: lineage, seq and offset at which the batch starts, those at which it ends, the
-# keys to delete, and the hashes to set, both as JSON: ["key", …] and [["key", "field", "value", …], …].
-# Returns 1, or 0 where the position is elsewhere.
+# Says whose keys begin how: the field is how the keys of a sink begin, the value [pipeline, sink, lineage].
+OWNERS = "slackwater:keys"
+# KEYS[1]: the position; KEYS[2]: OWNERS. ARGV: lineage, seq and offset at which the batch starts, those at
+# which it ends, the keys to delete, and the hashes to set, both as JSON: ["key", …] and
+# [["key", "field", "value", …], …]; the pattern of the keys, how they begin, and the owner.
+# Returns 1, or 0 where the position is elsewhere or the keys are another's.
 _SCRIPT = """
 local at = redis.call('HMGET', KEYS[1], 'lineage', 'seq', 'offset')
 if at[1] then
@@ -34,11 +38,13 @@ if at[1] then
 elseif ARGV[2] ~= '0' or ARGV[3] ~= '0' then
     return 0
 end
+redis.call('HSETNX', KEYS[2], ARGV[9], ARGV[10])
+if redis.call('HGET', KEYS[2], ARGV[9]) ~= ARGV[10] then return 0 end
 for _, key in ipairs(cjson.decode(ARGV[6])) do redis.call('DEL', key) end
 for _, row in ipairs(cjson.decode(ARGV[7])) do
     for i = 2, #row, 2 do redis.call('HSET', row[1], row[i], row[i + 1]) end
 end
-redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'seq', ARGV[4], 'offset', ARGV[5])
+redis.call('HSET', KEYS[1], 'lineage', ARGV[1], 'seq', ARGV[4], 'offset', ARGV[5], 'key', ARGV[8])
 return 1
 """
 _TIMEOUT_S = 30
@@ -53,6 +59,8 @@ class RedisTarget(SinkTarget):
         self._sink, self._url, self._pattern, self._context, self._client = sink, url, key, context, client
         self._place = f"slackwater:{context.pipeline}:{sink}"
         self._script = client.register_script(_SCRIPT)
+        self._prefix = next(literal for literal, *_ in string.Formatter().parse(key))
+        self._owner = json.dumps([context.pipeline, sink, context.lineage])
         self._results = tuple(name for name, _ in context.results)
         # One text can be told from numbers beside it; of several each is written so that no separator is in
         # it.
@@ -79,22 +87,45 @@ class RedisTarget(SinkTarget):
         return cls(sink=sink, url=url, key=key, context=context, client=client)
 
     def position(self) -> SinkPosition:
-        """See `SinkTarget.position`.
+        """See `SinkTarget.position`. A sink that was given another key begins anew.
 
         Raises:
-            SinkUnsuitable: the position is of another lineage.
+            SinkUnsuitable: the position is of another lineage, or keys of another sink begin so.
         """
         with self._talking():
             values: Mapping[str, str] = self._client.hgetall(self._place)  # type: ignore[assignment]
+        if values and values.get("lineage") != self._context.lineage:
+            raise of_another_lineage(self._sink, self._context.pipeline, "Redis")
+        # An earlier version has left no key: what it has delivered to goes on, unless another has these keys.
+        is_earlier = bool(values) and "key" not in values
+        if (owner := self._other_owner(begins_alike=not is_earlier)) is not None:
+            place = f"what begins with {self._prefix!r} in Redis"
+            raise of_another_sink(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
         if not values:
             return START
-        if values.get("lineage") != self._context.lineage:
-            raise of_another_lineage(self._sink, self._context.pipeline, "Redis")
+        if values.get("key", self._pattern) != self._pattern:
+            self.reset(START)
+            return START
         return SinkPosition(int(values["seq"]), int(values["offset"]))
+
+    def _other_owner(self, *, begins_alike: bool) -> list[str] | None:
+        """The pipeline, sink and lineage of another sink whose keys begin as those of this one; with
+        `begins_alike` also of one whose keys may be the same because one beginning goes on with the other.
+        """
+        with self._talking():
+            owners: Mapping[str, str] = self._client.hgetall(OWNERS)  # type: ignore[assignment]
+        own_names = [self._context.pipeline, self._sink]
+        for prefix, text in owners.items():
+            shorter, longer = sorted((prefix, self._prefix), key=len)
+            is_alike = longer.startswith(shorter) if begins_alike else prefix == self._prefix
+            owner: list[str] = json.loads(text)
+            if is_alike and owner[:2] != own_names:
+                return owner
+        return None
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
         """See `SinkTarget.deliver`."""
-        rows, replaced_identities = standing_rows(changes, self._context)
+        rows, replaced_identities, *_ = standing_rows(changes, self._context)
         keys = self._keys(rows)
         arguments: list[str | int] = [
             self._context.lineage,
@@ -104,17 +135,42 @@ class RedisTarget(SinkTarget):
             end.offset,
             json.dumps([*self._keys(replaced_identities), *keys]),
             json.dumps(self._hashes(keys, rows)),
+            self._pattern,
+            self._prefix,
+            self._owner,
         ]
         with self._talking():
-            return bool(self._script(keys=[self._place], args=arguments))
+            return bool(self._script(keys=[self._place, OWNERS], args=arguments))
 
     def reset(self, position: SinkPosition) -> None:
-        """See `SinkTarget.reset`."""
+        """See `SinkTarget.reset`. Keys of which there is none any more are taken from whoever has them.
+
+        Raises:
+            SinkUnsuitable: there are keys of another sink.
+        """
         fields: list[str | int] = ["lineage", self._context.lineage, "seq", position.seq]
-        fields += ["offset", position.offset]
+        fields += ["offset", position.offset, "key", self._pattern]
+        if (owner := self._other_owner(begins_alike=True)) is not None:
+            place = f"what begins with {self._prefix!r} in Redis"
+            with self._talking():
+                keys = self._client.scan_iter(match=f"{_literal_pattern(self._prefix)}*", count=1000)
+                is_free = next(iter(keys), None) is None
+                if is_free:
+                    self._client.hdel(OWNERS, *self._prefixes_of(owner))
+                    self._client.delete(f"slackwater:{owner[0]}:{owner[1]}")
+            if not is_free:
+                raise of_another_sink(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
         with self._talking():
             self._client.delete(*(f"{self._place}/{number}" for number in range(_MOST_LANES)))
+            if own_prefixes := self._prefixes_of(json.loads(self._owner)):
+                self._client.hdel(OWNERS, *own_prefixes)
+            self._client.hset(OWNERS, self._prefix, self._owner)
             self._client.hset(self._place, items=fields)
+
+    def _prefixes_of(self, owner: list[str]) -> list[str]:
+        """How the keys of a sink begin."""
+        owners: Mapping[str, str] = self._client.hgetall(OWNERS)  # type: ignore[assignment]
+        return [prefix for prefix, text in owners.items() if json.loads(text)[:2] == owner[:2]]
 
     def lane(self, number: int) -> "RedisTarget":
         """See `SinkTarget.lane`."""
@@ -156,6 +212,11 @@ class RedisTarget(SinkTarget):
 
     def _talking(self) -> AbstractContextManager[None]:
         return as_sink_down(self._context, self._sink, f"Redis of {self._url}", redis.RedisError)
+
+
+def _literal_pattern(text: str) -> str:
+    """A text as a pattern of Redis that stands for itself."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", text)
 
 
 def check_key(sink: str, key: str, context: SinkContext) -> None:

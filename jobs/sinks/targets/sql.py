@@ -6,22 +6,31 @@ a batch is applied once, whoever delivers it and however often. PostgreSQL and S
     UPDATE slackwater_positions SET position = end WHERE position = start     no row: another was here, roll
     back DELETE the identities that the batch touches
     INSERT the rows that stand after it                                       commit
+
+Rows that the database refuses stand in `slackwater_set_aside` instead (`sql_rows`).
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
 
-from slackwater.jobs.pipelines.sinks import START, SinkContext, SinkPosition, SinkTarget
+from slackwater.jobs.pipelines.sinks import START, SetAside, SinkContext, SinkPosition, SinkTarget
 from slackwater.jobs.sinks.connections import resolve_url
-from slackwater.jobs.sinks.errors import SinkUnsuitable, as_sink_down, of_another_lineage
-from slackwater.jobs.sinks.targets.rows import columns_of, standing_rows
+from slackwater.jobs.sinks.errors import (
+    SinkUnsuitable,
+    as_sink_down,
+    not_delivered_by,
+    of_another_lineage,
+    of_another_sink,
+)
+from slackwater.jobs.sinks.targets.rows import columns_of
+from slackwater.jobs.sinks.targets.sql_positions import SqlPositions, add_columns
+from slackwater.jobs.sinks.targets.sql_rows import SqlRows, reason_of
 
-POSITIONS = "slackwater_positions"
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "postgresql+psycopg2": {"executemany_mode": "values_plus_batch"},  # else it sends deletions one by one
     "sqlite+pysqlite": {"connect_args": {"timeout": 60}},  # seconds that one writer waits for another
@@ -50,9 +59,8 @@ class SqlTarget(SinkTarget):
                 for column, kind in columns_of(context)
             ),
         )
-        self._positions = sa.Table(POSITIONS, metadata, *_position_columns())
-        self._is_own = self._is_of(sink)
-        self._lane = ""
+        self._positions = SqlPositions(engine, self._table, sink, context)
+        self._rows = SqlRows(self._table, sink, context, self._storable)
 
     @classmethod
     def open(cls, sink: str, url: str, table: str, context: SinkContext) -> "SqlTarget":
@@ -81,24 +89,30 @@ class SqlTarget(SinkTarget):
         return target
 
     def make_tables(self) -> None:
-        """Create the table, that of positions and the own row there where they are absent. A table that
-        corrections were delivered to gets the columns of results that the pipeline has gained since.
+        """Create the table, and those beside it, where they are absent, and make it the sink's own unless it
+        is another's or holds rows that nobody of ours has delivered. A table of its own gets the columns of
+        results that the pipeline has gained since.
 
         Raises:
             SinkUnsuitable: the table is there and lacks columns.
         """
         with self._talking():
+            was_there = sa.inspect(self._engine).has_table(self._table.name, self._table.schema)
             # Another deliverer may be making them at the same time: what counts is that they are there.
             with suppress(sa.exc.ProgrammingError, sa.exc.OperationalError, sa.exc.IntegrityError):
                 self._table.metadata.create_all(self._engine)
-            row = self._position_row()
-            if row is None:
-                with suppress(sa.exc.IntegrityError), self._engine.begin() as connection:
-                    connection.execute(sa.insert(self._positions), self._position_values(START))
-            elif (row.seq, row.row_offset) != START:
-                self._add_columns([name for name in self._missing_columns() if name in self._result_names])
-            missing = self._missing_columns()
-        if missing:
+            self._positions.grow()
+            row, missing = self._positions.row(), self._missing_columns()
+            if not self._positions.owns(row):
+                self._positions.claim(row, is_fresh=not missing and self._is_empty())
+            elif not was_there:
+                self.reset(START)
+            is_own, owner = self._positions.owns(self._positions.row()), self._positions.owner()
+            if is_own and missing:
+                results = {name for name, _ in self._context.results}
+                add_columns(self._engine, self._table, [name for name in missing if name in results])
+                missing = self._missing_columns()
+        if missing and (is_own or owner is None):
             raise SinkUnsuitable(
                 f"sink {self._sink}: the table {self._name} is there and lacks {', '.join(missing)}. "
                 "Add these columns, or name another table: it is created when absent.",
@@ -106,150 +120,109 @@ class SqlTarget(SinkTarget):
                 missing=missing,
             )
 
-    @property
-    def _result_names(self) -> set[str]:
-        return {name for name, _ in self._context.results}
-
     def _missing_columns(self) -> list[str]:
         """The columns that the table lacks."""
         stored_columns = sa.inspect(self._engine).get_columns(self._table.name, self._table.schema)
         names = {column["name"] for column in stored_columns}
         return [column.name for column in self._table.columns if column.name not in names]
 
-    def _add_columns(self, names: Sequence[str]) -> None:
-        """Add columns to the table; they are null in its rows so far."""
-        preparer = self._engine.dialect.identifier_preparer
-        for name in names:
-            kind = self._table.c[name].type.compile(self._engine.dialect)
-            table, column = preparer.format_table(self._table), preparer.quote(name)
-            statement = f"ALTER TABLE {table} ADD COLUMN {column} {kind}".replace("%", "%%")
-            # Another deliverer may be adding it at the same time: what counts is that it is there.
-            added_already = suppress(sa.exc.ProgrammingError, sa.exc.OperationalError)
-            with added_already, self._engine.begin() as connection:
-                connection.execute(sa.DDL(statement))
+    def _is_empty(self) -> bool:
+        with self._engine.connect() as connection:
+            return (
+                connection.execute(sa.select(sa.literal(1)).select_from(self._table).limit(1)).first() is None
+            )
 
     def position(self) -> SinkPosition:
         """See `SinkTarget.position`.
 
         Raises:
-            SinkUnsuitable: the position is of another lineage.
+            SinkUnsuitable: the position is of another lineage, the table another sink's, or it holds rows
+                that no sink has delivered.
         """
         with self._talking():
-            row = self._position_row()
-        if row is None:
-            return START
-        if row.lineage != self._context.lineage:
+            row = self._positions.row()
+            owner = None if self._positions.owns(row) else self._positions.owner()
+        if self._positions.owns(row):
+            assert row is not None
+            return SinkPosition(row.seq, row.row_offset)
+        place = f"the table {self._name}"
+        if owner is not None and (owner.pipeline, owner.sink) != (self._context.pipeline, self._sink):
+            raise of_another_sink(self._sink, self._context.pipeline, place, (owner.sink, owner.pipeline))
+        if owner is not None or (row is not None and row.lineage != self._context.lineage):
             raise of_another_lineage(self._sink, self._context.pipeline, self._name)
-        return SinkPosition(row.seq, row.row_offset)
+        raise not_delivered_by(self._sink, self._context.pipeline, place)
 
     def deliver(self, changes: pa.Table, start: SinkPosition, end: SinkPosition) -> bool:
         """See `SinkTarget.deliver`."""
-        rows, replaced_identities = standing_rows(changes, self._context)
         with self._talking(), self._engine.begin() as connection:
-            if not self._move(connection, start, end):
+            before = self._positions.move(connection, start, end)
+            if before is None:
                 return False
-            before = connection.execute(
-                sa.select(self._positions.c.delivered_before).where(self._is_own)
-            ).scalar_one()
-            self._delete(connection, replaced_identities)
-            if start.seq <= before:
-                self._delete(connection, rows.select(replaced_identities.column_names))
-            if rows.num_rows:
-                connection.execute(sa.insert(self._table), self._storable(rows.to_pylist()))
+            self._rows.apply(connection, changes, replaces=start.seq <= before)
         return True
 
-    def _delete(self, connection: sa.Connection, identities: pa.Table) -> None:
-        """Delete the rows of `identities`, as far as there are any."""
-        if identities.num_rows:
-            names = {name: f"identity_{name}" for name in identities.column_names}
-            conditions = [self._table.c[name] == sa.bindparam(parameter) for name, parameter in names.items()]
-            values = identities.rename_columns(names).to_pylist()
-            connection.execute(sa.delete(self._table).where(*conditions), values)
+    def set_aside(self) -> Sequence[SetAside]:
+        """See `SinkTarget.set_aside`."""
+        with self._talking(), self._engine.connect() as connection:
+            return self._rows.set_aside(connection)
 
     def reset(self, position: SinkPosition) -> None:
-        """See `SinkTarget.reset`."""
+        """See `SinkTarget.reset`. A table without rows is taken from whoever has it.
+
+        Raises:
+            SinkUnsuitable: it is not the sink's own and holds rows.
+        """
         with self._talking():
-            row = self._position_row()
-            before = 0 if row is None else max(row.seq, row.delivered_before)
-            with self._engine.begin() as connection:
-                lanes = self._positions.c.sink.like(f"{self._sink.replace('_', '!_')}/%", escape="!")
-                is_lane = sa.and_(self._positions.c.pipeline == self._context.pipeline, lanes)
-                connection.execute(sa.delete(self._positions).where(sa.or_(self._is_own, is_lane)))
-                connection.execute(sa.insert(self._positions), self._position_values(position, before))
+            row = self._positions.row()
+            is_own = self._positions.owns(row)
+            is_free = is_own or self._is_empty()
+            owner = self._positions.owner()
+        if not is_free:
+            self.position()  # says whose it is
+        with self._talking():
+            if owner is not None and not is_own:
+                self._positions.disown(owner)
+            before = max(row.seq, row.delivered_before) if is_own and row is not None else 0
+            self._positions.put(position, before)
+            if position == START:
+                with self._engine.begin() as connection:
+                    self._rows.forget_all(connection)
 
     def lane(self, number: int) -> "SqlTarget":
         """See `SinkTarget.lane`."""
         lane = copy(self)
-        lane._lane = f"/{number}"
-        lane._is_own = self._is_of(f"{self._sink}/{number}")
         with self._talking():
-            if lane._position_row() is None:
-                row = self._position_row()
-                before = 0 if row is None else row.delivered_before
-                with suppress(sa.exc.IntegrityError), self._engine.begin() as connection:
-                    connection.execute(sa.insert(self._positions), lane._position_values(START, before))
+            lane._positions = self._positions.begin_lane(number)
         return lane
 
     def close(self) -> None:
         """Let go of the connection."""
         self._engine.dispose()
 
-    def _move(self, connection: sa.Connection, start: SinkPosition, end: SinkPosition) -> bool:
-        """Move the position from `start` to `end`; whether it stood there."""
-        positions = self._positions
-        moved_rows = connection.execute(
-            sa.update(positions)
-            .where(
-                self._is_own,
-                positions.c.lineage == self._context.lineage,
-                positions.c.seq == start.seq,
-                positions.c.row_offset == start.offset,
-            )
-            .values(seq=end.seq, row_offset=end.offset)
-        ).rowcount
-        return bool(moved_rows)
-
-    def _is_of(self, sink: str) -> sa.ColumnElement[bool]:
-        return sa.and_(self._positions.c.pipeline == self._context.pipeline, self._positions.c.sink == sink)
-
-    def _position_row(self) -> sa.Row[Any] | None:
-        with self._engine.connect() as connection:
-            return connection.execute(sa.select(self._positions).where(self._is_own)).one_or_none()
-
-    def _position_values(self, position: SinkPosition, delivered_before: int = 0) -> dict[str, Any]:
-        return {
-            "pipeline": self._context.pipeline,
-            "sink": f"{self._sink}{self._lane}",
-            "lineage": self._context.lineage,
-            "seq": position.seq,
-            "row_offset": position.offset,
-            "delivered_before": delivered_before,
-        }
-
-    def _storable(self, rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    def _storable(self, rows: pa.Table) -> Sequence[dict[str, Any]]:
         """`rows` with decimals as texts where the database has no decimals."""
+        values: list[dict[str, Any]] = rows.to_pylist()
         decimals = [name for name, kind in columns_of(self._context) if pa.types.is_decimal(kind)]
         if self._has_decimals or not decimals:
-            return rows
+            return values
         return [
             {**row, **{name: None if row[name] is None else str(row[name]) for name in decimals}}
-            for row in rows
+            for row in values
         ]
 
-    def _talking(self) -> AbstractContextManager[None]:
-        return as_sink_down(self._context, self._sink, f"the database of {self._url}", sa.exc.SQLAlchemyError)
-
-
-def _position_columns() -> list[sa.Column[Any]]:
-    return [
-        sa.Column("pipeline", sa.String(63), primary_key=True),
-        sa.Column("sink", sa.String(80), primary_key=True),
-        sa.Column("lineage", sa.String(63), nullable=False),
-        sa.Column("seq", sa.BigInteger, nullable=False),
-        sa.Column("row_offset", sa.BigInteger, nullable=False),
-        # Corrections up to this ledger row were delivered before a reset: their rows may still stand there.
-        sa.Column("delivered_before", sa.BigInteger, nullable=False),
-    ]
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        place = f"the database of {self._url}"
+        with as_sink_down(self._context, self._sink, place, sa.exc.SQLAlchemyError):
+            try:
+                yield
+            except sa.exc.ProgrammingError as error:
+                raise SinkUnsuitable(
+                    f"sink {self._sink}: {place} refuses a statement on the table {self._name}: "
+                    f"{reason_of(error)}. Give it what it lacks, a column or a right, say; then run "
+                    f"`slackwater sinks deliver {self._context.pipeline} {self._sink}`.",
+                    sink=self._sink,
+                ) from None
 
 
 def _reason(error: Exception) -> str:

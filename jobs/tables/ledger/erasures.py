@@ -8,13 +8,30 @@ replaced afterwards, table by table.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from slackwater.jobs.tables.schemas import SIDE, SNAPSHOT_TABLES
 from slackwater.windowing.snapshot import ContentHash
 
 # Its rows and those of side outputs make up the `output_hash` of a run.
 _PANES = "panes"
+
+
+class Gap(NamedTuple):
+    """Corrections that follow each other and were erased.
+
+    Attributes:
+        seq: the ledger row that they were of.
+        key_group: their key group.
+        first: the number of the first one among the corrections of this ledger row and key group, in the
+            order of their delivery and counted from 0, those that were erased before included.
+        rows: how many they are.
+    """
+
+    seq: int
+    key_group: int
+    first: int
+    rows: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +47,7 @@ class ErasedRows:
         removed: the files that go.
         files: the files that hold the rows that are left: of a snapshot table all files of the run, of
             another table those that take the place of `removed`.
+        gaps: of corrections, where they stood, so that positions of sinks keep their meaning.
     """
 
     table: str
@@ -38,13 +56,18 @@ class ErasedRows:
     hash: str | None = None
     removed: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     @classmethod
     def of_values(cls, values: dict[str, Any]) -> Self:
         """From one struct of the column `erased`, as plain values."""
-        return cls(
-            **{**values, "removed": tuple(values["removed"] or ()), "files": tuple(values["files"] or ())}
-        )
+        texts = {name: tuple(values[name] or ()) for name in ("removed", "files")}
+        gaps = tuple(Gap(**gap) for gap in values.get("gaps") or ())
+        return cls(**{**values, **texts, "gaps": gaps})
+
+    def values(self) -> dict[str, Any]:
+        """The inverse of `of_values`."""
+        return {**vars(self), "gaps": [gap._asdict() for gap in self.gaps]}
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class LedgerRow(_ReadWhenAsked):
         values["live"] = [span._asdict() for span in self.live]
         values["inputs"] = [vars(item) for item in self.inputs]
         values["files"] = {table: list(paths) for table, paths in self.files.items()}
-        values["erased"] = [vars(item) for item in self.erased]
+        values["erased"] = [item.values() for item in self.erased]
         return values
 
     @classmethod

@@ -34,6 +34,7 @@ LOOKS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("quarantine", "list"): ("departures",),
     ("sql",): ("departures", "SELECT origin, window_start, flights FROM published ORDER BY ALL LIMIT 5"),
     ("sinks", "list"): ("departures",),
+    ("sinks", "set-aside"): ("departures",),
     ("maintain",): ("departures", "--dry-run"),
     ("erase",): ("departures", "--key", "EWR", "--reason", "asked", "--dry-run"),
     ("examples", "list"): (),
@@ -43,7 +44,7 @@ LOOKS: dict[tuple[str, ...], tuple[str, ...]] = {
 WORKS = {
     *(("run",), ("backfill",), ("publish",), ("branches", "drop"), ("serve",), ("bench",), ("conformance",)),
     *(("state", name) for name in ("fork", "restore", "adopt", "close")),
-    *(("sinks", name) for name in ("deliver", "reset")),
+    *(("sinks", name) for name in ("deliver", "retry", "reset")),
     ("examples", "load"),
 }
 RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{16}")

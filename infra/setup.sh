@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes .venv with every locked package, the two Delta jars, and what the machine lacks: a Java, and a Redis server where there is a wheel of it. Safe to run again and to run twice at once;
-# when nothing has changed it does nothing. It needs bash and Python 3.11 to 3.13, and writes only inside the repository and the cache folders.
+# Makes .venv with every locked package, the two Delta jars, and what the machine lacks: a Java, and a Redis server where there is a wheel
+# of it. Safe to run again and to run twice at once; when nothing has changed it does nothing. It needs bash and Python 3.11 to 3.13, and
+# writes only inside the repository and the cache folders.
 #
 # The locks are made again by
 #   .venv/bin/uv pip compile --universal --generate-hashes --no-annotate --python-version 3.11 --extra spark --extra gx --extra airflow --extra postgres \

@@ -7,6 +7,14 @@ class NotADeltaTable(UsageError):
     """A path that should hold a Delta table holds none."""
 
 
+class UnknownStore(UsageError):
+    """A URI names a kind of storage that nothing here can read. Facts: uri."""
+
+
+class CatalogManaged(UsageError):
+    """A Delta table whose catalog alone knows its newest version. Facts: uri."""
+
+
 class WarehouseNotWritable(UsageError):
     """The warehouse can't be written."""
 

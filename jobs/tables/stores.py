@@ -15,6 +15,7 @@ Knows no table.
 
 import io
 import os
+import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,17 +30,43 @@ import pyarrow.fs as pafs
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, LocalStore, ObjectStore, from_url
 
+from slackwater.jobs.tables.errors import UnknownStore
 from slackwater.jobs.tables.recent_files import LARGEST_BYTES, RecentFiles
 
 _PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
 # Schemes whose URIs begin with a bucket or a container.
 _BUCKETS = {"s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss"}
+_SCHEMES = _BUCKETS | {"file", "http", "https", "memory"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/{1,2})")
+_UNITY = "Give the location of the table's files, which DESCRIBE DETAIL shows."
+_WAYS = {
+    "uc": _UNITY,
+    "dbfs": f"{_UNITY} On a cluster of Databricks the folder is also /dbfs/….",
+    "hdfs": "Mount HDFS as a folder (hadoop-fuse-dfs, or an NFS gateway), or copy the table to one of these.",
+}
 # What the first request for a file brings: all of a small one, the footer of a large one.
 _TAIL_BYTES = LARGEST_BYTES
 # A file up to this size is written by one request. Each open file may hold so much in memory.
 _PUT_BYTES = 8 << 20
 _REQUESTS_AT_ONCE = 8
 _RECENT_FILES = RecentFiles()
+
+
+def refuse_unknown_store(uri: str) -> None:
+    """Refuse a URI of a kind of storage that nothing here can read.
+
+    Raises:
+        UnknownStore: it is one.
+    """
+    match = _SCHEME.match(uri)
+    if match is None or (match[1] in _SCHEMES and match[2] == "//"):
+        return
+    scheme = match[1].lower()
+    raise UnknownStore(
+        f"{uri}: {scheme}: is no kind of storage that is read here: give a path of this machine, or a URI of "
+        f"{', '.join(f'{name}://' for name in sorted(_SCHEMES))}. {_WAYS.get(scheme, '')}".rstrip(),
+        uri=uri,
+    )
 
 
 def is_local(uri: str) -> bool:
@@ -95,6 +122,7 @@ def _local_client(folder: str) -> LocalStore:
 
 def _place(uri: str) -> tuple[ObjectStore, str]:
     """(the client, the folder in its bucket with a slash at its end) of a URI."""
+    refuse_unknown_store(uri)
     parts = urlsplit(uri)
     root, folder = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
     if parts.scheme not in _BUCKETS:

@@ -27,7 +27,7 @@ from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
-from slackwater.jobs.tables.stores import filesystem
+from slackwater.jobs.tables.stores import filesystem, refuse_unknown_store
 
 VARIABLE = "SLACKWATER_WAREHOUSE"
 DEFAULT = "warehouse"
@@ -59,6 +59,7 @@ class Warehouse:
         """
         root = location or os.environ.get(VARIABLE) or DEFAULT
         _refuse_credentials(root)
+        refuse_unknown_store(root)
         if "://" in root:
             return cls(root.rstrip("/"))
         path = str(Path(root).expanduser().absolute())
@@ -75,8 +76,10 @@ class Warehouse:
 
         Raises:
             CredentialsInUri: it holds some.
+            UnknownStore: it is of a kind of storage that can't be read.
         """
         _refuse_credentials(table)
+        refuse_unknown_store(table)
         return table if "://" in table or os.path.isabs(table) else f"{self.root}/{table}"
 
     def tables(self, pipeline: str, shape: schemas.Shape) -> "Tables":

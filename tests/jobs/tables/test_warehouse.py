@@ -19,6 +19,7 @@ from slackwater.jobs.tables.errors import (
     PercentInPath,
     RunAtWork,
     ShapeChanged,
+    UnknownStore,
     WarehouseNotWritable,
 )
 from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
@@ -27,6 +28,7 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.run_files.staging import read_staged, write_staged
 from slackwater.jobs.tables.schemas import PARTITIONED_BY, Shape, table_columns
+from slackwater.jobs.tables.stores import filesystem, refuse_unknown_store
 from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
 from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
 
@@ -333,3 +335,20 @@ def test_a_folder_that_delta_rs_would_take_for_another_is_refused(tmp_path: Path
         Warehouse.at(f"{tmp_path}/per%20cent")
     assert Warehouse.at(f"{tmp_path}/100%").root.endswith("/100%")
     assert Warehouse.at("s3://bucket/per%20cent").root == "s3://bucket/per%20cent"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["uc://main.sales.orders", "hdfs://name/orders", "dbfs:/mnt/orders", "gopher://host/orders", "s3:/b/k"],
+)
+def test_storage_that_nobody_can_read_is_refused_for_good(tmp_path: Path, uri: str) -> None:
+    openers = [Warehouse(str(tmp_path)).source, Warehouse.at, *([filesystem] if "://" in uri else [])]
+    for read in openers:
+        with pytest.raises(UnknownStore, match=r"is no kind of storage .* s3://") as error:
+            read(uri)
+        assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize("uri", ["file:///srv/orders", "s3://b/orders", "abfss://c@a/orders", "a:b/orders"])
+def test_storage_that_can_be_read_is_not_refused(uri: str) -> None:
+    refuse_unknown_store(uri)

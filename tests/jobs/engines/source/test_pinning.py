@@ -14,7 +14,7 @@ from slackwater.jobs.engines.source import pinned_source
 from slackwater.jobs.engines.source.pinning import EmptySource, VersionGone, pin, pin_both
 from slackwater.jobs.tables.delta import table_handles
 from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.errors import LogDamaged, NotADeltaTable
+from slackwater.jobs.tables.errors import CatalogManaged, LogDamaged, NotADeltaTable
 from slackwater.jobs.tables.stores import filesystem
 from tests.jobs.engines.source.arrivals import (
     SCHEMA,
@@ -67,6 +67,20 @@ class TestPinning:
             ) as error:
                 pin(SOURCE, str(place))
             assert "\n" not in str(error.value)
+
+    @pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview"])
+    def test_a_table_of_a_catalog_says_what_it_is(self, tmp_path: Path, feature: str) -> None:
+        commit(tmp_path, {1: after(1)})
+        [log] = (tmp_path / "_delta_log").glob("*.json")
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        for line in lines:
+            if "protocol" in line:
+                features = {"readerFeatures": [feature], "writerFeatures": [feature, "inCommitTimestamp"]}
+                line["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        with pytest.raises(CatalogManaged, match=r"is managed by its catalog.*DROP FEATURE") as error:
+            pin(SOURCE, str(tmp_path))
+        assert error.value.exit_code == 2 and "copy" not in error.value.message
 
     def test_a_version_that_is_gone_is_told_from_a_table_that_is_not_there(self, tmp_path: Path) -> None:
         commit(tmp_path, {1: after(1)})

@@ -29,7 +29,8 @@ from slackwater.windowing.times import MILLISECOND, duration_ms
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # A longer duration is a slip of the unit, and a time plus it would not fit into a timestamp column.
-_LONGEST = timedelta(days=366_000)
+_DAY = timedelta(days=1)
+_LONGEST = 366_000 * _DAY
 
 # Declaration, its type, and how an error describes it.
 _TYPES = (
@@ -77,6 +78,16 @@ _DURATIONS = {
     "keep_snapshot_every": 1,
     "keep_history": 1,
 }
+# The durations of windowing's own objects.
+_PARTS = (
+    "out_of_orderness_ms",
+    "idle_timeout_ms",
+    "interval_ms",
+    "size_ms",
+    "slide_ms",
+    "gap_ms",
+    "longest_ms",
+)
 # Those that need not be declared.
 _OPTIONAL_DURATIONS = {"max_behind", "keep_history"}
 # Each count and its greatest value.
@@ -126,6 +137,15 @@ def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
             raise PipelineError(subject, f"{name} is {duration}; it is at least {least_ms} ms")
         if duration > _LONGEST:
             raise PipelineError(subject, f"{name} is {duration}; it is at most {_LONGEST.days:,} days")
+    for name in ("watermarks", "window", "trigger", "evictor"):
+        for part in _PARTS:
+            length_ms = getattr(declarations[name], part, None)
+            if isinstance(length_ms, int) and length_ms > duration_ms(_LONGEST):
+                raise PipelineError(
+                    subject,
+                    f"{name} has a {part.removesuffix('_ms')} of {length_ms // duration_ms(_DAY):,} days; it "
+                    f"is at most {_LONGEST.days:,} days",
+                )
 
 
 def check_counts(subject: str, declarations: Mapping[str, object]) -> None:

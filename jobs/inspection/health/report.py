@@ -24,7 +24,7 @@ TABLES = "tables"
 # What is asked of every pipeline, in this order; `tables` only where they can't be read.
 QUESTIONS: Mapping[str, str] = {
     TABLES: "can the pipeline's tables be read?",
-    runs.ATTEMPTS: "was a run rejected, did one fail, was one left unfinished?",
+    runs.ATTEMPTS: "was a run rejected, did one fail, was one left unfinished, were all rows quarantined?",
     runs.SCHEDULE: "has the lineage come as far as the schedule asks for?",
     stored.PUBLISHED: "does `published` show what the ledger has?",
     series.WATERMARK: "how far is the watermark behind the last slice's end?",

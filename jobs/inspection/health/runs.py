@@ -29,6 +29,7 @@ def judge_attempts(subject: Subject) -> Finding:
     """Whether runs after the head, or restatements since it was committed, have not come to their end."""
     attempts_by_slice = _by_slice_start(subject.tables.attempts.since(subject.head, subject.head_end))
     answers = [_judge_slice(subject, attempts) for attempts in attempts_by_slice]
+    answers.append(_judge_usable_rows(subject))
     findings = sorted((finding for finding in answers if finding is not None), key=_rank, reverse=True)
     if not findings:
         return Finding(ATTEMPTS, Colour.GREEN, "no run was rejected or left unfinished", value=0)
@@ -36,6 +37,21 @@ def judge_attempts(subject: Subject) -> Finding:
     first = findings[0]
     others = f"; and {len(is_bad) - 1} more" if len(is_bad) > 1 else ""
     return Finding(ATTEMPTS, first.colour, first.text + others, first.command, len(is_bad))
+
+
+def _judge_usable_rows(subject: Subject) -> Finding | None:
+    """The finding that the last run with rows could use none of them; None where it could."""
+    counts = [(run, run.rows_read - run.rows_filtered) for run in subject.runs]
+    run, rows = next(((run, rows) for run, rows in reversed(counts) if rows), (None, 0))
+    if run is None or run.rows_quarantined < rows or run.slice_start is None or run.slice_end is None:
+        return None
+    return Finding(
+        ATTEMPTS,
+        Colour.RED,
+        f"the run of {range_text(run.slice_start, run.slice_end)} could use none of its {rows:,} rows: all "
+        "were quarantined",
+        f"slackwater quarantine list {subject.pipeline}",
+    )
 
 
 def _rank(finding: Finding) -> int:

@@ -20,6 +20,7 @@ from slackwater.windowing import (
     KeyedProcessFunction,
     ListStateDescriptor,
     PurgingTrigger,
+    SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
@@ -27,6 +28,7 @@ from slackwater.windowing import (
 )
 
 HOUR = timedelta(hours=1)
+YEAR = timedelta(days=365)
 SOURCE = DeltaSource("sources/flights", event_time="event_time", arrival_time="arrival_time")
 
 
@@ -297,6 +299,16 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ({"slice": timedelta(0)}, "slice is 0:00:00; it is at least 1 ms"),
     ({"slice": timedelta(microseconds=1500)}, "durations are whole milliseconds"),
     ({"allowed_lateness": timedelta.max - timedelta(microseconds=999_999)}, "it is at most 366,000 days"),
+    *(
+        ({name: value}, f"{name} has a {part} of [0-9,]+ days; it is at most 366,000 days")
+        for name, value, part in (
+            ("watermarks", WatermarkStrategy.bounded_out_of_orderness(2000 * YEAR), "out_of_orderness"),
+            ("watermarks", WatermarkStrategy.monotonous().with_idleness(2000 * YEAR), "idle_timeout"),
+            ("window", EventTimeSessionWindows.with_gap(2700 * YEAR), "gap"),
+            ("window", TumblingEventTimeWindows.of(2700 * YEAR), "size"),
+            ("window", SlidingEventTimeWindows.of(2700 * YEAR, 300 * YEAR), "size"),
+        )
+    ),
     *(
         ({"max_parallelism": value}, f"max_parallelism is {value!r}; it is 1 to 32768")
         for value in (0, 32769, 1.5, True, "8")

@@ -99,7 +99,8 @@ class Lineage:
         """A run of the n-th day, committed an hour after its slice."""
         ledger = LedgerWriter(self.tables["runs"])
         head = ledger.head(branch)
-        row = run_row(f"{branch} {number}", day_number=number, rows_read=1000, rows_accepted=1000, **values)
+        values = {"rows_read": 1000, "rows_accepted": 1000, **values}
+        row = run_row(f"{branch} {number}", day_number=number, **values)
         moment = at or day(number + 1) + HOUR
         return ledger.commit(branch, None if head is None else head.seq, [row], lambda: moment)[0]
 

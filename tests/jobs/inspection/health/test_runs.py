@@ -42,6 +42,16 @@ def test_runs_that_are_all_committed_are_green(two_days: Lineage) -> None:
     assert judged(two_days) == (Colour.GREEN, "no run was rejected or left unfinished", 0)
 
 
+def test_a_run_that_could_use_none_of_its_rows_is_red(lineage: Lineage) -> None:
+    lineage.commit(0)
+    lineage.commit(1, rows_read=7, rows_filtered=2, rows_quarantined=5, rows_accepted=0)
+    colour, text, count = judged(lineage)
+    assert (colour, count) == (Colour.RED, 1)
+    assert "could use none of its 5 rows: all were quarantined" in text
+    lineage.commit(2, rows_read=7, rows_filtered=2, rows_quarantined=4, rows_accepted=1)
+    assert judged(lineage)[0] is Colour.GREEN
+
+
 def test_a_rejected_run_is_red_and_names_the_checks(two_days: Lineage) -> None:
     attempt(two_days, "third", 2, outcome="rejected", exit_code=4)
     checks = [

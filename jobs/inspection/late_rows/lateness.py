@@ -36,7 +36,7 @@ STEPS = (
 # SQL for the end of the window of a late row that ends last; most rows have one window.
 _LAST_END = """
     CASE WHEN len(windows) = 1 THEN windows[1]."end"
-    ELSE list_max(list_transform(windows, lambda missed: missed."end")) END
+    ELSE list_max(list_transform(windows, lambda __missed: __missed."end")) END
 """
 
 

@@ -148,14 +148,14 @@ def _late_rows_sql(views: LineageViews, settings: LatenessSettings, one_in: int)
     names = [name.removeprefix("window_") for name in views.inspection.window_columns()[:2]]
     names += views.inspection.window_columns()[2:]
     has_one = settings.windows_of_row is not WindowsOfRow.SEVERAL
-    windows, start, end = "windows[1]" if has_one else "unnest(windows)", 'missed."start"', 'missed."end"'
+    windows, start, end = "windows[1]" if has_one else "unnest(windows)", '__missed."start"', '__missed."end"'
     return f"""
-        SELECT {_identity(settings, keys, [f"missed.{quoted(name)}" for name in names])},
+        SELECT {_identity(settings, keys, [f"__missed.{quoted(name)}" for name in names])},
             coalesce(epoch_ms({start}), 0), epoch_ms({end}), epoch_ms(watermark) - epoch_ms({end}) + 2, 1,
             {_LOST_ROW}, 0, {_place(settings, "arrival_time")}
         FROM (
             SELECT {", ".join([*keys, "key_group", "watermark", "arrival_time", "run_seq"])},
-                {windows} AS missed
+                {windows} AS __missed
             FROM late_live
             WHERE watermark IS NOT NULL AND len(windows) > 0
         )

@@ -63,5 +63,5 @@ def test_a_rejected_run_makes_a_pipeline_red_and_does_not_hide_the_others(
     assert reason.startswith("the run of 2013-01-02 was rejected: flights")
     assert here("health", "hourly", *hourly.where) == 1
     text = new_output()
-    assert "was a run rejected, did one fail, was one left unfinished?" in text
+    assert "was a run rejected, did one fail, was one left unfinished, were all" in text
     assert "slackwater runs hourly" in text

@@ -52,8 +52,9 @@ class SqlPositions:
             return connection.execute(sa.select(self._table).where(is_target)).one_or_none()
 
     def owns(self, row: sa.Row[Any] | None) -> bool:
-        """Whether a row is the own one, of this lineage, and names the table."""
-        own_values = (self._context.pipeline, self._sink, self._context.lineage, self._target)
+        """Whether a row is the own one, of this lineage, and names the table; rows of lanes name none."""
+        target = None if self._lane else self._target
+        own_values = (self._context.pipeline, f"{self._sink}{self._lane}", self._context.lineage, target)
         return row is not None and (row.pipeline, row.sink, row.lineage, row.target) == own_values
 
     def claim(self, row: sa.Row[Any] | None, *, is_fresh: bool) -> None:

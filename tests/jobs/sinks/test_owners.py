@@ -126,6 +126,21 @@ def test_a_sink_with_another_table_or_a_dropped_one_begins_anew(tmp_path: Path) 
     assert in_sql(path, "SELECT * FROM moved ORDER BY 1, 2") == rows
 
 
+def test_lanes_of_a_table_have_positions_of_their_own(tmp_path: Path) -> None:
+    """Lanes may be opened by several processes, and belong to the sink that has the table."""
+    sink, told = SqlSink("report", url=f"sqlite:///{tmp_path}/t.db", table="visits"), context(str(tmp_path))
+    target, history = sink.open(told), History.drawn(random.Random(1), seqs=1, most=9)
+    count = len(history.changes)
+    lane, end = target.lane(3), SinkPosition(*history.position(count))
+    assert lane is not None and lane.position() == START
+    assert lane.deliver(history.table(0, count), START, end)
+    assert (lane.position(), target.position()) == (end, START)
+    target.reset(START)
+    again = target.lane(3)
+    assert again is not None and again.position() == START
+    target.close()
+
+
 def test_keys_of_which_one_beginning_goes_on_with_the_other_are_refused(
     tmp_path: Path, redis_url: str, clients: Any
 ) -> None:

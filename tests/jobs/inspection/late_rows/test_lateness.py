@@ -52,6 +52,11 @@ def test_a_window_takes_rows_as_long_as_its_last_millisecond_and_the_lateness_li
     assert report(late((HOUR - MS, [timedelta(0)])))[-1] == (HOUR + MS, 1, 1.0)
 
 
+def test_a_column_of_the_source_may_be_called_as_anything() -> None:
+    rows = late((HOUR, [timedelta(0), HOUR]), (-MS, [timedelta(0)]))
+    assert report(rows.append_column("missed", pa.array([7, 8]))) == report(rows)
+
+
 def test_the_table_goes_up_in_steps_until_every_row_is_saved() -> None:
     rows = late(
         (10 * timedelta(minutes=1), [timedelta(0)]), (HOUR, [timedelta(0)]), (5 * HOUR, [timedelta(0)])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from slackwater.jobs.pipelines import Pipeline
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.publishing.rebuild import Rebuild
+    from slackwater.jobs.tables.delta.take_back import TakenBack
     from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
@@ -60,8 +61,9 @@ def command(
     with the command that publishes this and nothing else: where main has moved since, it asks you to look
     again.
 
-    With --rebuild: remove doubled rows from the ledger, `corrections` and `published`, make `published` what
-    its corrections say, and correct it where the panes of the live runs say otherwise.
+    With --rebuild: take tables that others have changed back to what runs have written; remove doubled rows
+    from the ledger, `corrections` and `published`, make `published` what its corrections say, and correct it
+    where the panes of the live runs say otherwise.
 
     \b
     Examples: slackwater publish departures trial
@@ -129,10 +131,19 @@ def _tell_of_runs(pipeline: "Pipeline", rows: "Sequence[LedgerRow]", output: Out
     printing.show_result([row.values() for row in rows], sentences, output)
 
 
+def _taken_back(item: "TakenBack") -> str:
+    versions = ", ".join(map(str, item.commits))
+    reasons = [f"versions {versions} of others were passed over"] if item.commits else []
+    reasons += [f"it no longer has {', '.join(item.features)}"] if item.features else []
+    reasons += [f"{item.lost_files} of its files are gone from storage"] if item.lost_files else []
+    return f"{item.uri} was taken back to what runs have written: {'; '.join(reasons)}."
+
+
 def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> "list[LedgerRow]":
     """The row that corrects `published`, if it said otherwise than the panes."""
     repairs = work.run()
-    sentences = [
+    sentences = [_taken_back(item) for item in repairs.taken_back]
+    sentences += [
         f"{count:,} rows of {table} stood there more than once, and stand there once."
         for table, count in repairs.removed_copies.items()
     ]

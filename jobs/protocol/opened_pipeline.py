@@ -48,6 +48,7 @@ from slackwater.jobs.runtime.settings import is_local, task_environment, tasks_h
 from slackwater.jobs.sinks.errors import rows_set_aside
 from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.taking_back import take_back_tables
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
 if TYPE_CHECKING:
@@ -252,8 +253,12 @@ class OpenedPipeline:
         )
 
     def rebuild(self) -> Rebuild:
-        """Removes copies of rows from the published tables, and corrects `published` by the panes."""
-        return Rebuild(self.name, self.tables, self.roll_forward, registry.product_version())
+        """Takes the tables back to what runs have written, then removes copies of rows from the published
+        tables, and corrects `published` by the panes.
+        """
+        taken_back = take_back_tables(self.warehouse, self.name, self.pipeline.side_columns)
+        version = registry.product_version()
+        return Rebuild(self.name, self.tables, self.roll_forward, version, taken_back=tuple(taken_back))
 
     def maintenance(self) -> Maintenance:
         """The upkeep of the tables."""
@@ -261,8 +266,11 @@ class OpenedPipeline:
         return Maintenance(self.pipeline, self.tables, self.roll_forward, delivered_seq)
 
     def table_checks(self) -> TableChecks:
-        """Compares the tables with what the ledger says of them."""
-        return TableChecks(self.name, self.tables, self.roll_forward, tuple(self.pipeline.side_columns))
+        """Compares the tables with what the ledger says of them, also where others have changed rows."""
+        sides = tuple(self.pipeline.side_columns)
+        tables = self.warehouse.tables_with_foreign_commits(self.name, sides)
+        roll_forward = RollForward.of_stored(self.pipeline, tables, self._portion_tasks())
+        return TableChecks(self.name, tables, roll_forward, sides)
 
     def verifier(self) -> Verifier:
         """Repeats recorded runs and compares them."""

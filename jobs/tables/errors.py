@@ -15,6 +15,14 @@ class CatalogManaged(UsageError):
     """A Delta table whose catalog alone knows its newest version. Facts: uri."""
 
 
+class ForeignFeature(UsageError):
+    """A table has a feature or a property that our reads and writes can't bear. Facts: uri, features."""
+
+
+class ForeignCommits(UsageError):
+    """Somebody else has changed rows or columns of a pipeline's tables. Facts: commits."""
+
+
 class WarehouseNotWritable(UsageError):
     """The warehouse can't be written."""
 

@@ -21,6 +21,7 @@ from slackwater.jobs.stored_columns import (
     SNAPSHOT_NAMES,
     columns_of,
 )
+from slackwater.jobs.tables.errors import ShapeChanged
 from slackwater.jobs.tables.schemas import SIDE, Columns
 
 
@@ -90,3 +91,25 @@ def results_of(corrections: pa.Schema) -> Columns:
 
 def _fixed_names(table: str) -> frozenset[str]:
     return _FIXED_NAMES.get(table, _names_of_all(SIDE_OUTPUT))
+
+
+def shape_changed(uri: str, table: str, stored_schema: pa.Schema, declared_schema: pa.Schema) -> ShapeChanged:
+    """The error to raise for a table whose columns are not those that the pipeline declares."""
+    stored_types = {field.name: str(field.type) for field in stored_schema}
+    declared_types = {field.name: str(field.type) for field in declared_schema}
+    differing = sorted(
+        name
+        for name in stored_types.keys() | declared_types.keys()
+        if stored_types.get(name) != declared_types.get(name)
+    )
+    differences = ", ".join(
+        f"{name} (stored {stored_types.get(name, 'not')}, declared {declared_types.get(name, 'not')})"
+        for name in differing
+    )
+    return ShapeChanged(
+        f"{uri}: its columns are not those that the pipeline declares now: "
+        f"{differences or 'their order differs'}. Undo the "
+        "change, or give the pipeline another name (it then starts a lineage of its own).",
+        table=table,
+        differing=differing,
+    )

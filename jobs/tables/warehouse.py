@@ -18,13 +18,14 @@ from slackwater.jobs.stored_columns import ADDED_COLUMNS
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.delta.concurrency import map_concurrently
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.foreign_commits import ForeignCommit, refuse_foreign
 from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork, ShapeChanged
-from slackwater.jobs.tables.grown_columns import grown_schema, key_columns, may_grow
+from slackwater.jobs.tables.grown_columns import grown_schema, key_columns, may_grow, shape_changed
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
-from slackwater.jobs.tables.ledger.reader import LedgerReader
+from slackwater.jobs.tables.ledger.reader import LedgerReader, newest_row_of
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.writer import LedgerWriter
 from slackwater.jobs.tables.stores import filesystem, refuse_unknown_store
@@ -92,6 +93,7 @@ class Warehouse:
                     schemas.partitioned_by(name),
                     schemas.CLUSTERINGS.get(name),
                     has_recorded_version=name != _LEDGER,
+                    is_ours=True,
                 )
                 for name, schema in schemas.table_schemas(shape).items()
             }
@@ -104,18 +106,28 @@ class Warehouse:
         Raises:
             NoRuns: the pipeline has no tables here, or not all of them: the first run was killed while it
                 made them.
-            LogDamaged: see `Tables.check_logs`.
+            LogDamaged, ForeignCommits, ForeignFeature: see `Tables.check_logs`.
+        """
+        tables = self.tables_with_foreign_commits(pipeline, sides)
+        refuse_foreign(tables.foreign_commits())
+        return tables
+
+    def tables_with_foreign_commits(self, pipeline: str, sides: Iterable[str] = ()) -> "Tables":
+        """As `stored_tables`, also where others have changed rows of other tables than the ledger: for
+        whoever looks for what they have changed.
         """
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         names = (*every, *map(schemas.side_table, sides))
 
         def existing(name: str, recorded_version: int | None = None) -> Folder | None:
             uri, clustering = f"{self.root}/{pipeline}/{name}", schemas.CLUSTERINGS.get(name)
-            return Folder.existing_at(uri, schemas.partitioned_by(name), clustering, recorded_version)
+            return Folder.existing_at(
+                uri, schemas.partitioned_by(name), clustering, recorded_version, is_ours=True
+            )
 
         # The ledger is read first: the other logs may move on meanwhile, but never back.
         runs = existing(_LEDGER)
-        newest = None if runs is None else LedgerReader(runs).newest()
+        newest = None if runs is None else newest_row_of(runs)
         versions = {} if newest is None else newest.table_versions
         stored_folders = map_concurrently(
             lambda name: runs if name == _LEDGER else existing(name, _expected_version(name, versions)), names
@@ -125,7 +137,7 @@ class Warehouse:
         }
         if runs is not None:
             absent = {
-                name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]))
+                name: Folder(f"{self.root}/{pipeline}/{name}", pa.schema([]), is_ours=True)
                 for name in every
                 if name not in folders
             }
@@ -179,14 +191,16 @@ class Tables:
         return [f"{root}/{name}" for name in names]
 
     def check_logs(self) -> None:
-        """Refuse tables whose versions are older than the ledger has recorded, and a ledger that ends before
-        the row up to which `published` was rolled forward.
+        """Refuse tables whose versions are older than the ledger has recorded, a ledger that ends before
+        the row up to which `published` was rolled forward, and tables that others have changed.
 
         Raises:
             LogDamaged: with the first file that is missing.
+            ForeignCommits: somebody else has changed rows or columns.
+            ForeignFeature: somebody has given a table a feature that reads and writes can't bear.
         """
         # The ledger is read first: tables may move on meanwhile, but never back.
-        newest = self.ledger.newest()
+        newest = newest_row_of(self.folders[_LEDGER])
         versions = {} if newest is None else newest.table_versions
 
         def look(folder: Folder) -> OpenTable | None:
@@ -197,6 +211,17 @@ class Tables:
             return folder.find() if table is None or folder.name in _LOOKED_AT else table
 
         self.refuse_lost_commits(newest, look)
+        refuse_foreign(self._foreign_commits(newest))
+
+    def foreign_commits(self) -> list[ForeignCommit]:
+        """The commits of others that have changed rows or columns since the ledger's newest row."""
+        return self._foreign_commits(self.ledger.newest())
+
+    def _foreign_commits(self, newest: LedgerRow | None) -> list[ForeignCommit]:
+        versions = {} if newest is None else newest.table_versions
+        folders = [folder for name, folder in self.folders.items() if name in versions]
+        foreign = map_concurrently(lambda folder: folder.foreign_commits(versions[folder.name]), folders)
+        return [commit for commits in foreign for commit in commits]
 
     def refuse_lost_commits(
         self, newest: LedgerRow | None, look: Callable[[Folder], OpenTable | None]
@@ -261,7 +286,7 @@ class Tables:
             ShapeChanged: a table has other columns than the pipeline declares now.
             NewerFormat: a newer version of the product has written here.
             WarehouseNotWritable: the warehouse can't be written.
-            LogDamaged: see `check_logs`.
+            LogDamaged, ForeignCommits, ForeignFeature: see `check_logs`.
         """
         self.check_logs()
         layouts = list(
@@ -281,7 +306,7 @@ class Tables:
     def _with_grown_columns(self, stored_schemas: Mapping[str, pa.Schema]) -> "Tables":
         """The tables with the columns for results that the stored ones have beside those declared."""
         grown_folders = {
-            name: replace(folder, schema=grown)
+            name: folder.with_schema(grown)
             for name, folder in self.folders.items()
             if (grown := grown_schema(name, stored_schemas[name], folder.schema)) is not None
             and not grown.equals(folder.schema)
@@ -342,7 +367,7 @@ class Tables:
             return partial(folder.add_columns, list(grown)[len(stored_schema) :])
         self._refuse_newer()
         self._refuse_retyped_source(stored_schema)
-        raise _shape_changed(folder, stored_schema)
+        raise shape_changed(folder.uri, folder.name, stored_schema, folder.schema)
 
     def _is_late_events(self, stored_schema: pa.Schema) -> bool:
         """Whether a table has the columns that `late_events` has for every source."""
@@ -360,7 +385,7 @@ class Tables:
 
         A table that differs from the declaration may differ only because its columns are computed from that
         one. So the error names the column of the source, which `late_events` has with its first type. Columns
-        that `stored_schema` has itself are the business of `_shape_changed`.
+        that `stored_schema` has itself are the business of `shape_changed`.
         """
         late = self.folders[_LATE_EVENTS]
         table = late.find()
@@ -467,24 +492,3 @@ def _refuse_credentials(uri: str) -> None:
             "AZURE_STORAGE_SAS_TOKEN, …) or into an Airflow connection.",
             uri=shown_uri,
         )
-
-
-def _shape_changed(folder: Folder, stored_schema: pa.Schema) -> ShapeChanged:
-    stored_types = {field.name: str(field.type) for field in stored_schema}
-    declared_types = {field.name: str(field.type) for field in folder.schema}
-    differing = sorted(
-        name
-        for name in stored_types.keys() | declared_types.keys()
-        if stored_types.get(name) != declared_types.get(name)
-    )
-    differences = ", ".join(
-        f"{name} (stored {stored_types.get(name, 'not')}, declared {declared_types.get(name, 'not')})"
-        for name in differing
-    )
-    return ShapeChanged(
-        f"{folder.uri}: its columns are not those that the pipeline declares now: "
-        f"{differences or 'their order differs'}. Undo the "
-        "change, or give the pipeline another name (it then starts a lineage of its own).",
-        table=folder.name,
-        differing=differing,
-    )

@@ -103,7 +103,8 @@ def pipeline_health(
     """
     is_registered = declaration is not None
     try:
-        stored_tables = warehouse.stored_tables(pipeline) if tables is None else tables
+        sides = () if declaration is None else declaration.side_columns
+        stored_tables = warehouse.stored_tables(pipeline, sides) if tables is None else tables
         subject = _subject(pipeline, declaration, warehouse, stored_tables, now)
         findings = _findings(subject)
     except NoRuns:

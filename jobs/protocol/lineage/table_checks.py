@@ -93,6 +93,7 @@ class TableChecks:
 
     def facts(self) -> Iterator[TableFact]:
         """Everything that can be compared, table by table."""
+        yield from self._foreign_commits()
         yield from self._facts_unless_damaged(LEDGER, None, self._uniqueness)
         runs = self._live_runs()
         complete_runs = self._with_history(runs)
@@ -111,6 +112,23 @@ class TableChecks:
             yield from self._facts_unless_damaged(name, None, partial(self._contents, name, folder))
         for uri in self.tables.records_of_sources():
             yield from self._facts_unless_damaged(SOURCE_FILES, None, partial(self._record, uri))
+
+    def _foreign_commits(self) -> list[TableFact]:
+        """A fact for each commit of others that has changed rows or columns."""
+        step = (
+            f"`slackwater publish {self.pipeline} --rebuild` takes the table back to what runs have written."
+        )
+        return [
+            TableFact(
+                table=commit.uri.rsplit("/", 1)[-1],
+                seq=None,
+                what=f"commits of others: version {commit.version}, {commit.operation} by {commit.engine}",
+                recorded=0,
+                stored=1,
+                step=step,
+            )
+            for commit in self.tables.foreign_commits()
+        ]
 
     def notes(self) -> list[str]:
         """What a reader should know besides: what was erased on purpose."""

@@ -110,7 +110,7 @@ class Verifier:
             CannotRepeat, SnapshotGone: it can't be repeated; with the reason and what is kept.
             NoRuns: there is no such run.
         """
-        stored_tables = self.warehouse.stored_tables(self.pipeline.name)
+        stored_tables = self.warehouse.tables_with_foreign_commits(self.pipeline.name)
         row = stored_tables.ledger.row(seq)
         self._refuse_erased(stored_tables, row)
         pipeline, notes = self._as_declared_then(stored_tables, row)

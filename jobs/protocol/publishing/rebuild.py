@@ -1,5 +1,5 @@
 """Repairs the ledger, `corrections` and `published`: removes copies of rows, and corrects `published` by the
-panes of the live runs.
+panes of the live runs. What others have changed was taken back before (`taking_back`).
 
 Each table is repaired in one commit, on the version that was read, and keeps the seq up to which it was
 rolled forward. A rebuild that was killed can be run again.
@@ -20,6 +20,7 @@ from slackwater.jobs.protocol.publishing.uniqueness import CORRECTIONS, LEDGER, 
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.tables.delta.parts import Parts
+from slackwater.jobs.tables.delta.take_back import TakenBack
 from slackwater.jobs.tables.errors import CommitConflict
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.lineage_rows import rebuild_row
@@ -40,12 +41,14 @@ class Rebuilt:
     """The repairs of a rebuild.
 
     Attributes:
+        taken_back: the tables that others had changed, and what was passed over.
         removed_copies: table → how many rows were removed as copies of others; tables without any are left
             out.
         is_published_anew: whether `published` differed from what its corrections make it.
         row: the ledger row by which `published` was corrected; None where it agreed with the panes.
     """
 
+    taken_back: tuple[TakenBack, ...]
     removed_copies: dict[str, int]
     is_published_anew: bool
     row: LedgerRow | None
@@ -61,6 +64,7 @@ class Rebuild:
         roll_forward: finished once the tables are repaired.
         version: of the product, recorded in the ledger.
         clock: the wall clock.
+        taken_back: the tables that were taken back before these were opened.
     """
 
     pipeline: str
@@ -68,6 +72,7 @@ class Rebuild:
     roll_forward: RollForward
     version: str
     clock: Callable[[], datetime] = wall_clock
+    taken_back: tuple[TakenBack, ...] = ()
 
     def run(self) -> Rebuilt:
         """Repair the ledger, `corrections` and `published`, in this order, and roll forward.
@@ -88,7 +93,9 @@ class Rebuild:
             self.roll_forward.finish()
             row = self._correct_by_panes()
         counts[PUBLISHED] = surplus
-        return Rebuilt({name: count for name, count in counts.items() if count}, bool(is_changed), row)
+        return Rebuilt(
+            self.taken_back, {name: count for name, count in counts.items() if count}, bool(is_changed), row
+        )
 
     def _remove_copies_from_ledger(self) -> int:
         """Keep the first row of each seq. Returns how many were removed."""

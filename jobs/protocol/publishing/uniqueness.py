@@ -18,6 +18,7 @@ from slackwater.jobs.protocol.publishing.corrections import Identity, Publicatio
 from slackwater.jobs.protocol.publishing.portions import KEY_GROUP, Portion, portions
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
+from slackwater.jobs.tables.ledger.reader import newest_seq
 from slackwater.jobs.tables.warehouse import Tables
 
 LEDGER, CORRECTIONS, PUBLISHED = UNIQUE_TABLES = ("runs", "corrections", "published")
@@ -89,8 +90,7 @@ class Uniqueness:
             DoubledRows.
         """
         ledger = self._files(LEDGER, tables)
-        newest = pc.max(ledger.actions.column("max.seq")).as_py() if ledger.actions.num_rows else 0
-        surplus = {LEDGER: max(0, ledger.rows - (newest or 0))}
+        surplus = {LEDGER: max(0, ledger.rows - newest_seq(ledger))}
         for name in (CORRECTIONS, PUBLISHED):
             files = self._files(name, tables)
             groups = [

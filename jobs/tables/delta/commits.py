@@ -19,13 +19,12 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
+from slackwater.jobs.tables.delta.foreign_commits import TOKEN
 from slackwater.jobs.tables.delta.log_files import commit_path, content_of_commit, line_count
 from slackwater.jobs.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.jobs.tables.delta.stored_files import StoredFiles
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.stores import filesystem, put_first
-
-TOKEN = "slackwaterCommit"
 
 
 class Owner(Enum):

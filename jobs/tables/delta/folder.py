@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS
 from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.jobs.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
+from slackwater.jobs.tables.delta.foreign_commits import TOKEN, ForeignCommit
 from slackwater.jobs.tables.delta.log_files import last_checkpoint, line_count
 from slackwater.jobs.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
 from slackwater.jobs.tables.delta.open_table import OpenTable
@@ -46,6 +47,11 @@ _PAUSES_S = (0.1, 0.5)
 _OVERWRITTEN_BYTES = 32 << 20
 
 
+def _mark_of_ours() -> CommitProperties:
+    """What marks a commit of delta-rs as ours."""
+    return CommitProperties(custom_metadata={TOKEN: uuid.uuid4().hex})
+
+
 class StoredLayout(NamedTuple):
     """The columns that a table has in storage, and those by which it is partitioned there."""
 
@@ -57,15 +63,19 @@ class StoredLayout(NamedTuple):
 class Folder:
     """One Delta table: where it stands, its schema, its partition columns, and how rows are divided into
     files (None: as they come). With `has_recorded_version` somebody records the table's newest version, so
-    that it is opened by that commit, which carries the log (`carried_log`).
+    that it is opened by that commit, which carries the log (`carried_log`). To a table that `is_ours` nobody
+    else writes: features that can't be borne are refused, and so are commits of others since the last look
+    at them (`foreign_features`, `foreign_commits`).
 
     Raises (every method):
         NotADeltaTable: something else is there.
+        ForeignFeature: it is ours, and somebody has given it a feature that can't be borne.
 
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
         CommitConflict: only where `expected_table` is given: the table has moved since that version.
         CommitUnknown: storage failed during a commit, and again when it was asked whether the commit stands.
+        ForeignCommits: somebody else has changed rows or columns meanwhile.
     """
 
     uri: str
@@ -73,10 +83,11 @@ class Folder:
     partition_by: tuple[str, ...] = ()
     clustering: Clustering | None = None
     has_recorded_version: bool = field(default=False, compare=False)
+    is_ours: bool = field(default=False, compare=False)
     _handles: TableHandles = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_handles", TableHandles(self.uri))
+        object.__setattr__(self, "_handles", TableHandles(self.uri, is_ours=self.is_ours))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What goes to another process: that opens the table itself."""
@@ -86,6 +97,7 @@ class Folder:
             self.partition_by,
             self.clustering,
             self.has_recorded_version,
+            self.is_ours,
         )
 
     @classmethod
@@ -95,17 +107,20 @@ class Folder:
         partition_by: tuple[str, ...] = (),
         clustering: Clustering | None = None,
         recorded_version: int | None = None,
+        *,
+        is_ours: bool = False,
     ) -> "Folder | None":
         """The table that stands at `uri`, with the columns that it has; None where there is none. For
         `recorded_version` see `find_behind`; None: nobody records it.
         """
-        place = cls(uri, pa.schema([]))
+        place = cls(uri, pa.schema([]), is_ours=is_ours)
         if recorded_version is not None:
             place.find_behind(recorded_version)
         table = place.find()
         if table is None:
             return None
-        folder = cls(uri, table.schema, partition_by, clustering, recorded_version is not None)
+        has_record = recorded_version is not None
+        folder = cls(uri, table.schema, partition_by, clustering, has_record, is_ours)
         folder._handles.newest = table
         return folder
 
@@ -113,6 +128,19 @@ class Folder:
     def newest_known_version(self) -> int | None:
         """The newest version that this process has opened or committed; None before the first."""
         return self._handles.newest_version
+
+    def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
+        """The commits of others that change rows or columns, behind the version `since` (None: behind the
+        first of ours since the last checkpoint) and up to the newest version that this process knows. A later
+        commit of ours looks at what has come meanwhile.
+        """
+        return self._handles.foreign_commits(since)
+
+    def with_schema(self, schema: pa.Schema) -> "Folder":
+        """The same table, as far as it is known, read and written with these columns."""
+        folder = replace(self, schema=schema)
+        folder._handles.know_as(self._handles)
+        return folder
 
     def version(self) -> int | None:
         """The newest version; None where there is no table."""
@@ -198,7 +226,10 @@ class Folder:
             if not new_fields:
                 return
             try:
-                table.as_delta_rs().alter.add_columns(list(Schema.from_arrow(pa.schema(new_fields)).fields))
+                self._handles.refuse_foreign_behind_known(table)
+                table.as_delta_rs().alter.add_columns(
+                    list(Schema.from_arrow(pa.schema(new_fields)).fields), commit_properties=_mark_of_ours()
+                )
             except CommitFailedError:
                 continue
             except (OSError, DeltaError) as error:
@@ -211,8 +242,15 @@ class Folder:
         """
         while True:
             try:
-                table = self.open().as_delta_rs()
-                write_deltalake(table, self.schema.empty_table(), mode="append", schema_mode="merge")
+                table = self.open()
+                self._handles.refuse_foreign_behind_known(table)
+                write_deltalake(
+                    table.as_delta_rs(),
+                    self.schema.empty_table(),
+                    mode="append",
+                    schema_mode="merge",
+                    commit_properties=_mark_of_ours(),
+                )
             except CommitFailedError:
                 continue
             except (OSError, DeltaError) as error:
@@ -360,6 +398,7 @@ class Folder:
         tries = 0
         while True:
             table = expected_table or (self._handles.newest_known() if not tries else None) or self.ensure()
+            self._handles.refuse_foreign_behind_known(table)
             pending = PendingCommit(self.uri, table.version() + 1, self.has_recorded_version)
             try:
                 newest = write(table, pending)

@@ -182,6 +182,12 @@ def _has_every_commit_after(commits: Iterable[int], start: int) -> bool:
     return later_versions == list(range(start + 1, start + 1 + len(later_versions)))
 
 
+def newest_commit(folder: FileSystem) -> int:
+    """The newest version of which a log has the commit, by the names of its files; NO_VERSION for none."""
+    names = (info.base_name for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True)))
+    return max((int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))), default=NO_VERSION)
+
+
 class Checkpoint(NamedTuple):
     """A checkpoint of a log: its version, and how many actions it has, above all one for each file."""
 

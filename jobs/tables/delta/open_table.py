@@ -169,6 +169,17 @@ class OpenTable:
             self.partition_columns,
         )
 
+    @property
+    def contents_of_commits(self) -> dict[int, bytes]:
+        """Version → content of its commit, for those that were read when the table was opened."""
+        mirrored_contents = (
+            {}
+            if self.mirror is None
+            else dict(enumerate(self.mirror.commits, self.mirror.checkpoint_version + 1))
+        )
+        tail_contents = enumerate((commit.content for commit in self.tail), self.base_version + 1)
+        return {**mirrored_contents, **dict(tail_contents)}
+
     def has_added(self, paths: Collection[str]) -> bool:
         """Whether the commits of `tail` show that the table has these files. Plain commits name files as a
         file system does.

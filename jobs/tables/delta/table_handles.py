@@ -11,11 +11,31 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileInfo, FileSystem
 
 from slackwater.jobs.tables.delta.carried_log import CarriedLog
-from slackwater.jobs.tables.delta.log_files import LOG, check_commit, check_commits, commit_path, content_of
+from slackwater.jobs.tables.delta.foreign_commits import (
+    ForeignCommit,
+    commits_behind_ours,
+    commits_between,
+    foreign_among,
+    is_changed_by_others,
+    refuse_foreign,
+)
+from slackwater.jobs.tables.delta.foreign_features import (
+    UnbearableFeature,
+    refuse_unbearable,
+    unbearable,
+)
+from slackwater.jobs.tables.delta.log_files import (
+    LOG,
+    check_commit,
+    check_commits,
+    commit_path,
+    content_of,
+)
 from slackwater.jobs.tables.delta.log_mirror import LogMirror
 from slackwater.jobs.tables.delta.open_table import MOST_COMMITS, OpenTable, PlainCommit
 from slackwater.jobs.tables.delta.opening_errors import error_of_opening
-from slackwater.jobs.tables.storage_errors import reads
+from slackwater.jobs.tables.errors import NotADeltaTable
+from slackwater.jobs.tables.storage_errors import reads, reason
 from slackwater.jobs.tables.stores import filesystem, is_local
 
 
@@ -28,6 +48,9 @@ class TableHandles:
         newest: the table as of the newest version that was opened, read or committed here; None before the
             first.
         checked_to: the version up to which somebody has looked at the commits; None: the last checkpoint.
+        is_ours: whether only we write there; then a feature that reads and writes can't bear is refused.
+        known_to: the version up to which every commit is ours, or changes neither rows nor columns; None
+            where nobody has asked.
         lacks_own_commit: whether this process has made a commit behind `newest`, to which storage gave no
             answer.
     """
@@ -36,6 +59,8 @@ class TableHandles:
     newest: OpenTable | None = None
     checked_to: int | None = None
     lacks_own_commit: bool = False
+    is_ours: bool = False
+    known_to: int | None = None
 
     @property
     def newest_version(self) -> int | None:
@@ -56,6 +81,7 @@ class TableHandles:
         Raises:
             NotADeltaTable: something else is there.
             LogDamaged: a commit file is empty, missing, cut off or changed.
+            ForeignFeature: a table of ours has a feature that can't be borne.
         """
         newest = self.newest
         if version is not None:
@@ -98,7 +124,46 @@ class TableHandles:
         if carried_log is not None:
             return OpenTable.of_carried_log(self.uri, carried_log)
         mirror = LogMirror.between(self.uri, version, content)
-        return None if mirror is None else OpenTable.of_mirror(mirror)
+        return None if mirror is None else self._refuse_unbearable(OpenTable.of_mirror(mirror))
+
+    def _refuse_unbearable(self, table: OpenTable) -> OpenTable:
+        if self.is_ours:
+            refuse_unbearable(self.uri, table.base)
+        return table
+
+    def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
+        """The commits of others behind the version `since` that change rows or columns; with None see
+        `commits_behind_ours`. Where there are none, what is opened by now is known.
+        """
+        table = self.newest
+        if table is None:
+            return []
+        version, contents = table.version(), table.contents_of_commits
+        foreign = foreign_among(
+            self.uri,
+            commits_behind_ours(self.uri, version, contents)
+            if since is None
+            else commits_between(self.uri, since, version, contents),
+        )
+        if not foreign:
+            self.known_to = version
+        return foreign
+
+    def refuse_foreign_behind_known(self, table: OpenTable) -> None:
+        """Refuse to build on `table` if others have changed rows or columns since what is known of it.
+
+        Raises:
+            ForeignCommits: with the commits.
+        """
+        known_to, version = self.known_to, table.version()
+        if known_to is not None and version > known_to:
+            contents = table.contents_of_commits
+            refuse_foreign(foreign_among(self.uri, commits_between(self.uri, known_to, version, contents)))
+            self.known_to = version
+
+    def know_as(self, other: "TableHandles") -> None:
+        """Take over what `other` knows of the same table."""
+        self.newest, self.known_to = other.newest, other.known_to
 
     def start_over_with(self, table: DeltaTable) -> OpenTable:
         """Take a table that delta-rs has just made for what is known, whatever was known before."""
@@ -112,7 +177,7 @@ class TableHandles:
             if version is None and not is_local(self.uri):
                 mirror = LogMirror.of(self.uri)
                 if mirror is not None:
-                    return OpenTable.of_mirror(mirror)
+                    return self._refuse_unbearable(OpenTable.of_mirror(mirror))
             table = DeltaTable(self.uri, version=version)
         except TableNotFoundError:
             # Also of a local folder that it may not enter delta-rs says that there is no table.
@@ -121,10 +186,13 @@ class TableHandles:
                     filesystem(self.uri).get_file_info(LOG)
             return None
         except (OSError, DeltaError) as error:
-            raise error_of_opening(self.uri, error) from error
+            cause = error_of_opening(self.uri, error)
+            if self.is_ours and isinstance(cause, NotADeltaTable) and is_changed_by_others(self.uri):
+                raise unbearable(self.uri, [UnbearableFeature(reason(error), "DROP FEATURE …")]) from error
+            raise cause from error
         with reads(self.uri):
             check_commits(filesystem(self.uri), self.uri, table.version(), self.checked_to)
-        return OpenTable.of(self.uri, table)
+        return self._refuse_unbearable(OpenTable.of(self.uri, table))
 
     def _brought_up_to_date(self, table: OpenTable) -> OpenTable | None:
         """`table` with the commits since. None where it must be opened anew: it was removed, a commit is not

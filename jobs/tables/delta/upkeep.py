@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Transaction
+from deltalake.exceptions import DeltaError
 
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.open_table import OpenTable
@@ -24,6 +25,7 @@ from slackwater.jobs.tables.errors import CommitConflict
 _ROWS_AT_ONCE = 1 << 17
 # Rows of a clustered table are divided anew as many as fill so many files.
 _FILES_AT_ONCE = 4
+_WEEK_HOURS = 7 * 24
 # How often a compaction is tried again because somebody else has committed meanwhile.
 _TRIES = 20
 
@@ -203,9 +205,14 @@ class TableUpkeep:
 
     def vacuum(self, *, is_dry: bool) -> int:
         """Delete files that no table version of the last week names, also those that tasks of dead runs have
-        left; returns how many. With `is_dry` they are only counted.
+        left; returns how many. With `is_dry` they are only counted. A property of the table may ask for more
+        than a week, and not for less: a run at work has files that no version names yet.
         """
-        return len(self.folder.open().as_delta_rs().vacuum(dry_run=is_dry, full=True))
+        table = self.folder.open().as_delta_rs()
+        try:
+            return len(table.vacuum(_WEEK_HOURS, is_dry, full=True))
+        except DeltaError:  # it asks for more
+            return len(table.vacuum(dry_run=is_dry, full=True))
 
 
 def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:

@@ -147,7 +147,7 @@ class LedgerFile:
 
     def _refuse_newer(self) -> None:
         versions = self.column("format_version")
-        if len(versions) and pc.max(versions).as_py() > schemas.FORMAT_VERSION:
+        if (pc.max(versions).as_py() or 0) > schemas.FORMAT_VERSION:
             place = pc.index(pc.greater(versions, schemas.FORMAT_VERSION), True).as_py()
             names = ("seq", "run_id", "format_version", "version")
             refuse_newer({name: self.value(name, place) for name in names})

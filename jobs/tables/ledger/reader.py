@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.foreign_commits import refuse_foreign
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.errors import NoRuns
@@ -312,6 +313,20 @@ class LedgerReader:
         return start
 
 
+def newest_row_of(runs: Folder) -> LedgerRow | None:
+    """The newest row of a ledger.
+
+    Raises:
+        ForeignCommits: others have changed its rows or columns.
+    """
+    table = runs.find()
+    refuse_foreign(runs.foreign_commits(None))
+    newest = LedgerReader(runs, table).newest()
+    if newest is not None and runs.name in newest.table_versions:
+        refuse_foreign(runs.foreign_commits(newest.table_versions[runs.name]))
+    return newest
+
+
 def _values(
     files: StoredFiles,
     *columns: str,
@@ -386,7 +401,7 @@ def _with_one_of(files: StoredFiles, seqs: Longs) -> StoredFiles:
 
 
 def newest_seq(files: StoredFiles) -> int:
-    """The newest seq of all branches, from the files' statistics alone; 0 for none."""
+    """The newest seq of all branches, from the files' statistics where they have some; 0 for none."""
     return max((last for _, last in _ranges(files, None)), default=0)
 
 
@@ -399,9 +414,21 @@ def _ranges(files: StoredFiles, branch: str | None) -> Iterable[tuple[int, int]]
         columns = (
             actions.column(name).to_pylist() if name in actions.column_names else unknown for name in names
         )
-        for first, last, least, greatest in zip(*columns, strict=True):
+        for place, (first, last, least, greatest) in enumerate(zip(*columns, strict=True)):
             if branch is None or least is None or greatest is None or least <= branch <= greatest:
-                yield first, last
+                if first is None or last is None:
+                    first, last = _seqs_in_file(replace(files, actions=actions.slice(place, 1)))
+                if first is not None and last is not None:
+                    yield first, last
+
+
+def _seqs_in_file(file: StoredFiles) -> tuple[int | None, int | None]:
+    """The least and the greatest seq of a file of which the log says neither: a property of the table may
+    switch statistics off.
+    """
+    [ledger_file] = ledger_files(file)
+    bounds = pc.min_max(ledger_file.column("seq"))
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _with_other_branches(files: StoredFiles, branch: str) -> StoredFiles:

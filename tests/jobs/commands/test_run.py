@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from slackwater.jobs import args
+from slackwater.jobs.tables.delta.foreign_commits import TOKEN
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model
 from tests.integration.stored import StoredTables
@@ -308,7 +309,8 @@ def test_a_ledger_of_a_newer_format_is_refused(
         newest = newest.set_column(
             position, newest.schema.field(name), pa.array([value], newest.schema.field(name).type)
         )
-    write_deltalake(uri, newest, mode="append")
+    ours = CommitProperties(custom_metadata={TOKEN: "a later release"})
+    write_deltalake(uri, newest, mode="append", commit_properties=ours)
     assert here(*command, "--warehouse", warehouse) == 2
     text = new_output()
     assert "format 99 by slackwater 9.9" in text and "Install that version or a newer one" in text

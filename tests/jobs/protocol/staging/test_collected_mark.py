@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from slackwater.jobs.engines.columnar import ColumnarEngine
 from slackwater.jobs.engines.operator import OperatorEngine
@@ -25,6 +25,7 @@ from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging import collected_mark
 from slackwater.jobs.protocol.staging.declarations import Declarations
 from slackwater.jobs.protocol.staging.rejection import SliceRejected
+from slackwater.jobs.tables.delta.foreign_commits import TOKEN
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
@@ -182,7 +183,8 @@ def as_of_the_first_format(world: World) -> None:
     rows = rows.set_column(
         rows.schema.get_field_index("format_version"), rows.schema.field("format_version"), [numbers]
     )
-    write_deltalake(folder.uri, rows, mode="overwrite")
+    ours = CommitProperties(custom_metadata={TOKEN: "an earlier release"})
+    write_deltalake(folder.uri, rows, mode="overwrite", commit_properties=ours)
 
 
 def created_again(world: World) -> list[LedgerRow]:

@@ -235,3 +235,15 @@ def test_partitions_are_counted(folder: Folder) -> None:
         "2013-01-08": (1, 1),
         "None": (2, 3),
     }
+
+
+@pytest.mark.parametrize("retention", ["0 hours", "1000 hours"])
+def test_a_property_of_others_does_not_let_files_go_that_a_run_at_work_may_need(
+    folder: Folder, retention: str
+) -> None:
+    DeltaTable(folder.uri).alter.set_table_properties(
+        {"delta.deletedFileRetentionDuration": f"interval {retention}"}
+    )
+    file = write_file(folder.uri, "staged.parquet", folder.read(), partition={})
+    assert TableUpkeep(folder).vacuum(is_dry=False) == 0
+    assert Path(folder.uri, file.path).exists()

@@ -214,21 +214,25 @@ class Erasure:
         """The observed values and samples that validations of runs with rows of theirs have recorded. All of
         them go: the table does not say whose values they are.
         """
-        panes = self.tables["panes"]
+        panes, validations = self.tables["panes"], self.tables["validations"]
         where = where_any(persons_by_key, panes.schema)
         run_ids = panes.read(["run_id"], where).column("run_id").unique()
 
         def is_of_theirs(rows: pa.Table) -> pa.ChunkedArray:
-            names = pc.coalesce(rows.column("column_name"), rows.column("result_json"))
+            value_columns = [name for name in ("column_name", "result_json") if name in rows.column_names]
+            names = pc.coalesce(*(rows.column(name) for name in value_columns))
             has_seen = pc.and_(pc.is_valid(names), pc.is_valid(rows.column("observed")))
             return pc.and_(has_seen, pc.is_in(rows.column("run_id"), value_set=run_ids))
 
-        columns = ("run_id", "column_name", "observed", "result_json")
+        def stored(*names: str) -> tuple[str, ...]:
+            """Those that the table has; an earlier version had no suites."""
+            return tuple(name for name in names if name in validations.schema.names)
+
         return Selection(
-            self.tables["validations"],
-            columns,
+            validations,
+            stored("run_id", "column_name", "observed", "result_json"),
             is_of_theirs,
-            columns_to_blank=("observed", "sample_json", "result_json"),
+            columns_to_blank=stored("observed", "sample_json", "result_json"),
         )
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:

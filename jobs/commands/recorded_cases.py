@@ -11,6 +11,7 @@ step:
     rows                    late row      pane             → compared with what Flink did in that step
 """
 
+import dataclasses
 import json
 import re
 import tempfile
@@ -304,7 +305,7 @@ class _ReplayedCase:
         )
         schemas = table_schemas(self.shape)
         replay = Replay(
-            pipeline=self.pipeline,
+            pipeline=dataclasses.replace(self.pipeline, order_mode=self._order_mode(slice_)),
             shape=self.shape,
             scan=scan,
             timeline=timeline,
@@ -366,15 +367,6 @@ class _ReplayedCase:
         else:
             declarations = {"select": _SELECT}
         windows = recorded.sessions(assigner_of_elements(assigner_from_json(recorded.lengths(assigner))))
-        is_folded = self.calls_function and evictor is None
-        order_shows = is_folded and config["function"]["type"] in _SHOW_ORDER_OF_MERGES
-        # Flink's two kinds of state merge folded values in different orders. Of sessions of processing time
-        # one is open at most, so that none merge.
-        merges_target_first = (
-            config["backend"] == "hashmap"
-            and isinstance(windows, MergingWindowAssigner)
-            and windows.is_event_time
-        )
         return Pipeline(
             name="recorded",
             source=DeltaSource("steps", event_time="event_time", arrival_time="arrival_time"),
@@ -383,7 +375,6 @@ class _ReplayedCase:
             ),
             key_by=self.keys,
             window=windows,
-            order_mode="heap" if order_shows and merges_target_first else "rocksdb",
             trigger=trigger_of_elements(trigger),
             evictor=evictor_of_elements(evictor),
             allowed_lateness=declared_duration(config["allowed_lateness"]),
@@ -393,6 +384,19 @@ class _ReplayedCase:
             max_ahead=timedelta(days=366_000),
             max_parallelism=config["max_parallelism"],
         )
+
+    def _order_mode(self, slice_: RecordedSlice) -> str:
+        """Flink's two kinds of state merge folded values in different orders. Of sessions of processing time
+        one is open at most, so that none merge.
+        """
+        windows = self.pipeline.windows
+        shows_order = (
+            self.calls_function
+            and self.pipeline.evictor is None
+            and self.config["function"]["type"] in _SHOW_ORDER_OF_MERGES
+        )
+        merges = isinstance(windows, MergingWindowAssigner) and windows.is_event_time
+        return "heap" if shows_order and merges and slice_.back_end == "hashmap" else "rocksdb"
 
     def _elements(self, slice_: RecordedSlice) -> list[Json]:
         # Global windows and those of processing time take elements without a timestamp, and of the triggers

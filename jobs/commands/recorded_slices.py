@@ -46,6 +46,7 @@ class RecordedSlice:
         begins_anew: whether it restores a snapshot as Flink does, which forgets the watermark.
         unplayable_until: no timer of the clock may be due by this moment when the slice is over: the
             recording has fired it, or does so at another step than the replay. Long.MIN where any may be.
+        back_end: Flink's state back end in these steps; a restore may change it.
     """
 
     from_ms: int
@@ -54,6 +55,7 @@ class RecordedSlice:
     beyond: int
     begins_anew: bool
     unplayable_until: int
+    back_end: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class RecordedSlices:
         by_clock = assigner.get("time") == "processing"
         are_sessions = by_clock and "session" in assigner["type"]
         unit = 2 * (len(steps) + 2) if by_clock else 1
-        cutting = _Cutting(steps, unit, are_sessions)
+        cutting = _Cutting(steps, unit, are_sessions, config["backend"])
         for number, step in enumerate(steps):
             cutting.take(number, next(iter(step.items())), by_clock)
         cutting.cut(len(steps), cutting.now + 1)
@@ -157,7 +159,7 @@ class _Cutting:
         now: when that step happens.
     """
 
-    def __init__(self, steps: Sequence[Json], unit: int, are_sessions: bool) -> None:
+    def __init__(self, steps: Sequence[Json], unit: int, are_sessions: bool, back_end: str) -> None:
         self.now = 0
         self.moments: list[int] = []
         self.slices: list[RecordedSlice] = []
@@ -166,6 +168,7 @@ class _Cutting:
         self._are_sessions = are_sessions
         self._clock = 0
         self._begins_anew = False
+        self._back_end = back_end
 
     def take(self, number: int, step: tuple[str, Any], by_clock: bool) -> None:
         """The next step, of this number."""
@@ -184,6 +187,7 @@ class _Cutting:
                 self.now = max(self.now, clock * self._unit + number + 1)
             self.cut(number + 1, at, self._end_of_millisecond() if has_moved else LONG_MIN)
             self._begins_anew = True
+            self._back_end = question.get("backend") or self._back_end
         self.moments.append(self.now)
 
     def cut(self, beyond: int, to_ms: int, unplayable_until: int = LONG_MIN) -> None:
@@ -197,6 +201,7 @@ class _Cutting:
                 beyond=beyond,
                 begins_anew=self._begins_anew,
                 unplayable_until=unplayable_until,
+                back_end=self._back_end,
             )
         )
         self._begins_anew = False

@@ -144,13 +144,21 @@ class FiringContext:
         )
 
 
-def in_order_of_calls(firings: Firings, lists: ElementLists) -> tuple[Firings, ElementLists]:
-    """The firings in the order in which they are called, and the elements of each."""
+def in_order_of_calls(
+    firings: Firings, lists: ElementLists, causing_elements: Longs | None = None
+) -> tuple[Firings, ElementLists]:
+    """The firings in the order in which they are called, and the elements of each.
+
+    `causing_elements` has the number of the element that caused each firing, and is read only where one did.
+    Without it, each list must still end with that element: no evictor has run.
+    """
     of_firings = lists.take(firings.contents)
     by_element = firings.causes != NO_TIME
-    # An element that fires windows is the newest of each; of its windows the last is fired first.
-    newest = firings.ends.copy()
-    newest[by_element] = of_firings.numbers[of_firings.ends[by_element] - 1]
+    if causing_elements is None:
+        causing_elements = np.full(len(by_element), NO_TIME)
+        causing_elements[by_element] = of_firings.numbers[of_firings.ends[by_element] - 1]
+    # Of the windows that one element fires, the last is fired first.
+    newest = np.where(by_element, causing_elements, firings.ends)
     order = np.lexsort(
         (
             firings.firings,

@@ -261,10 +261,14 @@ class FunctionRange:
         walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)
         state_windows = state_windows_in(parked_rows)
         with objects_set_aside():
-            slice_result, state_windows = walk.walk(elements, windows_at_start, state_windows, parked_lists)
+            slice_result, causing_elements, state_windows = walk.walk(
+                elements, windows_at_start, state_windows, parked_lists
+            )
         [events] = slice_result.firings
         is_withdrawal = events.kinds == PaneKind.WITHDRAWN
-        firings, lists = in_order_of_calls(rows_of(events, ~is_withdrawal), slice_result.accumulators)
+        firings, lists = in_order_of_calls(
+            rows_of(events, ~is_withdrawal), slice_result.accumulators, causing_elements[~is_withdrawal]
+        )
         self.memory.require_elements(int(lists.lengths.max(initial=0)))
         if evictor is None and folds is None:
             columns.decode(lists.distinct_numbers())

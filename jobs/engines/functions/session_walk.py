@@ -62,9 +62,17 @@ class StateWindows(NamedTuple):
 
 
 class WalkedSessions(NamedTuple):
-    """The result of a walk; `contents` are rows of the result's accumulators."""
+    """The result of a walk; `contents` are rows of the result's accumulators.
+
+    Attributes:
+        slice_result: its one table of firings includes the withdrawals.
+        causing_elements: int64[n], the number of the element that caused each firing; NO_TIME where a
+            watermark did.
+        state_windows: of the windows that are open at the slice's end.
+    """
 
     slice_result: SliceResult[ElementLists]
+    causing_elements: Longs
     state_windows: StateWindows
 
 
@@ -157,6 +165,7 @@ class SessionWalk:
         self._watermarks: list[int] = timeline.watermarks.tolist()
         self._tick_ends: list[int] = timeline.tick_ends.tolist()
         self._firings: list[tuple[int, ...]] = []
+        self._causing_elements: list[int] = []
         self._late: list[tuple[int, int, int]] = []
         self._opened_count = self._merged_count = self._cleaned_count = self._elements_cleaned = 0
 
@@ -225,7 +234,7 @@ class SessionWalk:
                 sessions.waiting.remove(window)
                 rise = bisect_left(self._watermarks, last_instant)
                 moments = (self._watermarks[rise], self._tick_ends[rise], NO_TIME)
-                self._fire(key, sessions, window, PaneKind.ON_TIME, moments)
+                self._fire(key, sessions, window, PaneKind.ON_TIME, moments, NO_TIME)
             if self._rules.is_late(last_instant, watermark):
                 self._collect(sessions, window)
 
@@ -282,7 +291,7 @@ class SessionWalk:
         if life.first_arrival == NO_TIME:
             life.first_arrival = clock
         if last_instant <= watermark:
-            self._fire(key, sessions, actual, PaneKind.LATE, (watermark, NO_TIME, clock))
+            self._fire(key, sessions, actual, PaneKind.LATE, (watermark, NO_TIME, clock), number)
         else:
             sessions.waiting.add(actual)
         return True
@@ -305,6 +314,7 @@ class SessionWalk:
             if life.firings and self._rules.accumulates:
                 facts = (life.firings + 1, PaneKind.WITHDRAWN, 0, watermark, NO_TIME, clock, NO_CONTENTS)
                 self._firings.append((key, *window, *facts))
+                self._causing_elements.append(NO_TIME)
         self._opened_count += 1 - (len(lives) - fired_count)
         self._merged_count += fired_count
         arrivals = [life.first_arrival for life in lives if life.first_arrival != NO_TIME]
@@ -321,6 +331,7 @@ class SessionWalk:
         window: TimeWindow,
         kind: PaneKind,
         moments: tuple[int, int, int],
+        causing_element: int,
     ) -> None:
         """Fire a session that has contents. `moments`: watermark, tick end and cause, as in Firings."""
         state_window = sessions.windows.state_window(window)
@@ -336,6 +347,7 @@ class SessionWalk:
             contents, window, FiringTime(watermark, life.last_fired_at)
         )
         self._firings.append((key, *window, life.firings, kind, life.elements, *moments, number))
+        self._causing_elements.append(causing_element)
         if contents_left is not None and self._rules.accumulates:
             sessions.contents[state_window] = contents_left
         else:
@@ -378,4 +390,8 @@ class SessionWalk:
                 elements_cleaned=self._elements_cleaned,
             ),
         )
-        return WalkedSessions(slice_result, StateWindows(starts, ends))
+        return WalkedSessions(
+            slice_result,
+            causing_elements=np.array(self._causing_elements, np.int64),
+            state_windows=StateWindows(starts, ends),
+        )

@@ -390,13 +390,10 @@ class _ReplayedCase:
         one is open at most, so that none merge.
         """
         windows = self.pipeline.windows
-        shows_order = (
-            self.calls_function
-            and self.pipeline.evictor is None
-            and self.config["function"]["type"] in _SHOW_ORDER_OF_MERGES
-        )
         merges = isinstance(windows, MergingWindowAssigner) and windows.is_event_time
-        return "heap" if shows_order and merges and slice_.back_end == "hashmap" else "rocksdb"
+        shows_order = self.calls_function and self.config["function"]["type"] in _SHOW_ORDER_OF_MERGES
+        is_heap = merges and shows_order and self.pipeline.evictor is None and slice_.back_end == "hashmap"
+        return "heap" if is_heap else "rocksdb"
 
     def _elements(self, slice_: RecordedSlice) -> list[Json]:
         # Global windows and those of processing time take elements without a timestamp, and of the triggers

@@ -75,9 +75,6 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
         changes = columnar_by(pipeline, schema, lambda other: why_not_columnar(other, schema) is None)
         hint = "" if changes is None else f"; columnar {changes}"
         return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_back)
-    if calls_function and functions.is_faster_in_operator(pipeline):
-        why = "its function keeps state, and the elements of such windows are taken together, which is faster"
-        return Choice(OPERATOR, why, calls_back)
     if calls_function:
         why = (
             "its windows are decided on columns, and its functions are called from there, in the faster "

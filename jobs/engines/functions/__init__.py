@@ -11,7 +11,6 @@ What this can't do for a range of keys, the operator engine does instead, from t
 
 from slackwater.jobs.engines.functions.engine import FunctionEngine
 from slackwater.jobs.engines.functions.exactness import (
-    is_faster_in_operator,
     shows_no_ties,
     why_not,
     why_not_selected,
@@ -21,7 +20,6 @@ from slackwater.jobs.engines.functions.left_over import LeftToOperator
 __all__ = [
     "FunctionEngine",
     "LeftToOperator",
-    "is_faster_in_operator",
     "shows_no_ties",
     "why_not",
     "why_not_selected",

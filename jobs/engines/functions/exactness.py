@@ -68,14 +68,6 @@ def shows_no_ties(pipeline: Pipeline) -> bool:
     return not pipeline.select and not keeps_state(pipeline)
 
 
-def is_faster_in_operator(pipeline: Pipeline) -> bool:
-    """Whether a walk would take one by one what the operator engine takes together: elements that share
-    windows, where only the function that keeps state needs the walk.
-    """
-    trigger, order_mode = pipeline.effective_trigger, OrderMode(pipeline.order_mode)
-    return is_walked(pipeline) and takes_together(pipeline.windows, trigger, order_mode)
-
-
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     """Why the function of `pipeline` is not called on columns, in one line; None when it is. `schema` is that
     of the source, None where it is not known.

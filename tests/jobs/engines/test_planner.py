@@ -159,12 +159,15 @@ def test_firings_of_other_triggers_evictors_and_folds_are_called_on_columns(chan
     assert isinstance(choose(pipeline, schema).make(), FunctionEngine)
 
 
-@pytest.mark.parametrize("process", [Counting(), Telling()])
-def test_a_function_that_sees_windows_end_is_not_walked_where_elements_are_taken_together(process):
-    pipeline = replace(departures, **{**OF_ALL, "process": process})
-    choice = choose(pipeline, SCHEMA)
-    assert choice.engine == "operator" and "taken together" in choice.why
-    assert isinstance(choose(pipeline, SCHEMA, "columnar").make(), FunctionEngine)
+@pytest.mark.parametrize(
+    "changes",
+    [{"process": Counting()}, {"process": Telling()}, {"trigger": Mine()}],
+    ids=["state", "clear", "trigger"],
+)
+def test_windows_are_walked_for_a_function_with_state_and_for_a_trigger_of_ones_own(changes):
+    choice = choose(replace(departures, **{**OF_ALL, **changes}), SCHEMA)
+    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
+    assert "state" not in choice.why
 
 
 class Patient(CountTrigger):

@@ -99,6 +99,15 @@ class MissingTimestampError(WindowingError):
     flink = "RuntimeException"
 
 
+class EndlessWindowsError(WindowingError, ValueError):
+    """The starts of an element's sliding windows wrap around the 64-bit range: it would have billions of
+    windows. Flink goes on until its memory is full.
+    """
+
+    fault = "data"
+    flink = "OutOfMemoryError"
+
+
 class UntimedElementError(WindowingError):
     """An evictor asked for the timestamp of an element that has none."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from slackwater.windowing import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from slackwater.windowing.errors import EndlessWindowsError
 from slackwater.windowing.windows import TimeWindow, window_start
 from tests.properties.search import searched
 from tests.properties.windowing_choices import Choice, evictors, triggers
@@ -209,3 +211,21 @@ def test_lateness_and_cleanup_add_up_as_in_flink(time: int, lateness: int, water
     else:
         assert not any(outcome.held.values())
         assert [row.kind for row in outcome.emitted] == (["late"] if is_late else [])
+
+
+@pytest.mark.parametrize("ms_after_the_first", range(1_000, 1_333, 30))
+def test_sliding_windows_whose_starts_wrap_past_the_oldest_are_refused_before_they_fill_memory(
+    ms_after_the_first: int,
+) -> None:
+    """The oldest start has to lie above -2**63 + ms - 1000. Starts 333 ms apart step over the few
+    milliseconds below that, unless one of them falls there, and begin again at 2**63.
+    """
+    assigner = SlidingEventTimeWindows(size_ms=1_000, slide_ms=333)
+    timestamp = LONG_MIN + ms_after_the_first
+    first_start = next(start for start in range(LONG_MIN, LONG_MIN + 333) if start % 333 == 0)
+    if first_start <= timestamp - 1_000:
+        starts = [window.start for window in assigner.aligned_windows(timestamp)]
+        assert starts == [s for s in range(timestamp, timestamp - 1_000, -1) if s % 333 == 0]
+    else:
+        with pytest.raises(EndlessWindowsError, match="sliding windows"):
+            assigner.aligned_windows(timestamp)

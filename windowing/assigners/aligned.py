@@ -19,7 +19,7 @@ from slackwater.windowing.assigners.assigner import (
     check_timestamp,
 )
 from slackwater.windowing.durations import require_duration_ms
-from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.errors import ConfigurationError, EndlessWindowsError
 from slackwater.windowing.java import absolute, quotient, wrap_long
 from slackwater.windowing.windows import TimeWindow, Window, window_start
 
@@ -56,13 +56,25 @@ class _AlignedWindows(WindowAssigner):
         return self.size_ms
 
     def aligned_windows(self, time: int) -> list[TimeWindow]:
-        """Every window [start, start + size) that holds `time`, newest first; all arithmetic wraps."""
+        """Every window [start, start + size) that holds `time`, newest first; all arithmetic wraps.
+
+        Raises:
+            EndlessWindowsError: the starts wrap past the oldest one, and come by it only after a round of
+                more than ten million.
+        """
         start, size, slide = window_start(time, self.offset_ms, self.slide_ms), self.size_ms, self.slide_ms
         oldest = wrap_long(time - size)
         windows = []
         while start > oldest:
             windows.append(TimeWindow(start, wrap_long(start + size)))
-            start = wrap_long(start - slide)
+            earlier_start = wrap_long(start - slide)
+            if earlier_start > start and (earlier_start - oldest) // slide > MAX_WINDOWS_PER_ELEMENT:
+                raise EndlessWindowsError(
+                    f"An element at {time} ms has more than {MAX_WINDOWS_PER_ELEMENT:,} sliding windows: "
+                    f"their starts, {slide} ms apart, wrap around the 64-bit range. Correct or drop its "
+                    "timestamp."
+                )
+            start = earlier_start
         return windows
 
     def caching(self, assign: Assign) -> Assign:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -385,7 +385,7 @@ class _ReplayedCase:
             max_parallelism=config["max_parallelism"],
         )
 
-    def _order_mode(self, slice_: RecordedSlice) -> str:
+    def _order_mode(self, slice_: RecordedSlice) -> Literal["heap", "rocksdb"]:
         """Flink's two kinds of state merge folded values in different orders. Of sessions of processing time
         one is open at most, so that none merge.
         """

@@ -234,7 +234,7 @@ class SessionWalk:
                 sessions.waiting.remove(window)
                 rise = bisect_left(self._watermarks, last_instant)
                 moments = (self._watermarks[rise], self._tick_ends[rise], NO_TIME)
-                self._fire(key, sessions, window, PaneKind.ON_TIME, moments, NO_TIME)
+                self._fire(key, sessions, window, PaneKind.ON_TIME, moments, causing_element=NO_TIME)
             if self._rules.is_late(last_instant, watermark):
                 self._collect(sessions, window)
 
@@ -291,7 +291,9 @@ class SessionWalk:
         if life.first_arrival == NO_TIME:
             life.first_arrival = clock
         if last_instant <= watermark:
-            self._fire(key, sessions, actual, PaneKind.LATE, (watermark, NO_TIME, clock), number)
+            self._fire(
+                key, sessions, actual, PaneKind.LATE, (watermark, NO_TIME, clock), causing_element=number
+            )
         else:
             sessions.waiting.add(actual)
         return True
@@ -331,6 +333,7 @@ class SessionWalk:
         window: TimeWindow,
         kind: PaneKind,
         moments: tuple[int, int, int],
+        *,
         causing_element: int,
     ) -> None:
         """Fire a session that has contents. `moments`: watermark, tick end and cause, as in Firings."""

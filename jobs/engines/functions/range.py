@@ -259,16 +259,12 @@ class FunctionRange:
             )
         contents = folds or ListsOfSessions(number_evictor)
         walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)
-        state_windows = state_windows_in(parked_rows)
         with objects_set_aside():
-            slice_result, causing_elements, state_windows = walk.walk(
-                elements, windows_at_start, state_windows, parked_lists
-            )
-        [events] = slice_result.firings
+            walked = walk.walk(elements, windows_at_start, state_windows_in(parked_rows), parked_lists)
+        [events], slice_result = walked.slice_result.firings, walked.slice_result
         is_withdrawal = events.kinds == PaneKind.WITHDRAWN
-        firings, lists = in_order_of_calls(
-            rows_of(events, ~is_withdrawal), slice_result.accumulators, causing_elements[~is_withdrawal]
-        )
+        called, causes = (rows_of(events, ~is_withdrawal), walked.causing_elements[~is_withdrawal])
+        firings, lists = in_order_of_calls(called, slice_result.accumulators, causes)
         self.memory.require_elements(int(lists.lengths.max(initial=0)))
         if evictor is None and folds is None:
             columns.decode(lists.distinct_numbers())
@@ -281,7 +277,7 @@ class FunctionRange:
             windows_at_start=windows_at_start,
             folding=None if folds is None else WalkedFolds(folds, firings, slice_result.windows),
             withdrawals=rows_of(events, is_withdrawal),
-            state_windows=state_windows,
+            state_windows=walked.state_windows,
             unjudged_count=len(elements.keys),
         )
 

@@ -263,8 +263,8 @@ class FunctionRange:
             walked = walk.walk(elements, windows_at_start, state_windows_in(parked_rows), parked_lists)
         [events], slice_result = walked.slice_result.firings, walked.slice_result
         is_withdrawal = events.kinds == PaneKind.WITHDRAWN
-        called, causes = (rows_of(events, ~is_withdrawal), walked.causing_elements[~is_withdrawal])
-        firings, lists = in_order_of_calls(called, slice_result.accumulators, causes)
+        calls, causes = rows_of(events, ~is_withdrawal), walked.causing_elements[~is_withdrawal]
+        firings, lists = in_order_of_calls(calls, slice_result.accumulators, causes)
         self.memory.require_elements(int(lists.lengths.max(initial=0)))
         if evictor is None and folds is None:
             columns.decode(lists.distinct_numbers())

@@ -260,10 +260,10 @@ class FunctionRange:
         contents = folds or ListsOfSessions(number_evictor)
         walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)
         with objects_set_aside():
-            walked = walk.walk(elements, windows_at_start, state_windows_in(parked_rows), parked_lists)
-        [events], slice_result = walked.slice_result.firings, walked.slice_result
+            sessions = walk.walk(elements, windows_at_start, state_windows_in(parked_rows), parked_lists)
+        [events], slice_result = sessions.slice_result.firings, sessions.slice_result
         is_withdrawal = events.kinds == PaneKind.WITHDRAWN
-        calls, causes = rows_of(events, ~is_withdrawal), walked.causing_elements[~is_withdrawal]
+        calls, causes = rows_of(events, ~is_withdrawal), sessions.causing_elements[~is_withdrawal]
         firings, lists = in_order_of_calls(calls, slice_result.accumulators, causes)
         self.memory.require_elements(int(lists.lengths.max(initial=0)))
         if evictor is None and folds is None:
@@ -277,7 +277,7 @@ class FunctionRange:
             windows_at_start=windows_at_start,
             folding=None if folds is None else WalkedFolds(folds, firings, slice_result.windows),
             withdrawals=rows_of(events, is_withdrawal),
-            state_windows=walked.state_windows,
+            state_windows=sessions.state_windows,
             unjudged_count=len(elements.keys),
         )
 

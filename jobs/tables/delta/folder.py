@@ -22,7 +22,7 @@ from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS
 from slackwater.jobs.tables.delta.clustering import Clustering
 from slackwater.jobs.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
 from slackwater.jobs.tables.delta.foreign_commits import TOKEN, ForeignCommit
-from slackwater.jobs.tables.delta.log_files import last_checkpoint, line_count
+from slackwater.jobs.tables.delta.log_files import last_checkpoint, line_count, superseded_checkpoints
 from slackwater.jobs.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.delta.partitions import by_partition, folder_of
@@ -292,16 +292,27 @@ class Folder:
         return files.read(names, where)
 
     def append(
-        self, rows: pa.Table, expected_table: OpenTable | None = None, transaction: Transaction | None = None
+        self,
+        rows: pa.Table,
+        expected_table: OpenTable | None = None,
+        transaction: Transaction | None = None,
+        *,
+        searched_columns: Sequence[str] | None = None,
     ) -> None:
-        """Append `rows` in one commit; with `expected_table`, only if the table is still at that version."""
+        """Append `rows` in one commit; with `expected_table`, only if the table is still at that version. The
+        log gets statistics of `searched_columns`, by default of all.
+        """
         if expected_table is None and self._handles.newest is None:
             self.ensure()
         rows = rows.select(self.schema.names).cast(self.schema)
-        files = [self._write(value, part) for value, part in by_partition(rows, self.partition_by)]
+        files = [
+            self._write(value, part, searched_columns) for value, part in by_partition(rows, self.partition_by)
+        ]
         self.commit_files(files, expected_table=expected_table, transaction=transaction)
 
-    def _write(self, value: str | None, rows: pa.Table) -> WrittenFile:
+    def _write(
+        self, value: str | None, rows: pa.Table, searched_columns: Sequence[str] | None
+    ) -> WrittenFile:
         """A new file with `rows`, which lack the partition column and all have `value` there."""
         path = f"{folder_of(self.partition_by, value)}part-{uuid.uuid4().hex}.parquet"
         as_differences = columns_as_differences(rows)
@@ -311,6 +322,7 @@ class Folder:
             rows,
             partition=dict.fromkeys(self.partition_by, value),
             as_differences=as_differences,
+            searched_columns=searched_columns,
         )
 
     def files(self, *bounds: Within, table: OpenTable | None = None) -> StoredFiles:
@@ -432,9 +444,15 @@ class Folder:
         return newest.version() - version >= min(actions // _ACTIONS_FOR_COMMIT, _MOST_COMMITS)
 
     def _checkpoint(self, table: OpenTable) -> None:
-        """Put the log's state into one file. Where that fails, the next one to open the table reads more."""
+        """Put the log's state into one file. Where that fails, the next one to open the table reads more. In
+        a folder of this machine the checkpoints that it supersedes are deleted.
+        """
         with suppress(OSError, DeltaError):
             self._handles.newest = table.with_checkpoint()
+            if table.mirror is None:
+                store = filesystem(self.uri)
+                for path in superseded_checkpoints(store, _CHECKPOINT_INTERVAL):
+                    store.delete_file(path)
 
     def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
         try:

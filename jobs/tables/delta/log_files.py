@@ -33,6 +33,7 @@ LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
+_PLAIN_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 NO_VERSION = -1
 # What a commit says of its lines.
 SEAL = LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
@@ -205,6 +206,23 @@ def last_checkpoint(folder: FileSystem) -> Checkpoint:
         return Checkpoint(int(hint["version"]), int(hint.get("size", 0)))
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
         return Checkpoint(NO_VERSION, 0)
+
+
+def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
+    """The paths of checkpoints that are not needed to open the table: later ones list the same files once
+    more, and the commits before them keep files of their own, from which earlier versions are read. All of
+    them together would grow with the square of the commits.
+
+    The newest two stay, the last but one for readers that are opening the table from it. Checkpoints of
+    `maintain` and of other writers stay, too: only versions that end an `interval` are superseded.
+    """
+    versions = sorted(
+        int(match[1])
+        for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True))
+        if (match := _PLAIN_CHECKPOINT.fullmatch(info.base_name))
+    )
+    superseded_versions = [version for version in versions[:-2] if (version + 1) % interval == 0]
+    return [f"{LOG}/{version:020d}.checkpoint.parquet" for version in superseded_versions]
 
 
 def log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:

@@ -201,7 +201,10 @@ class OpenTable:
         for commit in reversed(self.tail):
             if application in commit.transactions:
                 return commit.transactions[application]
-        return self.base.transaction_version(application)
+        with suppress(DeltaError):
+            return self.base.transaction_version(application)
+        # delta-rs reads the log once more, and the checkpoint from which it opened the table is superseded.
+        return DeltaTable(self.uri, version=self.base_version).transaction_version(application)
 
     def actions_of(self, paths: Collection[str]) -> pa.Table:
         """As `actions`, of files that `has_added`, and without columns of which no file has statistics."""

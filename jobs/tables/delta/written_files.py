@@ -71,12 +71,14 @@ def write_file(
     *,
     as_differences: Sequence[str] = (),
     columns_with_bounds: Sequence[str] | None = None,
+    searched_columns: Sequence[str] | None = None,
 ) -> WrittenFile:
     """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, named as `path`
     with the file's seal before the suffix. Commits nothing.
 
-    For `as_differences` and `columns_with_bounds` see `encoding`. A column of `table` may be a dictionary of
-    its values; readers do not see it.
+    The log gets statistics of `searched_columns`, by default of all. For `as_differences` and
+    `columns_with_bounds` see `encoding`. A column of `table` may be a dictionary of its values; readers do
+    not see it.
 
     Raises:
         WarehouseNotWritable: the folder can't be written.
@@ -90,7 +92,8 @@ def write_file(
         )
     except OSError as error:
         raise not_writable(uri, error) from error
-    return WrittenFile(sealed_path, partition, table.num_rows, size, Statistics().add(table).to_json())
+    statistics = Statistics().add(table if searched_columns is None else table.select(searched_columns))
+    return WrittenFile(sealed_path, partition, table.num_rows, size, statistics.to_json())
 
 
 def _not_nullable_where_possible(table: pa.Table) -> pa.Table:

@@ -21,6 +21,9 @@ from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 LEASE = timedelta(minutes=3)
 OPEN = "claimed"
+# By these attempts are looked for. Each run leaves several files of one row, and the log's statistics of one
+# would be longer than the row.
+_SEARCHED_COLUMNS = ("run_id", "slice_start", "slice_end", "expires_at", "outcome", "at")
 # The step of an attempt that is an upkeep, not a try at a slice: its claim keeps a second upkeep of the same
 # tables from starting.
 UPKEEP = "maintain"
@@ -190,7 +193,7 @@ class AttemptsWriter(AttemptsReader):
     def record(self, attempt: Attempt, now: datetime, **changes: object) -> Attempt:
         """Append `attempt` with `changes`, at the time `now`; returns the row that was appended."""
         row = replace(attempt, **{**changes, "at": now})  # type: ignore[arg-type]
-        self.folder.append(self._arrow(row))
+        self.folder.append(self._arrow(row), searched_columns=_SEARCHED_COLUMNS)
         return row
 
     def claim(
@@ -221,7 +224,9 @@ class AttemptsWriter(AttemptsReader):
                     at=now,
                 )
                 with suppress(CommitConflict):
-                    self.folder.append(self._arrow(row), expected_table=table)
+                    self.folder.append(
+                        self._arrow(row), expected_table=table, searched_columns=_SEARCHED_COLUMNS
+                    )
                     return row
             table, is_as_of_now = self.folder.ensure(), True
 

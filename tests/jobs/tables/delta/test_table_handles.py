@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Transaction
 
 from slackwater.jobs.tables.delta import table_handles
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
 from slackwater.jobs.tables.errors import CommitConflict
 
@@ -68,8 +69,39 @@ def test_a_checkpoint_is_written_now_and_then(folder: Folder, opened_uris: list[
         folder.append(rows((n, MONDAY)))
     assert not opened_uris, "its maker has it open"
     checkpoints = sorted(Path(folder.uri, "_delta_log").glob("*.checkpoint.parquet"))
-    assert [int(path.name[:20]) for path in checkpoints] == [9, 19, 29]
+    assert [int(path.name[:20]) for path in checkpoints] == [19, 29], "the one before these is superseded"
     assert values(folder) == [(n, MONDAY) for n in range(35)]
+
+
+def test_every_version_can_be_read_though_its_checkpoint_is_superseded(folder: Folder) -> None:
+    for n in range(40):
+        folder.append(rows((n, MONDAY)))
+    assert [DeltaTable(folder.uri, version=version).count() for version in range(41)] == list(range(41))
+
+
+def test_checkpoints_of_upkeep_and_of_other_writers_are_not_superseded(folder: Folder) -> None:
+    log = Path(folder.uri, "_delta_log")
+    for n in range(24):
+        folder.append(rows((n, MONDAY)))
+    TableUpkeep(folder).checkpoint()
+    for n in range(24, 60):
+        folder.append(rows((n, MONDAY)))
+    assert sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")) == [24, 49, 59]
+
+
+def test_a_table_that_was_opened_from_a_superseded_checkpoint_says_how_far_a_writer_is(
+    folder: Folder,
+) -> None:
+    folder.append(rows((0, MONDAY)), transaction=Transaction("writer", 7))
+    for n in range(1, 10):
+        folder.append(rows((n, MONDAY)))
+    reader = Folder(folder.uri, SCHEMA, ("day",))
+    table = reader.open()
+    for n in range(10, 40):
+        folder.append(rows((n, MONDAY)))
+    assert not Path(folder.uri, "_delta_log", f"{9:020d}.checkpoint.parquet").exists()
+    assert table.transaction_version("writer") == 7
+    assert reader.open().transaction_version("writer") == 7
 
 
 def test_one_that_lists_a_million_files_is_not_written_before_fifty_commits(folder: Folder) -> None:
@@ -85,13 +117,14 @@ def test_one_that_lists_a_million_files_is_not_written_before_fifty_commits(fold
     hint = Path(folder.uri, "_delta_log", "_last_checkpoint")
     for actions, numbers, versions in (
         (400_000, range(9, 29), [9, 29]),
-        (1_000_000, range(29, 79), [9, 29, 79]),
-        (9_000_000, range(79, 129), [9, 29, 79, 129]),
-        (199_999, range(129, 139), [9, 29, 79, 129, 139]),
+        (1_000_000, range(29, 79), [29, 79]),
+        (9_000_000, range(79, 129), [79, 129]),
+        (199_999, range(129, 139), [129, 139]),
     ):
         hint.write_text(json.dumps({**json.loads(hint.read_text()), "size": actions}))
         *_, before, after = [commit_and_look(n) for n in numbers]
-        assert (before, after) == (versions[:-1], versions)
+        assert after == versions
+        assert before[-1] == versions[0], "the last is written by the last of these commits"
     assert values(folder) == [(n, MONDAY) for n in range(139)]
 
 

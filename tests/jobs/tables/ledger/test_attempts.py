@@ -4,6 +4,7 @@ from dataclasses import asdict, fields, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -223,3 +224,22 @@ class TestTheLease:
 
 def claim_in_a_process(root: str) -> str:
     return "held by another" if claim(attempts_in(root), "contender") is None else "claimed"
+
+
+def test_the_log_takes_as_many_bytes_for_each_of_many_runs_as_of_few(attempts: AttemptsWriter) -> None:
+    log, quarter = Path(attempts.folder.uri, "_delta_log"), timedelta(minutes=15)
+    bytes_per_run = []
+    for number in range(1, 41):
+        now = NOW + number * quarter
+        attempt = replace(
+            attempt_of(uuid4().hex), parent_seq=number, slice_start=now, slice_end=now + quarter
+        )
+        row = attempts.claim(attempt, lambda now=now: now)
+        assert row is not None
+        row = attempts.record(row, now + SECOND, outcome="staged", verdict="passed", ledger_row="{}" * 1500)
+        attempts.record(row, now + 2 * SECOND, outcome="committed", exit_code=0)
+        if number in {20, 40}:
+            bytes_per_run.append(sum(file.stat().st_size for file in log.iterdir()) / number)
+    of_few, of_many = bytes_per_run
+    assert of_many < 1.1 * of_few
+    assert of_many < 10_000

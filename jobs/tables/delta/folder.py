@@ -306,7 +306,8 @@ class Folder:
             self.ensure()
         rows = rows.select(self.schema.names).cast(self.schema)
         files = [
-            self._write(value, part, searched_columns) for value, part in by_partition(rows, self.partition_by)
+            self._write(value, part, searched_columns)
+            for value, part in by_partition(rows, self.partition_by)
         ]
         self.commit_files(files, expected_table=expected_table, transaction=transaction)
 

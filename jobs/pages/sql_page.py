@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -13,8 +14,9 @@ from fastapi.responses import Response
 
 from slackwater.jobs.errors import RetryableError, without_credentials
 from slackwater.jobs.inspection.rows.row_exports import csv_pieces
-from slackwater.jobs.inspection.sql.sql_answers import SqlAnswer, answer, answer_in_batches, list_of_views
+from slackwater.jobs.inspection.sql.sql_answers import SqlAnswer, list_of_views
 from slackwater.jobs.inspection.sql.statement_errors import MEMORY_LIMIT, NotAStatement
+from slackwater.jobs.inspection.sql.statement_process import Question, answer_in_process, batches_in_process
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.pages.drawing.answer_table import answer_table
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
@@ -71,7 +73,8 @@ def sql_page(request: Request, view: PipelineInPath, statement: Statement = "", 
         if statement.strip():
             try:
                 with _turn(STATEMENT_TURN):
-                    result = answer(views, statement, ROWS, seconds=SECONDS)
+                    question = _question(view, views.row.seq, statement, SECONDS)
+                    result = answer_in_process(replace(question, limit=ROWS))
             except NotAStatement as error:
                 fault = without_credentials(error.message)
         examples = _examples(views)
@@ -107,12 +110,22 @@ def sql_file(view: PipelineInPath, statement: Statement, run: Seq = None) -> Res
 
 
 def _pieces(view: PipelineView, statement: str, run: str | None) -> Iterator[bytes]:
-    with (
-        _views(view, run) as views,
-        _turn(_DOWNLOAD_TURN),
-        answer_in_batches(views, statement, seconds=_DOWNLOAD_SECONDS) as stream,
-    ):
+    seq = view.inspection.run(int(run) if run else None).seq
+    question = _question(view, seq, statement, _DOWNLOAD_SECONDS)
+    with _turn(_DOWNLOAD_TURN), batches_in_process(question) as stream:
         yield from csv_pieces(stream)
+
+
+def _question(view: PipelineView, seq: int, statement: str, seconds: float) -> Question:
+    """A statement about the pipeline, for all of its rows."""
+    return Question(
+        pipeline=view.name,
+        warehouse=view.site.warehouse.root,
+        seq=seq,
+        sql=statement,
+        limit=None,
+        seconds=seconds,
+    )
 
 
 def _views(view: PipelineView, run: str | None) -> LineageViews:

@@ -130,3 +130,24 @@ def test_the_box_reads_nothing_else_and_has_its_limits(
     monkeypatch.setattr(sql_page, "STATEMENT_TURN", threading.BoundedSemaphore(1))
     with sql_page.STATEMENT_TURN:
         assert ask(pages, "SELECT 1").status == 503
+
+
+def test_a_statement_that_duckdb_does_not_stop_is_ended_and_others_are_answered_meanwhile(
+    pages: PageReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of 100 million numbers is one value: DuckDB can't be interrupted while it makes it."""
+    monkeypatch.setattr(sql_page, "SECONDS", 1.0)
+    answers = []
+    statement = threading.Thread(target=lambda: answers.append(ask(pages, "SELECT range(400000000)")))
+    statement.start()
+    assert pages.get("/departures").status == 200
+    assert statement.is_alive()
+    statement.join()
+    [answer] = answers
+    assert answer.status == 400
+    assert "stopped after 1 s" in answer.text or "needs more memory" in answer.text
+
+
+def test_a_value_of_gigabytes_is_refused_for_its_memory(pages: PageReader) -> None:
+    page = ask(pages, "SELECT length(repeat('x', 4000000000))")
+    assert page.status == 400 and "needs more memory than it may have" in page.text

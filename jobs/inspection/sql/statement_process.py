@@ -56,7 +56,7 @@ def answer_in_process(question: Question) -> SqlAnswer:
     Raises:
         NotAStatement: see `answer`.
     """
-    with _asked(question) as replies:
+    with _replies_to(question) as replies:
         result = next(replies)
         assert isinstance(result, SqlAnswer)
         return result
@@ -65,13 +65,13 @@ def answer_in_process(question: Question) -> SqlAnswer:
 @contextmanager
 def batches_in_process(question: Question) -> Iterator[RowBatches]:
     """All rows of a statement as a stream, as `answer_in_batches` gives them."""
-    with _asked(question) as replies:
+    with _replies_to(question) as replies:
         schema = next(replies)
         yield RowBatches(schema, iter(replies.__next__, None))
 
 
 @contextmanager
-def _asked(question: Question) -> Iterator[Iterator[Any]]:
+def _replies_to(question: Question) -> Iterator[Iterator[Any]]:
     """The replies of a process to a question; it is ended with the block. An error that the process sends is
     raised here.
     """

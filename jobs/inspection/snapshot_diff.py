@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.file_relations import quoted, relation
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.stores import is_local
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class _Comparison:
             pairs_of_parts.append(self.connection.sql(f"FROM pairs {first_pairs}").to_arrow_table())
         self.connection.register("pairs_of_parts", pa.concat_tables(pairs_of_parts))
         rows = self.connection.sql(f"FROM pairs_of_parts {first_pairs}").to_arrow_table()
-        return rows.to_pylist(), total
+        return python_rows(rows), total
 
     def _make_pairs(self, part: _Part) -> None:
         """Make the table `pairs` of all pairs of a part."""

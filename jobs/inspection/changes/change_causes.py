@@ -24,6 +24,7 @@ from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
+from slackwater.jobs.tables.python_rows import python_rows
 
 # So many panes and late rows around the shown changes are looked at.
 _PANES = 20_000
@@ -186,7 +187,7 @@ class ChangeCauses:
         names = ", ".join(
             _quoted(name) for name in ("run_id", *self.windows, *_PANE_COLUMNS, *sorted(results))
         )
-        rows = self._rows_around(f"SELECT {names} FROM panes", "ORDER BY firing DESC", _PANES).to_pylist()
+        rows = python_rows(self._rows_around(f"SELECT {names} FROM panes", "ORDER BY firing DESC", _PANES))
         seqs = self._seqs
         panes: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         for row in rows:
@@ -237,7 +238,7 @@ class ChangeCauses:
         where = " AND ".join(conditions) or "true"
         sql = f"SELECT * FROM late_events WHERE {where} ORDER BY arrival_time LIMIT {_LATE_ROWS}"
         late_rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        for row in self.views.query(sql, parameters).to_pylist():
+        for row in python_rows(self.views.query(sql, parameters)):
             if row["run_id"] not in self._seqs:
                 continue
             for window in row["windows"] or ():

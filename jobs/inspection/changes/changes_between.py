@@ -11,6 +11,7 @@ from slackwater.jobs.inspection.changes.published_changes import PublishedChange
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 
 _MOMENTS = ("window_start", "window_end")
 _MOMENT = "coalesce(window_start, window_end, timestamp)"
@@ -55,7 +56,7 @@ def changes_between(
         counts = views.query(
             f"SELECT op, CAST({_MOMENT} AS DATE) AS day, count(*) AS n FROM ({net}) GROUP BY ALL", seqs
         ).to_pylist()
-        rows = views.query(f"SELECT * FROM ({net}) ORDER BY {_MOMENT}, {order} {bound}", seqs).to_pylist()
+        rows = python_rows(views.query(f"SELECT * FROM ({net}) ORDER BY {_MOMENT}, {order} {bound}", seqs))
     by_op = Counter[str]()
     for count in counts:
         by_op[count["op"]] += count["n"]

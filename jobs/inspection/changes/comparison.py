@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.protocol.publishing.published_files import files_of_days
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.sql import query
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 
@@ -120,7 +121,7 @@ class PublishedComparison:
             WHERE a.{_ROW} IS NULL OR b.{_ROW} IS NULL OR NOT ({has_equal_results})
             ORDER BY {", ".join(map(_name, moments))}, "key", "row"
         """
-        return list(query(sql, published_left=self.left_rows, published_right=self.right_rows).to_pylist())
+        return python_rows(query(sql, published_left=self.left_rows, published_right=self.right_rows))
 
     def _number_rows(self, table: str, window: str) -> str:
         """SQL for the results of a table, with a number for each row of a key and window."""

@@ -23,6 +23,7 @@ from slackwater.jobs.protocol.restating.publish_branch import BranchPublication,
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.file_relations import quoted
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.sql import query
 
 # SQL for the moment by which changes are in order.
@@ -76,7 +77,7 @@ class PublishedChanges:
         )
         with LineageViews.over(inspection, row) as views:
             views.define(_CHANGES, files)
-            rows = views.query(sql).to_pylist()
+            rows = python_rows(views.query(sql))
         return cls(
             counts=summary.rows_by_op,
             days=len(summary.days),
@@ -117,7 +118,7 @@ class PublishedChanges:
             keys=columns.keys,
             windows=columns.windows,
             results=columns.results,
-            rows=first_rows.slice(offset).to_pylist(),
+            rows=python_rows(first_rows.slice(offset)),
         )
 
 

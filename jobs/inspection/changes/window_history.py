@@ -12,6 +12,7 @@ from slackwater.jobs.inspection.changes.published_change import PublishedChange
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.protocol.lineage.history import horizon_of
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.windowing.times import to_datetime
 
 
@@ -78,7 +79,7 @@ def _corrections(views: LineageViews, question: HistoryQuestion) -> list[dict[st
         where = " AND ".join([*conditions, *window]) or "true"
         moments = [] if question.window_ms is None else [to_datetime(question.window_ms)]
         sql = f"SELECT * FROM corrections WHERE {where} ORDER BY {order} {bound}"
-        return views.query(sql, [*parameters, *moments]).to_pylist()
+        return python_rows(views.query(sql, [*parameters, *moments]))
 
     if question.window_ms is None:
         return read()

@@ -12,6 +12,7 @@ from typing import Any
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.readable import time_text
+from slackwater.jobs.tables.python_rows import python_rows
 
 _VIEW = "quarantine_live"
 # A time as it is written into `row_json`.
@@ -93,7 +94,7 @@ def quarantined_rows(
         f"SELECT * FROM {_VIEW} {where} ORDER BY run_seq DESC, arrival_time DESC, row_json {bound}",
         [*parameters, *([] if reason is None else [reason])],
     )
-    return QuarantinedRows(reasons=reasons, total=sum(one.rows for one in of_reason), rows=rows.to_pylist())
+    return QuarantinedRows(reasons=reasons, total=sum(one.rows for one in of_reason), rows=python_rows(rows))
 
 
 def row_text(row_json: str) -> str:

@@ -19,6 +19,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from slackwater.jobs.inspection.sql.locked_database import RowBatches
+from slackwater.jobs.tables.python_rows import python_values
 
 _ROW_GROUP_ROWS = 1 << 17
 _PLAIN_TYPES = (
@@ -28,11 +29,9 @@ _PLAIN_TYPES = (
     pa.types.is_boolean,
     pa.types.is_string,
 )
-# Microseconds of the first and last moment that Python can express, and what DuckDB calls infinity.
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Microseconds of the first and last moment that Python can express.
 _FIRST_MOMENT = -62_135_596_800_000_000
 _LAST_MOMENT = 253_402_300_799_999_999
-_INFINITY = 2**63 - 1
 
 
 def csv_pieces(stream: RowBatches) -> Iterator[bytes]:
@@ -80,9 +79,7 @@ def _values(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_decimal(kind) and kind.scale == 0:
         return [None if value is None else int(value) for value in column.to_pylist()]
-    if pa.types.is_timestamp(kind) and _has_far_moments(column):
-        return [_far_moment(value) for value in _microseconds(column).to_pylist()]
-    return list(column.to_pylist())
+    return python_values(column)
 
 
 def _has_far_moments(column: pa.Array) -> bool:
@@ -93,17 +90,6 @@ def _has_far_moments(column: pa.Array) -> bool:
 
 def _microseconds(column: pa.Array) -> pa.Array:
     return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
-
-
-def _far_moment(microseconds: int | None) -> str | None:
-    """A moment that may be in a year that Python has not."""
-    if microseconds is None:
-        return None
-    if _FIRST_MOMENT <= microseconds <= _LAST_MOMENT:
-        return _iso(_EPOCH + timedelta(microseconds=microseconds))
-    if abs(microseconds) >= _INFINITY:
-        return "infinity" if microseconds > 0 else "-infinity"
-    return f"{microseconds} µs since 1970"
 
 
 def _finite(value: Any) -> Any:

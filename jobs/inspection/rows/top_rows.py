@@ -14,6 +14,7 @@ from slackwater.jobs.inspection.sql.view_sources import RUN_SEQ
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.tables.file_relations import quoted
 from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
+from slackwater.jobs.tables.python_rows import python_rows
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,9 @@ def top_rows(
         seqs, counts = (column.to_pylist() for column in views.query(by_run, parameters).columns)
         first_seqs = seqs[: bisect_left(list(accumulate(counts)), limit) + 1]
         with _of_runs(views, first_seqs) as views_of_first_runs:
-            rows = views_of_first_runs.query(select, parameters).to_pylist()
+            rows = python_rows(views_of_first_runs.query(select, parameters))
         return TopRows(rows, sum(counts))
-    rows = views.query(select, parameters).to_pylist()
+    rows = python_rows(views.query(select, parameters))
     if limit is None or len(rows) < limit:
         return TopRows(rows, len(rows))
     count = views.query(f"SELECT count(*) AS n FROM {quoted(view)} {where}", parameters)

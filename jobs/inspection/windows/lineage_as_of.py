@@ -15,6 +15,7 @@ from slackwater.jobs.inspection.windows.key_rows import KeyRows
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.warehouse import Tables
 
 
@@ -112,5 +113,5 @@ class LineageAsOf:
 def live_rows(lineage: LineageAsOf, rows: pa.Table) -> list[dict[str, Any]]:
     """Those of `rows` that live runs have written, in the order of the runs, with their `place`."""
     places = lineage.places
-    live = [row | {"place": places[row["run_id"]]} for row in rows.to_pylist() if row["run_id"] in places]
+    live = [row | {"place": places[row["run_id"]]} for row in python_rows(rows) if row["run_id"] in places]
     return sorted(live, key=lambda row: row["place"])

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.inspection.windows.lineage_as_of import LineageAsOf
 from slackwater.jobs.inspection.windows.window_search import WindowColumns, condition_of
+from slackwater.jobs.tables.python_rows import python_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class ParkedWindow:
 def row_of(lineage: LineageAsOf, window: WindowColumns) -> dict[str, Any] | None:
     """The window's row of `window_state`; None where it is not open."""
     rows = lineage.key_rows.parked_rows("window_state", lineage.owner, condition_of(window)[0])
-    return next(iter(rows.to_pylist()), None)
+    return next(iter(python_rows(rows)), None)
 
 
 def parked_window(

@@ -27,6 +27,7 @@ from slackwater.jobs.inspection.windows.window_search import WindowColumns, merg
 from slackwater.jobs.protocol.lineage.recorded_run import recorded_slice, refuse_vacuumed
 from slackwater.jobs.tables.ledger.row_kinds import RowKind
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.warehouse import Warehouse
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.own_windows import declares_columns
@@ -128,7 +129,7 @@ def rows_of_run(
         for name in source_columns(elements.column_names)
         if name not in (roles.event_time, roles.arrival_time, *pipeline.keys)
     ]
-    values = elements.select(names).to_pylist()
+    values = python_rows(elements.select(names))
     return [
         RowOfWindow(
             seq=run.seq,

@@ -17,6 +17,7 @@ from slackwater.jobs.inspection.windows.window_search import (
     merges,
 )
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.windowing.times import MILLISECOND
 
 # Causes of corrections that say how a run came to count, not what happened in it.
@@ -138,7 +139,7 @@ def firings_of(
     Rows that were staged and never committed are no panes.
     """
     condition, bounds = condition_within(window) if merges(lineage) else condition_of(window)
-    rows = lineage.key_rows.read("panes", condition, *bounds).to_pylist()
+    rows = python_rows(lineage.key_rows.read("panes", condition, *bounds))
     runs = {run_id: lineage.run_of(run_id) for run_id in {row["run_id"] for row in rows}}
     standings = _standings(lineage, [run for run in runs.values() if run is not None])
     causes = {(item.seq, item.firing, item.ordinal): item.cause for item in corrections}
@@ -211,7 +212,7 @@ def _brought_by(run: LedgerRow, cause: str | None) -> str:
 def corrections_of(lineage: LineageAsOf, window: WindowColumns) -> list[WindowCorrection]:
     """The changes of the published rows of the window and of those that it covers, oldest first."""
     condition, bounds = condition_within(window) if merges(lineage) else condition_of(window)
-    rows = lineage.key_rows.read("corrections", condition, *bounds).to_pylist()
+    rows = python_rows(lineage.key_rows.read("corrections", condition, *bounds))
     corrections = [
         WindowCorrection(
             window={name: row[name] for name in lineage.window_columns},
@@ -232,7 +233,7 @@ def published_rows(lineage: LineageAsOf, window: WindowColumns) -> list[dict[str
     """The rows of the window that readers see now, in the order of their firings."""
     condition, bounds = condition_of(window)
     columns = [*lineage.result_columns, "kind", "firing", "ordinal", "revision", "run_seq"]
-    rows = lineage.key_rows.read("published", condition, *bounds, columns=columns).to_pylist()
+    rows = python_rows(lineage.key_rows.read("published", condition, *bounds, columns=columns))
     return sorted(rows, key=lambda row: (row["firing"], row["ordinal"] or 0))
 
 

@@ -26,6 +26,7 @@ from slackwater.jobs.inspection.windows.lineage_as_of import LineageAsOf, live_r
 from slackwater.jobs.pipelines.window_columns import all_columns, identifying_columns
 from slackwater.jobs.readable import key_text, plain_text, time_text
 from slackwater.jobs.tables.delta.stored_files import Within
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.windowing.assigners.assigner import MergingWindowAssigner
 from slackwater.windowing.times import to_datetime
 
@@ -114,10 +115,10 @@ def find_window(lineage: LineageAsOf, name: WindowName) -> dict[str, Any]:
     panes = lineage.key_rows.read("panes", condition, *bounds, columns=["run_id", *columns, "kind", "firing"])
     firings = live_rows(lineage, panes)
     searches: tuple[Iterator[dict[str, Any]], ...] = (
-        _windows_in(open_windows.to_pylist(), columns),
+        _windows_in(python_rows(open_windows), columns),
         _windows_in([row for row in firings if row["kind"] != "withdrawn"], columns),
         _windows_in(firings, columns),
-        _windows_in([row for row in panes.to_pylist() if _was_committed(lineage, row)], columns),
+        _windows_in([row for row in python_rows(panes) if _was_committed(lineage, row)], columns),
         _missed_windows(lineage, name),
         _windows_of_earlier_snapshots(lineage, condition, name.instant),
     )
@@ -239,7 +240,7 @@ def _windows_of_earlier_snapshots(
     for run in runs:
         if lineage.key_rows.is_in_log("window_state", run):
             rows = lineage.key_rows.parked_rows("window_state", run, condition)
-            yield from _windows_in(rows.to_pylist(), lineage.window_columns)
+            yield from _windows_in(python_rows(rows), lineage.window_columns)
 
 
 def _widest(windows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -305,7 +306,7 @@ def _nearest_windows(lineage: LineageAsOf, name: WindowName) -> list[dict[str, A
     """The windows of the key that lie nearest, in order of time."""
     columns = list(lineage.window_columns)
     windows = list(
-        _windows_in(lineage.key_rows.parked_rows("window_state", lineage.owner).to_pylist(), columns)
+        _windows_in(python_rows(lineage.key_rows.parked_rows("window_state", lineage.owner)), columns)
     )
     instant = name.instant
     if instant is None:
@@ -313,7 +314,7 @@ def _nearest_windows(lineage: LineageAsOf, name: WindowName) -> list[dict[str, A
     for days in _RANGES_OF_DAYS:
         within = Within("window_date", (instant - days * _DAY).date(), (instant + days * _DAY).date())
         rows = lineage.key_rows.read("published", None, within, columns=columns)
-        windows += _windows_in(rows.to_pylist(), columns)
+        windows += _windows_in(python_rows(rows), columns)
         if windows:
             break
     distance = {

@@ -30,6 +30,7 @@ from slackwater.jobs.protocol.staging.slices import end_of
 from slackwater.jobs.tables.delta.stored_files import StoredFiles, Within
 from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.run_files.snapshots import stored_snapshot, written_files
 from slackwater.jobs.tables.run_files.staging import declaration_of, stack
 from slackwater.jobs.tables.schemas import COUNTS, SNAPSHOT_TABLES
@@ -247,7 +248,7 @@ class _ComparedRows:
                 only_replayed += replayed_part.num_rows
                 examples += [part.slice(0, 1) for part in (recorded_part, replayed_part) if part.num_rows]
             if examples:
-                [example] = examples[0].to_pylist()
+                [example] = python_rows(examples[0])
                 example = {key: value for key, value in example.items() if value is not None}
                 yield TableDifference(name, only_recorded, only_replayed, example)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slackwater.jobs.engines.source.overrides import row_hashes
 from slackwater.jobs.engines.transport.in_process import Transport
@@ -33,6 +34,7 @@ from slackwater.jobs.tables.ledger.overrides import (
     moved_rows_on,
 )
 from slackwater.jobs.tables.ledger.rows import LedgerRow
+from slackwater.jobs.tables.python_rows import python_rows
 from slackwater.jobs.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_datetime, to_ms
 
@@ -90,7 +92,8 @@ class Redrive:
         tables = self.warehouse.stored_tables(self.pipeline.name)
         if not is_dry:
             self.roll_forward.finish()
-        rows = [row for row in late.to_pylist() if row["windows"]]
+        late = late.filter(pc.greater(pc.list_value_length(late.column("windows")), 0))
+        rows = python_rows(late)
         closing_watermarks = [_first_last_instant(row) + self.pipeline.allowed_lateness_ms for row in rows]
         moved_places = [
             place
@@ -101,8 +104,9 @@ class Redrive:
         arrivals, notes = self._arrivals(tables, live, [closing_watermarks[place] for place in moved_places])
         moved_rows = [rows[place] for place in moved_places]
         moved_on_main = self._moved_on_main(tables)
-        true_arrivals = self._true_arrivals(moved_rows, late.schema, moved_on_main)
-        moves = self._overrides(moved_rows, late.schema, true_arrivals, arrivals, reason)
+        moved_late = late.take(pa.array(moved_places, pa.int64()))
+        true_arrivals = self._true_arrivals(moved_late, moved_on_main)
+        moves = self._overrides(moved_late, true_arrivals, arrivals, reason)
         row_and_override = {
             move.row_hash: (row, move) for row, move in zip(moved_rows, moves, strict=True)
         }  # equal rows have one between them
@@ -129,24 +133,22 @@ class Redrive:
             return {}
         return moved_rows_on(tables.ledger, head, OverridesReader(tables["overrides"]).rows())
 
-    def _true_arrivals(
-        self, rows: Sequence[dict[str, Any]], schema: pa.Schema, moved_on_main: MovedRows
-    ) -> list[int]:
+    def _true_arrivals(self, rows: pa.Table, moved_on_main: MovedRows) -> list[int]:
         """The arrivals that the source has for `rows`, in milliseconds: a row that was redriven, and is late
         again by another lateness, was recorded with the arrival that it had been given.
         """
         moved_to: dict[datetime, list[Override]] = {}
         for override in moved_on_main.values():
             moved_to.setdefault(override.arrival_time, []).append(override)
+        recorded_arrivals = rows.column("arrival_time").to_pylist()
         pairs = [
             (place, override)
-            for place, row in enumerate(rows)
-            for override in moved_to.get(row["arrival_time"], ())
+            for place, arrival in enumerate(recorded_arrivals)
+            for override in moved_to.get(arrival, ())
         ]
-        true_arrivals = [to_ms(row["arrival_time"]) for row in rows]
+        true_arrivals = list(map(to_ms, recorded_arrivals))
         hashes = self._hashes(
-            [rows[place] for place, _ in pairs],
-            schema,
+            rows.take(pa.array([place for place, _ in pairs], pa.int64())),
             [to_ms(override.true_arrival) for _, override in pairs],
         )
         for (place, override), row_hash in zip(pairs, hashes, strict=True):
@@ -154,14 +156,12 @@ class Redrive:
                 true_arrivals[place] = to_ms(override.true_arrival)
         return true_arrivals
 
-    def _hashes(
-        self, rows: Sequence[dict[str, Any]], schema: pa.Schema, true_arrivals: Sequence[int]
-    ) -> list[str]:
+    def _hashes(self, rows: pa.Table, true_arrivals: Sequence[int]) -> list[str]:
         return row_hashes(
             self.pipeline,
-            pa.Table.from_pylist(rows, schema=schema),
+            rows,
             true_arrivals,
-            [to_ms(row["event_time"]) for row in rows],
+            list(map(to_ms, rows.column("event_time").to_pylist())),
         )
 
     def _live(self, tables: Tables) -> Sequence[LedgerRow]:
@@ -194,14 +194,13 @@ class Redrive:
 
     def _overrides(
         self,
-        rows: Sequence[dict[str, Any]],
-        schema: pa.Schema,
+        rows: pa.Table,
         true_arrivals: Sequence[int],
         arrivals: Sequence[int],
         reason: str,
     ) -> list[Override]:
         """The override of each of `rows`."""
-        hashes = self._hashes(rows, schema, true_arrivals)
+        hashes = self._hashes(rows, true_arrivals)
         now = self.clock()
         return [
             Override(

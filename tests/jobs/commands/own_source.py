@@ -71,7 +71,11 @@ class OwnPipeline:
 
     def append(self, rows: Sequence[dict[str, Any]]) -> None:
         """One commit."""
-        write_deltalake(self.source, pa.Table.from_pylist(list(rows), schema=self.schema), mode="append")
+        self.append_table(pa.Table.from_pylist(list(rows), schema=self.schema))
+
+    def append_table(self, rows: pa.Table) -> None:
+        """One commit of rows that may hold values that Python can't express."""
+        write_deltalake(self.source, rows, mode="append")
 
     def __call__(self, *verb: object) -> int:
         """Run `slackwater VERB …` of the pipeline; gives the exit code."""

@@ -16,7 +16,11 @@ from slackwater.jobs.errors import RetryableError, without_credentials
 from slackwater.jobs.inspection.rows.row_exports import csv_pieces
 from slackwater.jobs.inspection.sql.sql_answers import SqlAnswer, list_of_views
 from slackwater.jobs.inspection.sql.statement_errors import MEMORY_LIMIT, NotAStatement
-from slackwater.jobs.inspection.sql.statement_process import Question, answer_in_process, batches_in_process
+from slackwater.jobs.inspection.sql.statement_process import (
+    StatementQuestion,
+    answer_in_process,
+    batches_in_process,
+)
 from slackwater.jobs.inspection.sql.views import LineageViews
 from slackwater.jobs.pages.drawing.answer_table import answer_table
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
@@ -116,9 +120,9 @@ def _pieces(view: PipelineView, statement: str, run: str | None) -> Iterator[byt
         yield from csv_pieces(stream)
 
 
-def _question(view: PipelineView, seq: int, statement: str, seconds: float) -> Question:
+def _question(view: PipelineView, seq: int, statement: str, seconds: float) -> StatementQuestion:
     """A statement about the pipeline, for all of its rows."""
-    return Question(
+    return StatementQuestion(
         pipeline=view.name,
         warehouse=view.site.warehouse.root,
         seq=seq,

@@ -31,7 +31,7 @@ _READY: Final = "ready"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class StatementQuestion:
     """A statement about one pipeline.
 
     Attributes:
@@ -50,7 +50,7 @@ class Question:
     seconds: float
 
 
-def answer_in_process(question: Question) -> SqlAnswer:
+def answer_in_process(question: StatementQuestion) -> SqlAnswer:
     """The first rows of a statement, as `answer` gives them.
 
     Raises:
@@ -63,7 +63,7 @@ def answer_in_process(question: Question) -> SqlAnswer:
 
 
 @contextmanager
-def batches_in_process(question: Question) -> Iterator[RowBatches]:
+def batches_in_process(question: StatementQuestion) -> Iterator[RowBatches]:
     """All rows of a statement as a stream, as `answer_in_batches` gives them."""
     with _replies_to(question) as replies:
         schema = next(replies)
@@ -71,7 +71,7 @@ def batches_in_process(question: Question) -> Iterator[RowBatches]:
 
 
 @contextmanager
-def _replies_to(question: Question) -> Iterator[Iterator[Any]]:
+def _replies_to(question: StatementQuestion) -> Iterator[Iterator[Any]]:
     """The replies of a process to a question; it is ended with the block. An error that the process sends is
     raised here.
     """
@@ -95,7 +95,7 @@ def _replies_to(question: Question) -> Iterator[Iterator[Any]]:
             process.wait()
 
 
-def _replies(connection: Connection, question: Question) -> Iterator[Any]:
+def _replies(connection: Connection, question: StatementQuestion) -> Iterator[Any]:
     is_ready, deadline = False, time.monotonic() + _START_SECONDS
     while True:
         if not connection.poll(max(0.0, deadline - time.monotonic())):
@@ -126,7 +126,7 @@ def work(descriptor: int) -> None:
             connection.send(error)
 
 
-def _reply(connection: Connection, question: Question) -> None:
+def _reply(connection: Connection, question: StatementQuestion) -> None:
     inspection = Inspection.of(question.pipeline, question.warehouse)
     with LineageViews.over(inspection, inspection.run(question.seq)) as views:
         _limit_memory()

@@ -99,4 +99,5 @@ def test_a_retyped_column_of_the_source_is_told_by_its_own_name(
     )
     for verb in ("run", "plan"):
         told = refusal(own_pipeline, capsys, verb, "own", "--to", "2013-01-04")
-        assert "x (it was int64, and is double)" in told and "total" not in told and "another name" in told
+        assert "x (it was int64, and is double)" in told and "total" not in told
+        assert "derive={'as_before': 'CAST(\"x\" AS BIGINT)'}" in told

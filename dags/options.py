@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +13,8 @@ class DagOptions:
         tags: beside `slackwater`.
         by_sources: whether the DAG runs when there are events of all its sources' assets, in place of the
             pipeline's schedule.
+        on: where slices are replayed, in place of what the pipeline declares: by Spark's tasks (``spark``),
+            without Spark's tasks (``here``), or as their size says (``auto``).
         default_args: of every task, over ours: owner, queue, executor, execution_timeout, callbacks, retries.
         dag_args: other arguments of Airflow's `DAG`: callbacks, deadline, owner_links, access_control.
         on_overdue: Airflow's `SyncCallback` or `AsyncCallback`, called when a run has not ended that is as
@@ -23,6 +25,7 @@ class DagOptions:
 
     tags: Sequence[str] = ()
     by_sources: bool = False
+    on: Literal["auto", "here", "spark"] | None = None
     default_args: Mapping[str, Any] = field(default_factory=dict)
     dag_args: Mapping[str, Any] = field(default_factory=dict)
     on_overdue: Any = None

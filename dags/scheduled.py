@@ -105,7 +105,7 @@ def scheduled_dag(
         **_deadline(pipeline, options),
         **{"end_date": end, **options.of_dag(settings.default_args)},
     ) as dag:
-        replay_task = replay(pipeline, settings)
+        replay_task = replay(pipeline, settings, options.on)
         validate_task = ValidateOperator(
             task_id="validate",
             pipeline=pipeline,

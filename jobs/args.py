@@ -145,6 +145,11 @@ def run(
     ]
 
 
+def on(place: str | None) -> list[str]:
+    """Arguments that say where slices are replayed; none where the pipeline says it."""
+    return [] if place is None else ["--on", place]
+
+
 def backfill(
     pipeline: str,
     *,

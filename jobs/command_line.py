@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -292,12 +292,24 @@ def finish(work: Callable[[], Any]) -> NoReturn:
         os._exit(code)
 
 
-def main() -> NoReturn:
-    """Entry point of the console script and of spark-submit's script."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line in a process of the caller's, which goes on afterwards; returns the exit code.
+
+    Args:
+        arguments: behind `slackwater`; None: those of this process.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return run(lambda: slackwater.main(words, prog_name="slackwater", standalone_mode=False))
+
+
+def application(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the console script, and of the PySpark applications that spark-submit starts: the
+    process is the command's, and ends with it. For `arguments` see `main`.
+    """
     # delta-rs logs what it also raises; the variable of its log is the user's to set otherwise.
     os.environ.setdefault("RUST_LOG", "off")
     end_with_parent()
-    finish(lambda: slackwater.main(sys.argv[1:], prog_name="slackwater", standalone_mode=False))
+    finish(lambda: main(arguments))
 
 
 def stop_spark() -> None:
@@ -309,4 +321,4 @@ def stop_spark() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    application()

@@ -1,5 +1,5 @@
 """`python -m slackwater.jobs.demo`, started by infra/demo: a month of real flights, replayed day by day into
-a published Delta table.
+a published Delta table, and once more as one Spark job, to the same tables.
 
 Uses the same pieces as `slackwater run`; nothing here is part of the product's contract.
 """
@@ -15,14 +15,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from slackwater.jobs import command_line
 from slackwater.jobs.commands.options import Time, show
+from slackwater.jobs.errors import PermanentError
 from slackwater.jobs.examples import find_example
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.windowing.snapshot import ContentHash
 from slackwater.windowing.times import to_datetime
 
 PIPELINE = "departures"
+# A warehouse within that of the demo, and into how many ranges of key groups Spark's job divides the month.
+AT_ONCE = "as_one_job"
+RANGES = 4
 
 
 @click.command()
@@ -41,10 +46,10 @@ PIPELINE = "departures"
     help="where the tables go; what stands there is replaced",
 )
 def demo(to_ms: int, warehouse: str) -> None:
-    """Load January 2013, replay it in daily slices, and show what came out."""
+    """Load January 2013, replay it in daily slices and once more as one Spark job, and show what came out."""
     console = Console(stderr=False, highlight=False, soft_wrap=True)
     root = Warehouse.at(warehouse).root
-    for folder in (PIPELINE, "sources"):
+    for folder in (PIPELINE, "sources", AT_ONCE):
         shutil.rmtree(Path(root) / folder, ignore_errors=True)
     start = Time().convert("2013-01-01", None, None)
     loaded_range = find_example(PIPELINE).load(root, to_datetime(start), to_datetime(to_ms))
@@ -68,10 +73,70 @@ def demo(to_ms: int, warehouse: str) -> None:
             bar.advance(task)
 
         OpenedPipeline(PIPELINE, root, None).catch_up(CatchUpRequest(PIPELINE, to_ms), print_slice).run()
-    _show_results(console, Inspection.of(PIPELINE, root), warehouse)
+    in_slices = Inspection.of(PIPELINE, root)
+    _show_results(console, in_slices)
+    console.print(
+        f"\nOnce more, all {days} days as one Spark job over {RANGES} ranges of key groups; a JVM starts, "
+        "which takes some seconds …"
+    )
+    at_once = _replay_at_once(root, start, to_ms)
+    _compare(console, in_slices, at_once)
+    _show_what_to_try(console, in_slices, warehouse)
 
 
-def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
+def _replay_at_once(root: str, from_ms: int, to_ms: int) -> Inspection:
+    """Replay the same rows as one slice by Spark's tasks, in a warehouse of its own."""
+    other_root = f"{root}/{AT_ONCE}"
+    shutil.copytree(f"{root}/sources", f"{other_root}/sources")
+    request = CatchUpRequest(PIPELINE, to_ms, from_ms, ranges=RANGES)
+    OpenedPipeline(PIPELINE, other_root, None, on="spark").catch_up(request, lambda line: None).run()
+    return Inspection.of(PIPELINE, other_root)
+
+
+def _compare(console: Console, in_slices: Inspection, at_once: Inspection) -> None:
+    """Say by hashes whether one Spark job has left what the slices have.
+
+    Raises:
+        PermanentError: it has not.
+    """
+    [run] = at_once.runs(0)
+    slices = in_slices.runs(0)
+    hashes = {
+        "panes": (_sum_of([row.output_hash for row in slices]), _sum_of([run.output_hash])),
+        "state": (slices[-1].state_hash, run.state_hash),
+        "published": (_hash_of_published(in_slices), _hash_of_published(at_once)),
+    }
+    for name, (of_slices, of_job) in hashes.items():
+        if of_slices != of_job:
+            raise PermanentError(
+                f"{name} of one Spark job differ from those of {len(slices)} slices: {of_job}, not "
+                f"{of_slices}. That is a fault of slackwater."
+            )
+        console.print(f"  {name:<10} equal: {of_job}")
+    session_s = run.phase_seconds["session"]
+    replay_s = sum(run.phase_seconds.values()) - session_s
+    console.print(
+        f"One slice of {run.rows_read:,} rows by Spark's tasks left what {len(slices)} slices by "
+        f"{slices[-1].place} did; Spark took {session_s:.1f} s to start and {replay_s:.1f} s for the slice."
+    )
+
+
+def _sum_of(hashes: list[str | None]) -> str:
+    """The content hash of all panes of some runs."""
+    total = ContentHash()
+    for text in hashes:
+        total.merge(ContentHash.parse(text or ""))
+    return str(total)
+
+
+def _hash_of_published(tables: Inspection) -> str:
+    """The content hash of `published`, but for the columns that depend on how the month was cut."""
+    content = ContentHash()
+    content.add("published", tables.tables["published"].read(), without=("revision", "run_seq"))
+    return str(content)
+
+
+def _show_results(console: Console, tables: Inspection) -> None:
     published_rows = (
         tables.tables["published"].read().sort_by([("window_start", "ascending"), ("origin", "ascending")])
     )
@@ -135,6 +200,9 @@ def _show_results(console: Console, tables: Inspection, warehouse: str) -> None:
         f"published, by the {len({row['expectation'] for row in of_suite})} expectations of a suite: "
         f"{sum(row['passed'] for row in of_suite)} of {len(of_suite)} were met."
     )
+
+
+def _show_what_to_try(console: Console, tables: Inspection, warehouse: str) -> None:
     last = tables.run(None).seq
     console.print("\nTry next:")
     for command in (

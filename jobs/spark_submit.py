@@ -17,6 +17,7 @@ from slackwater.jobs.runtime.java import java_home
 from slackwater.jobs.runtime.memory import cluster_settings
 from slackwater.jobs.runtime.packaging import SubmitSettings, submit_settings
 from slackwater.jobs.runtime.settings import CLUSTER_DRIVER_OPTIONS, LOCAL_SETTINGS, is_local
+from slackwater.jobs.runtime.spark_log import choose_log_file
 
 
 def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
@@ -91,6 +92,8 @@ def main() -> None:
     try:
         jar_locations()
         java_home()
+        if not _is_in_cluster(arguments):
+            choose_log_file()
         settings = submit_settings()
         submission = command(arguments, settings)
     except SlackwaterError as error:

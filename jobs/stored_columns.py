@@ -65,7 +65,10 @@ SNAPSHOT_NAMES = frozenset(
 # The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows
 # of that format.
 ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "runs": ("table_versions", "erased", "rows_emitted", "side_rows", "rows_duplicate"),
+    "runs": (
+        *("table_versions", "erased", "rows_emitted", "side_rows", "rows_duplicate"),
+        *("place", "place_reason"),
+    ),
     "source_progress": ("collected", "carried_watermark"),
     "validations": ("result_json",),
 }

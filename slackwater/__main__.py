@@ -1,5 +1,5 @@
 """`python -m slackwater VERB …`: the command line, as the console script `slackwater` starts it."""
 
-from slackwater.jobs.command_line import main
+from slackwater.jobs.command_line import application
 
-main()
+application()

@@ -5,11 +5,13 @@ comes back in the manifest.
 """
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from airflow.providers.common.compat.sdk import conf as airflow_settings
@@ -42,18 +44,27 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", " ": "\\ "})  # of Java's p
 _USAGE = 2
 # Outcomes that fail the task itself: a person must decide, or another try would end the same way.
 ENDED_EARLY = ("refused", "failed", "lost")
-APPLICATION = Path(args.__file__).parent / "submit" / "slackwater_job.py"
+# Variables of a command: the process with which it ends, and the file for all that Spark says.
+PARENT, SPARK_LOG_FILE = "SLACKWATER_PARENT", "SLACKWATER_SPARK_LOG_FILE"
+# Verb → the PySpark application that is submitted for it.
+APPLICATIONS = MappingProxyType(
+    {
+        verb: Path(args.__file__).parent / "submit" / name
+        for verb, name in {"run": "replay.py", "backfill": "backfill.py"}.items()
+    }
+)
 
 
 class JobOperator(SparkApplication):
     """Runs `slackwater` with (templated) arguments, and returns the fields of the manifest that they name; a
     line of it is the last of the log, and an XCom.
 
-    Where Spark's driver runs on the worker (deploy mode client, which a connection has unless it says
-    otherwise) the command is a process of the task: it starts Spark for large slices alone, and ends when the
-    task does. In deploy mode cluster it is a Spark application, which Airflow's own operator follows, and
-    finds again after a restart. Where it is deferrable, it is Airflow's triggerer that waits for that, and
-    the task holds no slot meanwhile.
+    Where there is a connection of Spark the command is a PySpark application, which Airflow's own operator
+    submits. In deploy mode client, which a connection has unless it says otherwise, its driver runs on the
+    worker, and ends when the task does. In deploy mode cluster the operator follows it, and finds it again
+    after a restart; where it is deferrable, it is Airflow's triggerer that waits for that, and the task holds
+    no slot meanwhile. Without a connection the command is a process of the task, which starts Spark for large
+    slices alone.
 
     Args:
         pipeline: the pipeline that the command is about.
@@ -81,8 +92,8 @@ class JobOperator(SparkApplication):
             name=f"slackwater {pipeline.name}",
             conn_id=settings.spark_connection,
             spark_binary=str(SPARK_SUBMIT),
-            application=str(APPLICATION),
-            application_args=arguments,
+            application=str(APPLICATIONS[arguments[0]]),
+            application_args=arguments[1:],
             conf=dict(settings.spark_conf),
             env_vars={"SLACKWATER_SPARK_BIN": str(settings.spark_bin)},
             pool=settings.pool,
@@ -92,6 +103,7 @@ class JobOperator(SparkApplication):
         )
         self.settings = settings
         self.timezone = pipeline.timezone
+        self.verb = arguments[0]
         self.before_try = before_try
         if deferrable is None:
             deferrable = airflow_settings.getboolean("operators", "default_deferrable", fallback=False)
@@ -191,10 +203,12 @@ class JobOperator(SparkApplication):
     def _run(self, context: Any) -> None:
         self.env_vars = {**(self.env_vars or {}), **parent_run_variables(context)}
         connection = spark_connection(self.settings)
-        if connection is not None and has_driver_in_cluster(connection):
+        if connection is None:
+            self._run_here()
+        elif has_driver_in_cluster(connection):
             self._run_in_cluster(connection, context)
         else:
-            self._run_here()
+            self._run_in_client(context)
 
     def _run_in_cluster(self, connection: Connection, context: Any) -> None:
         """As an application of the cluster. Storage's variables go to it in a file that others can't read:
@@ -205,10 +219,7 @@ class JobOperator(SparkApplication):
         if self.settings.driver_pipelines is not None and "--pipelines" in arguments:
             arguments[arguments.index("--pipelines") + 1] = self.settings.driver_pipelines
         self.application_args = arguments
-        variables = dict(variables_of_connection(self.settings))
-        variables.pop("SLACKWATER_MASTER", None)
-        conf = json.loads(variables.pop("SLACKWATER_SPARK_CONF", "{}"))
-        self.conf = {**conf, **(self.conf or {})}
+        variables = self._storage_variables()
         with tempfile.NamedTemporaryFile("w", prefix="slackwater-", suffix=".conf") as file:
             if variables:
                 file.write(properties_of(variables))
@@ -218,6 +229,45 @@ class JobOperator(SparkApplication):
                 super().execute(context)
             except ValueError as error:  # of a connection that lacks what following needs
                 raise AirflowFailException(str(error)) from error
+
+    def _run_in_client(self, context: Any) -> None:
+        """As an application whose driver is a process of the task. It finds storage's variables in its
+        environment: as arguments of spark-submit everyone on the machine would see them.
+        """
+        variables = {**self._storage_variables(), PARENT: str(os.getpid()), **self._spark_log()}
+        before = dict(os.environ)
+        os.environ.update(variables)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            if getattr(self._submission, "returncode", None) == _USAGE:
+                raise AirflowFailException(str(error)) from error
+            raise
+        finally:
+            if self._submission is not None:
+                self._submission.stdout.close()  # which their hook leaves open
+            os.environ.clear()
+            os.environ.update(before)
+
+    @property
+    def _submission(self) -> Any:
+        """The process of spark-submit; None before there is one."""
+        return None if self._hook is None else self._hook._submit_sp
+
+    def _storage_variables(self) -> dict[str, str]:
+        """The variables that open the storage. What their connection says of Spark becomes conf of ours."""
+        variables = dict(variables_of_connection(self.settings))
+        variables.pop("SLACKWATER_MASTER", None)
+        conf = json.loads(variables.pop("SLACKWATER_SPARK_CONF", "{}"))
+        self.conf = {**conf, **(self.conf or {})}
+        return variables
+
+    def _spark_log(self) -> dict[str, str]:
+        """The variable of the file for all that Spark says: beside the manifest, unless it is set."""
+        manifest = self._manifest_file()
+        if isinstance(manifest, Path) and SPARK_LOG_FILE not in os.environ:
+            return {SPARK_LOG_FILE: str(manifest.with_name("spark.log"))}
+        return {}
 
     def _manifest_file(self) -> Path | ObjectStoragePath:
         """A file of this worker, or by URI one of a store, which Airflow opens."""
@@ -230,11 +280,9 @@ class JobOperator(SparkApplication):
             **environment_of(self.settings),
             **(self.env_vars or {}),
             **variables_of_spark(self.settings, self.conf or {}),
+            **self._spark_log(),
         }
-        manifest = self._manifest_file()
-        if isinstance(manifest, Path):
-            environment.setdefault("SLACKWATER_SPARK_LOG_FILE", str(manifest.with_name("spark.log")))
-        command = command_of(self.settings, self.application_args or [])
+        command = command_of(self.settings, [self.verb, *(self.application_args or [])])
         result = self.process.run_command(command, env=environment)
         if result.exit_code == _USAGE:
             raise AirflowFailException(result.output)

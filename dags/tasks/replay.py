@@ -30,9 +30,9 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
     return f"{settings.manifests}/{pipeline.name}/{{{{ run_id }}}}.json"
 
 
-def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
+def replay(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
     """The task that stages and validates slices. It fails and is retried when the command crashed or another
-    run is alive.
+    run is alive. `on`: see `DagOptions`.
     """
     arguments = args.run(
         pipeline.name,
@@ -49,7 +49,7 @@ def replay(pipeline: Pipeline, settings: Settings) -> JobOperator:
     return JobOperator(
         task_id="replay",
         pipeline=pipeline,
-        arguments=arguments,
+        arguments=[*arguments, *args.on(on)],
         settings=settings,
         before_try=prepare_try,
     )

@@ -27,7 +27,7 @@ def manifest(pipeline: Pipeline, settings: Settings) -> str:
     return f"{settings.manifests}/{pipeline.name}{RESTATE}/{{{{ run_id }}}}.json"
 
 
-def restate(pipeline: Pipeline, settings: Settings) -> JobOperator:
+def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
     """The task that restates the range of the run's parameters. It fails when the command crashed or main
     kept moving, and a retry goes on after the last finished slice.
     """
@@ -43,7 +43,11 @@ def restate(pipeline: Pipeline, settings: Settings) -> JobOperator:
         pipelines=settings.pipelines,
     )
     return JobOperator(
-        task_id="restate", pipeline=pipeline, arguments=arguments, settings=settings, before_try=prepare
+        task_id="restate",
+        pipeline=pipeline,
+        arguments=[*arguments, *args.on(on)],
+        settings=settings,
+        before_try=prepare,
     )
 
 

@@ -1,11 +1,16 @@
 """`slackwater backfill`: restates a range on a branch, and makes the branch live."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.options import Length, Time
 from slackwater.jobs.commands.plan import print_plan
 from slackwater.jobs.commands.printing import Output
+
+if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
 
 
 @click.command("backfill")
@@ -59,6 +64,7 @@ def command(
     slice_ms: int | None,
     reason: str | None,
     no_deliver: bool,
+    on: "On | None",
     engine: str | None,
     partitions: int | None,
     manifest: str | None,
@@ -78,7 +84,7 @@ def command(
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
     if dry_run:
         print_plan(opened_pipeline.planner().plan(from_ms, to_ms, slice_ms), output)
         return

@@ -4,7 +4,7 @@ saved them, and how to take them in after all.
 `list` and `report` start no JVM; `redrive` does only where a slice is large.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from slackwater.jobs.commands.late_advice import advise
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
 from slackwater.jobs.readable import count_text, range_text, time_text
+
+if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
 
 
 @click.group("late")
@@ -192,6 +195,7 @@ def report(
 @_late_rows_of
 @click.option("--reason", required=True, metavar="TEXT", help="why; it is recorded with each row")
 @click.option("--dry-run", is_flag=True, help="say what would be written, and write nothing")
+@options.on
 @printing.output
 @options.log_format
 def redrive(
@@ -201,6 +205,7 @@ def redrive(
     seq: int | None,
     reason: str,
     dry_run: bool,
+    on: "On | None",
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -223,7 +228,7 @@ def redrive(
     options.log_to_stderr(log_format)
     inspection = Inspection.of(pipeline, warehouse)
     late, keys = inspection.late(key, seq).rows, inspection.key_columns()
-    redriven = OpenedPipeline(pipeline, warehouse, pipelines).redrive().run(late, reason, is_dry=dry_run)
+    redriven = OpenedPipeline(pipeline, warehouse, pipelines, on).redrive().run(late, reason, is_dry=dry_run)
     rows = [
         {
             **vars(override),

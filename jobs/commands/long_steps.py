@@ -43,9 +43,14 @@ class LongSteps(logging.Handler):
         self._guard = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Follow one record."""
+        """Follow one record. A notice is for people, also where they see warnings alone."""
+        facts = vars(record)
+        if "notice" in facts and record.levelno < self._lines.level:
+            self._lines.handle(record)
+        if not {"begins", "seconds"} & facts.keys() and record.levelno < logging.WARNING:
+            return  # said in the midst of a step, which goes on
         with self._guard:
-            self._wait_for(record if "begins" in vars(record) else None, self._seconds)
+            self._wait_for(record if "begins" in facts else None, self._seconds)
 
     def _wait_for(self, begun: logging.LogRecord | None, seconds: float) -> None:
         """Tell of the step `begun` after so many seconds, and no more of the one before."""

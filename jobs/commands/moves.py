@@ -11,6 +11,7 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.readable import count_text, time_text
 
 if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
     from slackwater.jobs.tables.ledger.rows import LedgerRow
 
 
@@ -146,12 +147,19 @@ def adopt(
 
 @click.command("close")
 @click.argument("pipeline")
+@options.on
 @options.warehouse
 @options.pipelines
 @printing.json_or_text
 @options.log_format
 def close(
-    pipeline: str, warehouse: str | None, pipelines: str | None, output: Output, log_format: str | None
+    pipeline: str,
+    *,
+    on: "On | None",
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
 ) -> None:
     """End the lineage with the final watermark: every open window fires that waits for a watermark. Timers of
     processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes
@@ -166,7 +174,7 @@ def close(
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(log_format)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
     rows: list[LedgerRow] = []
     with (
         opened_pipeline.delivering(options.warn),

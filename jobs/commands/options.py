@@ -118,8 +118,18 @@ def output(function: Function) -> Function:
     )(function)
 
 
+def on(function: Function) -> Function:
+    """--on"""
+    return click.option(
+        "--on",
+        type=click.Choice(["auto", "here", "spark"]),
+        help="where slices are replayed: by Spark's tasks (spark), on this machine without Spark (here), or "
+        "small ones here and others by Spark (auto) (default: as the pipeline declares)",
+    )(function)
+
+
 def replaying(function: Function) -> Function:
-    """--engine, --partitions and --manifest, for verbs that replay slices"""
+    """--engine, --partitions, --on and --manifest, for verbs that replay slices"""
     for option in (
         click.option(
             "--manifest",
@@ -135,6 +145,7 @@ def replaying(function: Function) -> Function:
         click.option(
             "--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"
         ),
+        on,
     ):
         function = option(function)
     return function

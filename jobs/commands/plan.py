@@ -15,6 +15,7 @@ from slackwater.jobs.readable import count_text, duration_text, range_text, size
 from slackwater.windowing.times import to_datetime
 
 if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
     from slackwater.jobs.protocol.planning.plan import Plan
 
 COLUMNS = [
@@ -24,6 +25,7 @@ COLUMNS = [
     Column("rows_read"),
     Column("rows_used"),
     Column("takes", "duration"),
+    Column("place", is_wide=True),
 ]
 
 
@@ -44,6 +46,7 @@ COLUMNS = [
     is_flag=True,
     help="time the first rows of the range on this machine, with Spark, and predict from that",
 )
+@options.on
 @options.warehouse
 @options.pipelines
 @printing.output
@@ -53,6 +56,7 @@ def command(
     from_ms: int | None,
     to_ms: int | None,
     calibrate: bool,
+    on: "On | None",
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -66,7 +70,7 @@ def command(
     """
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
     planner = (
         opened_pipeline.calibrating_planner(partial(printing.say, err=True))
         if calibrate
@@ -149,6 +153,7 @@ def _sentences(forecast: "Plan") -> Iterator[tuple[str, str]]:
     )
     yield ("restates" if forecast.restates else "runs", f"{count}; {begins}")
     yield ("engine", f"{forecast.engine}, {forecast.why}")
+    yield from (("replayed by", sentence) for sentence in _places(forecast))
     yield (
         "windows",
         f"{forecast.touched_parked_windows:,} of {forecast.parked_windows:,} parked and "
@@ -172,6 +177,14 @@ def _sentences(forecast: "Plan") -> Iterator[tuple[str, str]]:
     )
     yield from (("changed", sentence) for sentence in forecast.changes)
     yield from (("warning", sentence) for sentence in forecast.warnings)
+
+
+def _places(forecast: "Plan") -> Iterator[str]:
+    """For each place the slices that are replayed there, with the reason that the first of them has."""
+    for place in dict.fromkeys(placement.place for placement in forecast.placements):
+        reasons = [item.reason for item in forecast.placements if item.place == place]
+        count = "" if len(reasons) == len(forecast.placements) else f", {count_text(len(reasons), 'slice')}"
+        yield f"{place}{count}: {reasons[0]}"
 
 
 def _emitted_rows(forecast: "Plan") -> str:

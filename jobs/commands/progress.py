@@ -66,7 +66,7 @@ class ProgressLine(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Follow one record."""
         facts = vars(record)
-        if record.levelno >= logging.WARNING:
+        if record.levelno >= logging.WARNING or "notice" in facts:
             self._console.print(self.format(record), markup=False, highlight=False)
         elif "slices" in facts:
             self._progress.update(self._task, total=facts["slices"])

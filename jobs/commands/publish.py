@@ -10,6 +10,7 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.readable import range_text
 
 if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
     from slackwater.jobs.pipelines import Pipeline
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
     from slackwater.jobs.protocol.publishing.rebuild import Rebuild
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="make `published` and `corrections` right again, where a verb says that they are not",
 )
+@options.on
 @options.no_deliver
 @options.warehouse
 @options.pipelines
@@ -48,6 +50,7 @@ def command(
     as_of: int | None,
     rebuild: bool,
     no_deliver: bool,
+    on: "On | None",
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -81,7 +84,7 @@ def command(
     if rebuild and run_id is not None:
         raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
     options.log_to_stderr(log_format)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
     rows: list[LedgerRow] = []
     with (
         opened_pipeline.delivering(options.warn, delivers=not no_deliver),

@@ -1,10 +1,15 @@
 """`slackwater run`: one slice, or slice after slice up to a time, in one Spark session."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.options import Time
 from slackwater.jobs.commands.printing import Output
+
+if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
 
 
 @click.command("run")
@@ -57,6 +62,7 @@ def command(
     branch: str,
     everything: bool,
     no_deliver: bool,
+    on: "On | None",
     engine: str | None,
     partitions: int | None,
     manifest: str | None,
@@ -94,7 +100,7 @@ def command(
         ranges=partitions,
         branch=branch,
     )
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
     work = opened_pipeline.catch_up(request, output.say_meanwhile)
     publishes = request.publish and branch == MAIN
 

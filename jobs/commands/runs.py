@@ -169,6 +169,7 @@ def _columns(rows: "Sequence[LedgerRow]") -> list[Column]:
         Column("watermark_out", heading="watermark"),
         Column("emitted", is_optional=True),
         Column("side", is_optional=True),
+        Column("place", is_wide=True),
         Column("committed_at", heading="committed", is_wide=True),
         Column("run_id", is_wide=True),
     ]
@@ -204,7 +205,7 @@ def _table_row(row: "LedgerRow", lineage: str | None) -> dict[str, Any]:
     """A ledger row for people: a row that is no run has no counts and took no time."""
     names = ("seq", "kind", "branch", "slice_start", "slice_end", "verdict", "rows_read", "watermark_out")
     facts = {
-        **{name: getattr(row, name) for name in (*names, "committed_at", "run_id")},
+        **{name: getattr(row, name) for name in (*names, "place", "committed_at", "run_id")},
         **_counts_of(row),
         "live": lineage,
         "emitted": row.rows_emitted,
@@ -231,6 +232,8 @@ def _facts(row: "LedgerRow", *, is_wide: bool) -> Iterator[printing.Fact]:
     yield ("slice", (row.slice_start, row.slice_end), "range")
     yield ("verdict", row.verdict)
     yield ("engine", row.engine)
+    if row.place is not None:
+        yield ("replayed by", f"{row.place}: {row.place_reason}")
     yield ("attempt", row.attempt)
     yield ("watermark before", row.watermark_in)
     yield ("watermark after", row.watermark_out)

@@ -11,6 +11,7 @@ from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
 
 if TYPE_CHECKING:
+    from slackwater.jobs.engines.transport.placement import On
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
 _REPLAY_COLUMNS = [
@@ -37,6 +38,7 @@ _TABLE_COLUMNS = [
     is_flag=True,
     help="compare what stands in the tables with the ledger, instead of a run",
 )
+@options.on
 @options.warehouse
 @options.pipelines
 @printing.output
@@ -45,6 +47,7 @@ def command(
     *,
     seq: int | None,
     of_tables: bool,
+    on: "On | None",
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
@@ -69,7 +72,7 @@ def command(
     from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
 
     options.log_to_stderr(None, logging.WARNING)
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
     is_equal = (
         _verify_tables(opened_pipeline, output) if seq is None else _verify_run(opened_pipeline, seq, output)
     )

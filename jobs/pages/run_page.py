@@ -146,6 +146,8 @@ def _record(row: LedgerRow) -> Iterator[tuple[str, str]]:
     yield "after ledger row", "–" if row.parent_seq is None else str(row.parent_seq)
     yield "attempt", str(row.attempt)
     yield "engine", row.engine or "–"
+    if row.place is not None:
+        yield "replayed by", f"{row.place}: {row.place_reason}"
     if row.kind in RUN_KINDS:
         yield "watermark before", time_text(row.watermark_in)
         yield "watermark after", time_text(row.watermark_out)

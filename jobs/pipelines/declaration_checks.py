@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from slackwater.jobs.pipelines.cron import PRESETS, Cron, NotACron
 from slackwater.jobs.pipelines.errors import PipelineError
+from slackwater.jobs.pipelines.expectations import InputExpectation
 from slackwater.jobs.pipelines.health import Health
 from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.pipelines.windows import ProcessFunction
@@ -65,6 +66,7 @@ _CHOICES = {
     "late_refires": ("element", "tick", "run"),
     "order_mode": ("rocksdb", "heap", "rocksdb_heap_timers"),
     "on_error": ("fail", "quarantine"),
+    "on": ("auto", "here", "spark"),
 }
 # The strategies whose watermarks follow the event times at a bounded distance.
 _BOUNDED_STRATEGIES = ("bounded_out_of_orderness", "monotonous")
@@ -255,3 +257,11 @@ def start_in_utc(subject: str, value: object, zone: tzinfo) -> datetime:
             subject, f"start is {value.isoformat()}; slices begin and end at whole milliseconds"
         )
     return value
+
+
+def check_input_expectation(subject: str, expectation: InputExpectation, *, has_late_rows: bool) -> None:
+    """A share of late rows is expected only where rows can be late."""
+    if expectation.kind == "late_share" and not has_late_rows:
+        raise PipelineError(
+            subject, "expect.late_share, but no row is ever too late: there are no windows of event time"
+        )

@@ -121,6 +121,8 @@ class Pipeline:
         sinks: where published results are delivered to besides, `SqlSink`, `RedisSink`, `ChangeFeedSink`,
             `FunctionSink` or a `Sink` of your own. They are no part of what is computed: a change of them is
             none of the lineage.
+        on: where slices are replayed: by Spark's tasks (``spark``), on this machine without Spark (``here``),
+            or as their size says (``auto``). It is no part of what is computed.
         health: from where on `slackwater health` calls the pipeline yellow or red, see `Health`. It is no
             part of what is computed.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
@@ -168,6 +170,7 @@ class Pipeline:
     flink_exact: bool = False
     approve_warnings: bool = False
     sinks: Sequence[Sink] = ()
+    on: Literal["auto", "here", "spark"] = "auto"
     health: Health = field(default_factory=Health)
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -324,13 +327,13 @@ class Pipeline:
 
     def describe(self) -> dict[str, Any]:
         """The declarations as plain JSON values, in the canonical form of which the config hash is
-        computed. Sinks and health are left out: where results go to besides, and when somebody is called, is
-        no part of what they are.
+        computed. Sinks, `on` and health are left out: where results go to besides, where slices are replayed,
+        and when somebody is called, is no part of what results are.
         """
         declarations = {
             f.name: plain_value(getattr(self, f.name))
             for f in fields(self)
-            if f.init and f.name not in ("sinks", "health")
+            if f.init and f.name not in ("sinks", "on", "health")
         }
         # Lineages from before there were such settings keep their hash.
         for name in ("keep_history", "distinct_by", "max_behind"):
@@ -475,7 +478,8 @@ class Pipeline:
         pane_columns = {*self.keys, *windows, *self.results}
         for expectation in (item for item in self.expect if not isinstance(item, Suite)):
             if isinstance(expectation, InputExpectation):
-                self._check_input_expectation(expectation)
+                has_late_rows = self.window is not None and self.window.is_event_time
+                checks.check_input_expectation(self._subject, expectation, has_late_rows=has_late_rows)
                 continue
             if not isinstance(expectation, Expectation):
                 raise PipelineError(
@@ -487,12 +491,3 @@ class Pipeline:
                     self._subject,
                     f"expectation on {expectation.column!r}, but the panes have {sorted(pane_columns)}",
                 )
-
-    def _check_input_expectation(self, expectation: InputExpectation) -> None:
-        """A share of late rows is expected only where rows can be late."""
-        has_late_rows = self.window is not None and self.window.is_event_time
-        if expectation.kind == "late_share" and not has_late_rows:
-            raise PipelineError(
-                self._subject,
-                "expect.late_share, but no row is ever too late: there are no windows of event time",
-            )

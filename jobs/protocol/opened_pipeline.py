@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from slackwater.jobs.engines import planner
 from slackwater.jobs.engines.transport.in_process import Transport
 from slackwater.jobs.engines.transport.in_processes import InProcesses
+from slackwater.jobs.engines.transport.placement import On
 from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.engines.transport.task_processes import TaskProcesses
 from slackwater.jobs.errors import SlackwaterError
@@ -68,11 +69,13 @@ class OpenedPipeline:
         name: of the pipeline.
         warehouse_uri: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
         pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
+        on: where slices are replayed; None: as the pipeline declares.
     """
 
     name: str
     warehouse_uri: str | None = None
     pipelines: str | None = None
+    on: On | None = None
 
     @cached_property
     def registry(self) -> Registry:
@@ -123,9 +126,25 @@ class OpenedPipeline:
         """The code of the pipeline, recognised by its hash."""
         return self.registry.code(self.name)
 
-    def transport(self, purpose: str | None = None) -> Callable[[], Transport]:
-        """Makes the transport on a Spark session, which is named after the pipeline and the `purpose`."""
-        return spark_transport(self.name if purpose is None else f"{purpose} {self.name}")
+    def _spark(self, purpose: str | None) -> Callable[[], Transport]:
+        """Makes the transport on a Spark session, which is named after the pipeline and the `purpose`. Where
+        `on` is `spark`, its tasks do all there is to do.
+        """
+        app = self.name if purpose is None else f"{purpose} {self.name}"
+        return spark_transport(app, here_bytes=-1) if self._on == "spark" else spark_transport(app)
+
+    def transport(self, purpose: str | None = None) -> SparkWhereNeeded:
+        """The transport of replays, which begins without Spark where that is sooner; a Spark session is named
+        after the pipeline and the `purpose`.
+        """
+        can_pickle = find_spec("pyspark") is not None  # whose pickles hold the user's own code
+        return SparkWhereNeeded(
+            self._spark(purpose), tasks_here(), processes=_processes if can_pickle else None, on=self._on
+        )
+
+    @property
+    def _on(self) -> On:
+        return self.pipeline.on if self.on is None else self.on
 
     def runner(
         self,
@@ -133,8 +152,8 @@ class OpenedPipeline:
         ranges: int | None = None,
         transport: Callable[[], Transport] | None = None,
     ) -> Runner:
-        """The runner of slices. `engine` and `ranges` (number of key ranges) replace the
-        planner's choice; `transport` makes the transport of slices that threads don't replay.
+        """The runner of slices. `engine` and `ranges` (number of key ranges) replace the planner's choice;
+        `transport` makes another transport than `transport()`.
 
         Raises:
             UsageError: the source does not suit.
@@ -148,23 +167,21 @@ class OpenedPipeline:
             code=self.code,
             version=registry.product_version(),
             engine=planner.choose(pipeline, sources.schema, engine).make(),
-            transport=_where_needed(self.transport())
-            if transport is None
-            else SparkWhereNeeded(transport, tasks_here()),
+            transport=self.transport() if transport is None else transport(),
             ranges=ranges,
             sources_and_shape=(sources, shape),
         )
 
     def planner(self) -> RangePlanner:
         """Plans runs and restatements, without Spark; the pipeline need not have run yet."""
-        return RangePlanner(self.warehouse, self.pipeline)
+        return RangePlanner(self.warehouse, self.pipeline, on=self._on)
 
     def calibrating_planner(self, lines: Lines = print) -> RangePlanner:
-        """Plans them with rates that it measures first, by replaying rows on Spark."""
-        measure = partial(
-            calibrate, self.pipeline, self.warehouse, transport=self.transport("calibrate"), lines=lines
-        )
-        return RangePlanner(self.warehouse, self.pipeline, measure)
+        """Plans them with rates that it measures first, by replaying rows on Spark unless `on` is `here`."""
+        purpose = "calibrate"
+        transport = partial(self.transport, purpose) if self._on == "here" else self._spark(purpose)
+        measure = partial(calibrate, self.pipeline, self.warehouse, transport=transport, lines=lines)
+        return RangePlanner(self.warehouse, self.pipeline, measure, self._on)
 
     def catch_up(self, request: CatchUpRequest, lines: Lines = print) -> CatchUp:
         """The verb `run`."""
@@ -181,7 +198,7 @@ class OpenedPipeline:
             SliceRejected: validation said no; nothing was closed.
             SlackwaterError: see `close.close`.
         """
-        prepared_runner = self.runner(transport=self.transport("close")).prepare()
+        prepared_runner = self.runner(transport=partial(self.transport, "close")).prepare()
         runner = prepared_runner.runner
 
         def show(staged_close: StagedSlice) -> None:
@@ -200,7 +217,10 @@ class OpenedPipeline:
 
     def delivery(self) -> Delivery:
         """Delivers corrections to the pipeline's sinks."""
-        return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=spark_tasks(self.name))
+        return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=self._delivering_tasks())
+
+    def _delivering_tasks(self) -> Parallel | None:
+        return None if self._on == "here" else spark_tasks(self.name)
 
     @contextmanager
     def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
@@ -274,13 +294,11 @@ class OpenedPipeline:
 
     def verifier(self) -> Verifier:
         """Repeats recorded runs and compares them."""
-        return Verifier(
-            self.warehouse, self.pipeline, self.code, None, _where_needed(self.transport("verify"))
-        )
+        return Verifier(self.warehouse, self.pipeline, self.code, None, self.transport("verify"))
 
     def redrive(self) -> Redrive:
         """Gives late rows an earlier arrival. Spark starts only where a large slice is looked at again."""
-        return Redrive(self.warehouse, self.pipeline, self.roll_forward, self.transport("redrive"))
+        return Redrive(self.warehouse, self.pipeline, self.roll_forward, partial(self.transport, "redrive"))
 
     def moves(self) -> Moves:
         """Forks and restores the lineage, and drops branches."""
@@ -304,16 +322,10 @@ class OpenedPipeline:
         """Tasks of Spark, which starts with the first large run; None where it is not installed."""
         if find_spec("pyspark") is None:
             return None
-        return PortionTasks(SparkWhereNeeded(self.transport("publish"), tasks_here()))
+        return PortionTasks(self.transport("publish"))
 
     def _declarations(self) -> Declarations:
         return Declarations(self.pipeline, self.config_hash, self.tables)
-
-
-def _where_needed(spark: Callable[[], Transport]) -> SparkWhereNeeded:
-    """The transport of replays, which begins without Spark where that is sooner."""
-    can_pickle = find_spec("pyspark") is not None  # whose pickles hold the user's own code
-    return SparkWhereNeeded(spark, tasks_here(), processes=_processes if can_pickle else None)
 
 
 @cache
@@ -333,15 +345,15 @@ def _processes() -> InProcesses:
     )
 
 
-def spark_transport(app: str) -> Callable[[], Transport]:
+def spark_transport(app: str, here_bytes: int | None = None) -> Callable[[], Transport]:
     """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by
-    then are known.
+    then are known. For `here_bytes` see `OnSpark`.
     """
 
     def make() -> Transport:
-        from slackwater.jobs.engines.transport.on_spark import OnSpark
+        from slackwater.jobs.engines.transport.on_spark import HERE_BYTES, OnSpark
 
-        return OnSpark(_session(f"slackwater {app}"))
+        return OnSpark(_session(f"slackwater {app}"), HERE_BYTES if here_bytes is None else here_bytes)
 
     return make
 

@@ -12,9 +12,11 @@ import signal
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+from weakref import WeakKeyDictionary, WeakSet
 
 from slackwater.jobs.runtime.cache import cache
 from slackwater.jobs.runtime.executors import cluster_errors
@@ -30,18 +32,24 @@ from slackwater.jobs.runtime.settings import (
     conf_of_environment,
     driver_options,
     is_local,
-    spark_log_file,
 )
+from slackwater.jobs.runtime.spark_log import choose_log_file
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 
+# The Sparks that `session` has started, and its sessions on those that the user has.
+_OWN_CONTEXTS: WeakSet[SparkContext] = WeakSet()
+_SESSIONS_BESIDE: WeakKeyDictionary[SparkContext, SparkSession] = WeakKeyDictionary()
+
 
 def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     """The Spark session with Delta; a second call gives the same one, with `conf` applied where Spark allows
-    it.
+    it. Where the user has started Spark in this process, it is a session of our own beside the user's, whose
+    settings stay as they are.
 
     `master` is a Spark master URL; without it SLACKWATER_MASTER decides, else `local[*]`. `conf` holds
     Spark's own names (`**{"spark.executor.memory": "4g"}`) and wins over ours. On a cluster our packages are
@@ -52,6 +60,22 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
     over our defaults. Raises JavaNotFound, SparkNotInstalled, JarMismatch, JarsUnavailable,
     ClusterUnavailable.
     """
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is not None and context not in _OWN_CONTEXTS:
+        return _session_beside(context, conf)
+    spark = _own_session(app, master, conf)
+    if spark.sparkContext is not context:
+        _OWN_CONTEXTS.add(spark.sparkContext)
+        _tell_where_it_is(spark)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, _interrupt)
+    return spark
+
+
+def _own_session(app: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    """The session on the Spark of this process, which is started if need be."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app)
@@ -69,15 +93,37 @@ def session(app: str, master: str | None = None, **conf: str) -> SparkSession:
         settings = {**SETTINGS, **own_settings, **chosen_conf}
         if SparkSession.getActiveSession() is None:
             _set_environment_of_jvm(local)
+            _log.info(
+                "a JVM starts for Spark, which takes 5 to 40 s; all that Spark says is in %s",
+                choose_log_file() or "no file",
+                extra={"notice": True},
+            )
             settings = {**_settings_of_own_jvm(), **settings}
-            if (log_file := spark_log_file()) is not None:
-                _log.info("Spark starts; all that it says is in %s", log_file)
     with off_the_command_line(settings) as open_settings:
         for name, value in open_settings.items():
             builder = builder.config(name, value)
-        spark = builder.getOrCreate() if local else _session_on_cluster(builder)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _interrupt)
+        return builder.getOrCreate() if local else _session_on_cluster(builder)
+
+
+def _tell_where_it_is(spark: SparkSession) -> None:
+    """Log where Spark runs, and where it can be looked at."""
+    context = spark.sparkContext
+    pages = context.uiWebUrl or "none, as spark.ui.enabled is false"
+    _log.info("Spark runs on %s; its pages: %s", context.master, pages, extra={"notice": True})
+
+
+def _session_beside(context: SparkContext, conf: Mapping[str, str]) -> SparkSession:
+    """A session with our settings on the Spark that the user has started; always the same one."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    spark = _SESSIONS_BESIDE.get(context)
+    if spark is None:
+        spark = _SESSIONS_BESIDE[context] = SparkSession(context).newSession()
+    for name, value in {**SETTINGS, **conf}.items():
+        if name.startswith(("spark.sql.", "spark.databricks.")):
+            with suppress(PySparkException):  # what only the start of Spark can set
+                spark.conf.set(name, value)
     return spark
 
 

@@ -41,6 +41,7 @@ SETTINGS: Mapping[str, str] = {
 }
 
 _OF_ENVIRONMENT = "spark.executorEnv."
+SPARK_LOG_FILE = "SLACKWATER_SPARK_LOG_FILE"
 
 
 def task_environment() -> dict[str, str]:
@@ -53,11 +54,13 @@ def task_environment() -> dict[str, str]:
 
 
 # The further settings of a session on one machine: few tasks, since each Python task costs 26 ms, and no
-# listening on the machine's networks.
+# listening on the machine's networks. Its pages are at a free port, which the log names.
 LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",
     "spark.sql.shuffle.partitions": "4",
 }
 
@@ -79,7 +82,7 @@ def driver_options() -> str:
 
 def spark_log_file() -> str | None:
     """The file that SLACKWATER_SPARK_LOG_FILE names for Spark's own log."""
-    return os.environ.get("SLACKWATER_SPARK_LOG_FILE") or None
+    return os.environ.get(SPARK_LOG_FILE) or None
 
 
 def is_local(master: str | None) -> bool:

@@ -1,10 +1,13 @@
-"""The script that spark-submit starts: runs the command line on the arguments that follow this file.
+"""The PySpark application that does what its arguments say: `spark-submit slackwater_job.py VERB …` for any
+verb of the command line. The files beside it do what a scheduler starts: replay, backfill, publish, maintain.
 
 Nothing else may lie in this folder: it comes first on sys.path, where a file could take the place of a
 standard module.
 """
 
-from slackwater.jobs.command_line import main
+import sys
+
+from slackwater.jobs.command_line import application
 
 if __name__ == "__main__":
-    main()
+    application(sys.argv[1:])

@@ -114,6 +114,8 @@ RUNS: Columns = (
     ("rows_emitted", LONG),
     ("side_rows", LONG),
     ("rows_duplicate", LONG),
+    ("place", TEXT),
+    ("place_reason", TEXT),
 )
 
 ATTEMPTS: Columns = (

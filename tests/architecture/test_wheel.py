@@ -41,10 +41,12 @@ def test_the_wheel_carries_its_licence_and_its_command(wheel: zipfile.ZipFile) -
     (licence,) = [name for name in wheel.namelist() if Path(name).name == "LICENSE"]
     assert wheel.read(licence).decode() == (ROOT / "LICENSE").read_text()
     (scripts,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
-    assert "slackwater = slackwater.jobs.command_line:main" in wheel.read(scripts).decode().splitlines()
+    assert (
+        "slackwater = slackwater.jobs.command_line:application" in wheel.read(scripts).decode().splitlines()
+    )
 
 
 def test_the_command_that_the_wheel_names_exists() -> None:
-    from slackwater.jobs.command_line import main
+    from slackwater.jobs.command_line import application
 
-    assert callable(main)
+    assert callable(application)

@@ -25,25 +25,20 @@ from tests.dags.commands import install
 from tests.dags.outcomes import STAGED_MANIFEST, job_operator
 
 
-def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
-    tmp_path: Path,
-    settings: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_without_a_spark_connection_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
+    tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = tmp_path / "manifests" / "run.json"
     write_manifest(STAGED_MANIFEST, tmp_path / "left.json")
     seen = tmp_path / "seen"
-    variables = "$SLACKWATER_MASTER $SLACKWATER_SPARK_CONF $SLACKWATER_PARENT"
     manifest.parent.mkdir()
-    calls = install(settings, f"echo {variables} > {seen}; cp {tmp_path}/left.json {manifest}")
-    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", "spark://master.example:7077?queue=night")
+    calls = install(settings, f"echo $SLACKWATER_PARENT > {seen}; cp {tmp_path}/left.json {manifest}")
     summaries: dict[str, str] = {}
     ti = SimpleNamespace(xcom_push=summaries.__setitem__, dag_id="departures", run_id="by hand")
     context = {"ti": ti}
     assert job_operator(settings, manifest).execute(context) == manifest_fields(STAGED_MANIFEST)
     assert calls.read_text() == f"run departures --manifest {manifest} --warehouse w\n"
-    assert seen.read_text() == f'spark://master.example:7077 {{"spark.yarn.queue": "night"}} {os.getpid()}\n'
+    assert seen.read_text() == f"{os.getpid()}\n"
     staged, counts = summaries["summary"].splitlines()
     assert staged == "2 slices, 2013-01-01 to 2013-01-03: passed, 2.5 s"
     assert counts == "rows 1,454  fired 85  refired 202  late 2  quarantined 12"
@@ -51,6 +46,48 @@ def test_a_command_is_a_process_of_the_task_and_its_outcome_goes_on(
     *_, page, last_but_one, last = capsys.readouterr().out.splitlines()
     assert "/slackwater/-/dags/departures/runs/by%20hand" in page
     assert staged in last_but_one and counts in last, "the last lines say what was done"
+
+
+def spark_submit(settings: Settings, script: str) -> None:
+    """Have a script answer in place of spark-submit, whose arguments it keeps in the file `submitted`."""
+    python = settings.spark_bin / "python"
+    python.parent.mkdir(exist_ok=True)
+    python.write_text(f'#!/bin/bash\necho "$@" >{python.parent}/submitted\n{script}\n')
+    python.chmod(0o755)
+
+
+def test_with_a_spark_connection_it_is_a_pyspark_application_of_airflows_operator(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest, seen = tmp_path / "manifests" / "run.json", tmp_path / "seen"
+    manifest.parent.mkdir()
+    write_manifest(STAGED_MANIFEST, tmp_path / "left.json")
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", '{"conn_type": "spark", "host": "local[3]"}')
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_LAKE",
+        '{"conn_type": "slackwater", "extra": {"storage": "{\\"AWS_SECRET_ACCESS_KEY\\": \\"s3\\"}"}}',
+    )
+    variables = "$SLACKWATER_PARENT $AWS_SECRET_ACCESS_KEY $SLACKWATER_SPARK_LOG_FILE"
+    spark_submit(settings, f"echo {variables} >{seen}; cp {tmp_path}/left.json {manifest}")
+    operator = job_operator(replace(settings, connection="lake"), manifest)
+    context = {"ti": MagicMock(dag_id="departures", run_id="by hand", stats_tags={})}
+    assert operator.execute(context)["run_id"] == STAGED_MANIFEST.run_id
+    words = (settings.spark_bin / "submitted").read_text()
+    assert words.startswith("-m slackwater.jobs.spark_submit --master local[3] ")
+    assert words.endswith(f"submit/replay.py departures --manifest {manifest} --warehouse w\n")
+    assert seen.read_text() == f"{os.getpid()} s3 {manifest.parent}/spark.log\n"
+    assert "AWS_SECRET_ACCESS_KEY" not in os.environ and "AWS_SECRET" not in words
+
+
+@pytest.mark.parametrize(("code", "is_final"), [(3, False), (1, False), (2, True)])
+def test_an_application_that_ends_without_an_outcome_is_tried_again_unless_it_cannot_be(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, code: int, is_final: bool
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", '{"conn_type": "spark", "host": "local[3]"}')
+    spark_submit(settings, f"echo why it ended; exit {code}")
+    with pytest.raises(AirflowException, match="why it ended") as error:
+        job_operator(settings, tmp_path / "run.json").execute({"ti": MagicMock()})
+    assert isinstance(error.value, AirflowFailException) is is_final
 
 
 @pytest.mark.parametrize("ending", ["exit 3", "exit 1", "kill -9 $$"])

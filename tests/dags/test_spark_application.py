@@ -111,7 +111,7 @@ def test_an_application_is_submitted_and_awaited(
     context["task_state_store"].set.assert_called_once_with("spark_job_id", APPLICATION)
     (arguments,) = submissions.read_text().splitlines()
     assert "--master yarn" in arguments and "--deploy-mode cluster" in arguments
-    assert arguments.endswith(f"slackwater_job.py run departures --manifest {manifest} --warehouse w")
+    assert arguments.endswith(f"submit/replay.py departures --manifest {manifest} --warehouse w")
 
 
 @pytest.mark.usefixtures("submissions")
@@ -234,7 +234,7 @@ def test_nothing_is_shared_with_a_driver_that_is_given_uris(
     )
     operator = operator_of(elsewhere, manifest, deferrable=False)
     operator.application_args = [
-        *("run", "departures", "--manifest", manifest.as_uri()),
+        *("departures", "--manifest", manifest.as_uri()),
         *("--warehouse", "s3://lake/warehouse", "--pipelines", "/etc/slackwater/sales.py"),
     ]
     assert operator.execute(context_of())["run_id"] == "b2"
@@ -243,7 +243,7 @@ def test_nothing_is_shared_with_a_driver_that_is_given_uris(
         operator.execute(context_of())
     (line,) = submissions.read_text().splitlines()
     assert line.endswith(
-        f"run departures --manifest {manifest.as_uri()} --warehouse s3://lake/warehouse "
+        f"replay.py departures --manifest {manifest.as_uri()} --warehouse s3://lake/warehouse "
         "--pipelines s3://lake/pipelines/sales.py"
     )
     operator.forget_manifest()

@@ -1,6 +1,7 @@
 """Each DAG, serialized as a dict, equals its declaration written a second time by hand."""
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -164,7 +165,7 @@ def test_a_pipeline_without_schedule_runs_by_hand_alone(dag_folder: Any) -> None
 def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> None:
     replay = task(dag_folder, "careful", "replay")
     assert replay["application_args"] == [
-        *("run", "careful", "--to", END, "--accept", "{{ params.accept or '' }}", "--no-publish"),
+        *("careful", "--to", END, "--accept", "{{ params.accept or '' }}", "--no-publish"),
         *(
             "--manifest",
             "/data/manifests/careful/{{ run_id }}.json",
@@ -174,7 +175,7 @@ def test_replay_submits_the_command_line_of_the_pipeline(dag_folder: Any) -> Non
         ),
         *("--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
-    assert replay["application"] == str(ROOT / "slackwater/jobs/submit/slackwater_job.py")
+    assert replay["application"] == str(ROOT / "slackwater/jobs/submit/replay.py")
     assert replay["conf"] == {"spark.executor.memory": "4g"}
     assert replay["env_vars"] == {"SLACKWATER_SPARK_BIN": "/opt/spark-environment/bin"}
 
@@ -260,7 +261,7 @@ def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> 
     restate = task(dag_folder, "careful__restate", "restate")
     manifest = "/data/manifests/careful__restate/{{ run_id }}.json"
     assert restate["application_args"] == [
-        *("backfill", "careful", "--from", "{{ params['from'] }}", "--to", "{{ params.to }}"),
+        *("careful", "--from", "{{ params['from'] }}", "--to", "{{ params.to }}"),
         "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}",
         "{{ '--publish' if params.publish else '--preview' }}",
         *(
@@ -273,15 +274,18 @@ def test_restate_submits_the_command_line_of_its_parameters(dag_folder: Any) -> 
         ),
         *("--warehouse", "/data/warehouse", "--pipelines", f"{dag_folder['folder']}/mine.py"),
     ]
+    assert restate["application"] == str(ROOT / "slackwater/jobs/submit/backfill.py")
     assert "task_ids='restate'" in task(dag_folder, "careful__restate", "conclude")["manifest"]
     (asset,) = task(dag_folder, "careful__restate", "announce")["outlets"]
     assert asset["__var"]["name"] == "careful.published", "consumers need not know who has changed it"
 
 
-def test_the_script_of_spark_submit_lies_alone_in_its_folder() -> None:
-    assert [file.name for file in (ROOT / "jobs" / "submit").iterdir() if file.name != "__pycache__"] == [
-        "slackwater_job.py"
+def test_applications_lie_alone_in_their_folder_and_hide_no_module() -> None:
+    files = [file for file in (ROOT / "jobs" / "submit").iterdir() if file.name != "__pycache__"]
+    assert sorted(file.name for file in files) == [
+        *("backfill.py", "maintain.py", "publish.py", "replay.py", "slackwater_job.py"),
     ]
+    assert not {file.stem for file in files} & sys.stdlib_module_names
 
 
 def test_a_pipelines_file_that_cannot_be_loaded_is_shown_as_an_import_error_by_airflow(

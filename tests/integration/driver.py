@@ -23,7 +23,7 @@ import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
 from slackwater.jobs import command_line
-from slackwater.jobs.engines.transport import small_slices
+from slackwater.jobs.engines.transport import placement
 from slackwater.jobs.engines.transport.in_process import InProcess, Transport
 from slackwater.jobs.protocol import opened_pipeline
 from slackwater.jobs.protocol.publishing.delivery import Delivery
@@ -121,7 +121,7 @@ def main() -> None:
     plan = Plan(**json.loads(sys.argv.pop(1)))
     os.environ.update(plan.variables)
     if plan.spark:
-        small_slices.SMALL_BYTES = -1  # type: ignore[misc]
+        placement.SMALL_BYTES = -1  # type: ignore[misc]
         opened_pipeline.spark_transport = _that_says_so(opened_pipeline.spark_transport)
     else:
         opened_pipeline.spark_transport = lambda app: InProcess
@@ -146,7 +146,7 @@ def main() -> None:
         _limit(name, value)
     if plan.cgroup is not None:
         Path(plan.cgroup, "cgroup.procs").write_text(str(os.getpid()))
-    command_line.main()
+    command_line.application()
 
 
 def _that_says_so(spark_transport: Callable[[str], Callable[[], Transport]]) -> Any:

@@ -18,11 +18,11 @@ from slackwater.jobs.runtime.packaging import SubmitSettings, submit_settings
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = SubmitSettings(
     jars="/jars/a.jar,/jars/b.jar",
-    conf={"spark.ui.enabled": "false"},
+    conf={"spark.ui.showConsoleProgress": "false"},
     env_vars={"PYSPARK_PYTHON": "/env/python"},
     spark_binary="/env/submit",
 )
-LOCAL = ["--master", "local[2]", "--conf", "spark.ui.enabled=true", "job.py", "run"]
+LOCAL = ["--master", "local[2]", "--conf", "spark.ui.showConsoleProgress=true", "job.py", "run"]
 CLUSTER = ["--master", "spark://host:7077", "job.py", "run"]
 IN_CLUSTER = ["--master", "yarn", "--deploy-mode", "cluster", "job.py", "run"]
 TEST_CLUSTER = ["--master", "local-cluster[1,1,1024]", "job.py", "run"]
@@ -31,7 +31,7 @@ TEST_CLUSTER = ["--master", "local-cluster[1,1,1024]", "job.py", "run"]
 def test_the_callers_settings_come_after_ours() -> None:
     told = spark_submit.command(LOCAL, SETTINGS)
     assert told[:3] == ["/env/submit", "--jars", "/jars/a.jar,/jars/b.jar"]
-    assert told.index("spark.ui.enabled=false") < told.index("spark.ui.enabled=true")
+    assert told.index("spark.ui.showConsoleProgress=false") < told.index("spark.ui.showConsoleProgress=true")
     assert told[-len(LOCAL) :] == LOCAL
 
 

@@ -13,7 +13,7 @@ from slackwater.jobs.bench.workloads import WORKLOADS
 from slackwater.jobs.engines.planner import choose
 from slackwater.jobs.engines.replaying.task_memory import estimate_mb
 from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.engines.transport.small_slices import SMALL_BYTES
+from slackwater.jobs.engines.transport.placement import SMALL_BYTES
 from slackwater.jobs.pipelines import registry
 from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
 from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline, spark_transport

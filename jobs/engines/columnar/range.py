@@ -34,10 +34,10 @@ from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import (
     PassingRows,
     conform,
-    counts_table,
     hand_over,
     hashes_table,
     name_of,
+    range_counts,
 )
 from slackwater.jobs.engines.replaying.sent_tables import divide
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows, unknown_results
@@ -178,7 +178,7 @@ class _PartMerge:
         yield from self._hand_over(slice_result, late_rows, numbers.distinct)
         doubtful_count = parts_by_name[DOUBTFUL].rows.num_rows if DOUBTFUL in parts_by_name else 0
         counts = counts_of_slice(slice_result, initial_state.windows, doubtful_count)
-        yield counts_table(counts, self._state_s)
+        yield range_counts(counts, self._state_s)
 
     def _number_keys(self, tables: dict[str, pa.Table]) -> tuple[KeyNumbers, dict[str, Part], Part]:
         """(key numbers, the parts by name, the rows of parked windows): the keys of all of them are numbered

@@ -64,7 +64,7 @@ from slackwater.jobs.engines.operator.firing import Owners, side_rows
 from slackwater.jobs.engines.operator.garbage import objects_set_aside
 from slackwater.jobs.engines.replaying.distinct_rows import without_remembered_rows
 from slackwater.jobs.engines.replaying.replay import Replay
-from slackwater.jobs.engines.replaying.results import conform, counts_table, hand_over, hashes_table
+from slackwater.jobs.engines.replaying.results import conform, hand_over, hashes_table, range_counts
 from slackwater.jobs.engines.replaying.snapshot_codecs import json_of
 from slackwater.jobs.engines.replaying.snapshot_rows import restored_rows
 from slackwater.jobs.engines.replaying.vectorized_calls import VectorizedCalls
@@ -169,7 +169,7 @@ class FunctionRange:
         of_slice = counts_of_slice(
             fired_windows.slice_result, fired_windows.windows_at_start, fired_windows.unjudged_count
         )
-        return self._hand_over(output, state, [counts_table(of_slice, state_s), counts_table(counts)])
+        return self._hand_over(output, state, [range_counts(of_slice, state_s), range_counts(counts)])
 
     def _read_parked_lists(self) -> tuple[pa.Table, ParkedLists]:
         """The parent's rows of `window_state` in this range, and the elements of these windows."""

@@ -25,10 +25,10 @@ from slackwater.jobs.engines.operator.snapshot import parent_snapshot, restore_s
 from slackwater.jobs.engines.replaying.replay import Replay
 from slackwater.jobs.engines.replaying.results import (
     conform,
-    counts_table,
     hand_over,
     hand_over_quarantine_rows,
     hashes_table,
+    range_counts,
 )
 from slackwater.jobs.engines.replaying.snapshot_rows import unknown_results
 from slackwater.jobs.engines.replaying.spilling import Spilling
@@ -150,7 +150,7 @@ class RangeWork(ABC, Generic[Runner]):
         output_hash = ContentHash()
         self._add_to_hash(output_hash, output)
         yield hashes_table(output_hash, state_hash)
-        yield counts_table(counts)
+        yield range_counts(counts)
 
     def _forget_elements(self) -> None:
         """Let go of the elements: what is read of their columns has been read."""

@@ -110,7 +110,7 @@ class Outcome:
         assignments: what became of the (element, window) assignments, see `results.ASSIGNMENTS`.
         state_hash, output_hash: over the snapshot tables of the engine, and over the panes.
         rows_by_source: how many rows of each of several sources were read; empty for one source.
-        memory_mb: the most that any process has taken while it ran a task.
+        memory_mb: the most that any process has taken while it ran a range task.
         state_s: CPU seconds of all tasks for reading and writing snapshots; 0 from an engine that does not
             tell them apart.
     """

@@ -54,14 +54,21 @@ def name_of(table: pa.Table) -> str:
     return bytes(table.schema.metadata[_NAME]).decode()
 
 
-def counts_table(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
-    """A task's counts, under names of COUNTS and ASSIGNMENTS; the driver adds those of all tasks up. Beside
-    them the resources that the task took: `state_s` CPU seconds for its share of the snapshot, and the most
-    memory that its process had meanwhile."""
+def counts_table(counts: Mapping[str, int]) -> pa.Table:
+    """A task's counts, under names of COUNTS and ASSIGNMENTS; the driver adds those of all tasks up. They are
+    a function of the task's rows, as all is that a map task sends: Spark gives up a job of which a map task,
+    run once more after the loss of an executor, sends other bytes than before.
+    """
     rows = pa.table({"name": list(counts), "value": pa.array(list(counts.values()), pa.int64())})
-    return rows.replace_schema_metadata(
-        {_NAME: b"counts", _RESOURCES: json.dumps([peak_kb(), state_s]).encode()}
-    )
+    return mark_table("counts", rows)
+
+
+def range_counts(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
+    """The counts with which a range task ends, and the resources that it took: `state_s` CPU seconds for its
+    share of the snapshot, and the most memory that its process had meanwhile.
+    """
+    resources = json.dumps([peak_kb(), state_s]).encode()
+    return counts_table(counts).replace_schema_metadata({_NAME: b"counts", _RESOURCES: resources})
 
 
 def rows_of_source(number: int | None, rows: int) -> dict[str, int]:
@@ -193,7 +200,7 @@ def collect(tables: Iterable[pa.Table]) -> Outcome:
     for table in tables:
         name = name_of(table)
         if name == "counts":
-            memory_kb, state_s = json.loads(table.schema.metadata[_RESOURCES])
+            memory_kb, state_s = json.loads(table.schema.metadata.get(_RESOURCES, b"[0, 0]"))
             outcome.memory_mb = max(outcome.memory_mb, memory_kb >> 10)
             outcome.state_s += state_s
             for count, value in zip(

@@ -18,21 +18,23 @@ class BlobFiles:
 
     folder: str
 
-    def send(self, tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
-        """Write tables with their range numbers as blobs into a file of their own. Record batches (number,
-        data) as of `to_blobs`, where `data` is what `receive` takes. Called by map tasks.
+    def send(self, tables: Iterable[tuple[int, pa.Table]], name: str) -> Iterator[pa.RecordBatch]:
+        """Write tables with their range numbers as blobs into the file `name`, which is the task's alone.
+        Record batches (number, data) as of `to_blobs`, where `data` is what `receive` takes. Called by map
+        tasks; a second try of a task gives what the first gave, and puts its file in the place of that one's.
 
         Raises:
             OSError: the disk is full, or fails.
         """
-        name = uuid4().hex
-        with Path(self.folder, name).open("xb") as file:
+        draft = Path(self.folder, f"{name}.{uuid4().hex}")
+        with draft.open("xb") as file:
             for batch in to_blobs(tables):
                 [blob] = batch.column("data")
                 data = blob.as_buffer()
                 place = f"{name} {file.tell()} {data.size}".encode()
                 file.write(data)
                 yield pa.record_batch([batch.column("number"), [place]], names=["number", "data"])
+        draft.replace(Path(self.folder, name))
 
     def receive(self, place: pa.Buffer) -> pa.Table:
         """The table that a value of `send` stands for. Called by range tasks."""

@@ -7,12 +7,13 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import task_errors
+from slackwater.jobs.engines.transport.placement import Place, Placement
 from slackwater.jobs.engines.transport.process_memory import forget_peak
 
 Input = TypeVar("Input")
@@ -22,9 +23,16 @@ MapTask = Callable[[Batches], Iterable[tuple[int, pa.Table]]]
 RangeTask = Callable[[int, Iterable[pa.Table]], Iterable[pa.Table]]
 NumberedTask = Callable[[int], Iterable[pa.Table]]
 
+# Why a transport that knows no other replays a slice.
+ONLY_TRANSPORT = "the caller has chosen it"
+
 
 class Transport(Protocol):
     """Runs map and range tasks somewhere. Engines know only this."""
+
+    @property
+    def place(self) -> Place:
+        """Where tasks run, as the ledger calls it."""
 
     def start(self) -> None:
         """Start whatever takes long to start. Calls after the first do nothing."""
@@ -39,10 +47,13 @@ class Transport(Protocol):
 
     def for_slice(
         self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
-    ) -> "Transport":
+    ) -> "PlacedTransport":
         """The transport that replays this slice soonest: this one, or another. `ranges`: tasks at a time →
         into how many ranges the slice is then divided. `in_threads`: whether threads of one process may run
         the tasks.
+
+        Raises:
+            SparkNeeded: only Spark can replay it, and it may not start.
         """
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
@@ -59,8 +70,22 @@ class Transport(Protocol):
         """Run `task` once for each number below `count`. Results as of `shuffle`, in any order."""
 
 
+class PlacedTransport(NamedTuple):
+    """The transport that replays a slice, and why it is this one."""
+
+    transport: Transport
+    reason: str
+
+    @property
+    def placement(self) -> Placement:
+        """Where the slice is replayed, and why there."""
+        return Placement(self.transport.place, self.reason)
+
+
 class InProcess:
     """Transport without Spark: the same tasks, in `threads` of this process."""
+
+    place: Place = "threads"
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
@@ -78,8 +103,8 @@ class InProcess:
 
     def for_slice(
         self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
-    ) -> "Transport":
-        return self
+    ) -> PlacedTransport:
+        return PlacedTransport(self, ONLY_TRANSPORT)
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return [table for _, table in self._run_map_tasks(scan, task)]

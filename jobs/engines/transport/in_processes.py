@@ -21,6 +21,7 @@ from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport.blob_files import BlobFiles
 from slackwater.jobs.engines.transport.in_process import InThreads, MapTask, NumberedTask, RangeTask
+from slackwater.jobs.engines.transport.placement import Place
 from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.engines.transport.task_processes import Blob, TaskProcesses
 
@@ -32,6 +33,8 @@ class InProcesses(InThreads):
     """Transport on `processes`; what is gathered comes from threads of this process, as it is on Spark where
     it is small.
     """
+
+    place: Place = "processes"
 
     def __init__(self, processes: TaskProcesses) -> None:
         super().__init__(processes.count)
@@ -51,7 +54,7 @@ class InProcesses(InThreads):
             places: dict[int, list[bytes]] = defaultdict(list)
             groups = scan.groups(self.slots)
             for number, place in self._processes.run(
-                partial(_send, files, task, scan, group) for group in groups
+                partial(_send, files, task, scan, (number, group)) for number, group in enumerate(groups)
             ):
                 places[number].append(place)
             return _tables(
@@ -89,9 +92,10 @@ def _runs(process: int) -> bool:
 
 
 def _send(
-    files: BlobFiles, task: MapTask, scan: SliceScan, group: Sequence[InputFile]
+    files: BlobFiles, task: MapTask, scan: SliceScan, numbered_group: tuple[int, Sequence[InputFile]]
 ) -> Iterator[pa.RecordBatch]:
-    return files.send(task(scan.read(group)))
+    number, group = numbered_group
+    return files.send(task(scan.read(group)), str(number))
 
 
 def _reduce(

@@ -23,12 +23,15 @@ from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import task_errors
 from slackwater.jobs.engines.transport.blob_files import BlobFiles
 from slackwater.jobs.engines.transport.in_process import (
+    ONLY_TRANSPORT,
     InThreads,
     MapTask,
     NumberedTask,
+    PlacedTransport,
     RangeTask,
-    Transport,
 )
+from slackwater.jobs.engines.transport.job_names import naming_jobs
+from slackwater.jobs.engines.transport.placement import Place
 from slackwater.jobs.engines.transport.process_memory import forget_peak
 from slackwater.jobs.engines.transport.table_blobs import from_blob, to_blobs
 from slackwater.jobs.errors import RetryableError
@@ -57,6 +60,8 @@ class OnSpark:
             files itself: a job would take longer to start.
     """
 
+    place: Place = "spark"
+
     def __init__(self, spark: "SparkSession", here_bytes: int = HERE_BYTES) -> None:
         self._spark, self._here_bytes = spark, here_bytes
 
@@ -73,12 +78,12 @@ class OnSpark:
 
     def for_slice(
         self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
-    ) -> "Transport":
-        return self
+    ) -> PlacedTransport:
+        return PlacedTransport(self, ONLY_TRANSPORT)
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         if scan.size > self._here_bytes or scan.why_not_direct() is not None:
-            return _tables(lambda: self._map(scan, task))
+            return self._tables(lambda: self._map(scan, task))
         return InThreads(os.cpu_count() or 1).gather(scan, task)
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
@@ -88,7 +93,15 @@ class OnSpark:
             prefix="blobs-", dir=self._spark.sparkContext._temp_dir, ignore_cleanup_errors=True
         ) as folder:
             files = BlobFiles(folder)
-            return self._shuffle(scan, task, ranges, reduce, (files.send, files.receive))
+
+            def send(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.RecordBatch]:
+                from pyspark import TaskContext
+
+                context = TaskContext.get()
+                assert context is not None, "it is called by tasks"
+                return files.send(tables, str(context.partitionId()))
+
+            return self._shuffle(scan, task, ranges, reduce, (send, files.receive))
 
     def _shuffle(
         self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask, way: tuple[Send, Receive]
@@ -117,7 +130,7 @@ class OnSpark:
             tables = self._map(scan, task, send).union(present).repartitionById(ranges, col("number"))
             return _in_tasks(tables, run)
 
-        return _tables(frame)
+        return self._tables(frame)
 
     def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,7 +138,17 @@ class OnSpark:
                 for number in batch.column(0).to_pylist():
                     yield from to_blobs((number, table) for table in task(number))
 
-        return _tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
+        return self._tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
+
+    def _tables(self, make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
+        """The tables in the column `data` of a frame. Tasks make the same each time, so where executors were
+        lost the frame is made, and its tasks run, once more.
+        """
+        with naming_jobs(self._spark.sparkContext):
+            for _ in range(_TRIES - 1):
+                with suppress(task_errors.ExecutorsLost):
+                    return _collect(make_frame)
+            return _collect(make_frame)
 
     def _map(self, scan: SliceScan, task: MapTask, send: Send = to_blobs) -> "DataFrame":
         """The (number, data) rows that `send` makes of the tables of map tasks."""
@@ -338,16 +361,6 @@ def _interrupts() -> Iterator[None]:
                 raise KeyboardInterrupt from error
             before = before.__context__
         raise
-
-
-def _tables(make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
-    """The tables in the column `data` of a frame. Tasks make the same each time, so where executors were lost
-    the frame is made, and its tasks run, once more.
-    """
-    for _ in range(_TRIES - 1):
-        with suppress(task_errors.ExecutorsLost):
-            return _collect(make_frame)
-    return _collect(make_frame)
 
 
 def _collect(make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:

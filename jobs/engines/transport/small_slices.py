@@ -1,6 +1,5 @@
-"""The choice of where a slice is replayed. Threads of this process replay a small slice, and processes one
-whose tasks hold Python's lock or call functions of the user's, where Spark would have to start first. Spark
-replays others, after this process has given back the memory of small ones.
+"""The transport that has each slice replayed where `placement_of` says: by threads of this process, by
+processes of this machine, or by Spark, after this process has given back the memory of small slices.
 
 Knows no engine. Spark starts when it is first needed.
 """
@@ -14,34 +13,19 @@ from slackwater.jobs.engines.transport.in_process import (
     InThreads,
     MapTask,
     NumberedTask,
+    PlacedTransport,
     RangeTask,
     Transport,
 )
 from slackwater.jobs.engines.transport.in_processes import InProcesses
+from slackwater.jobs.engines.transport.placement import On, Place, SliceNeeds, Workers, placement_of
 from slackwater.jobs.runtime.heap import give_back
 from slackwater.jobs.runtime.settings import SparkPlace, spark_place
-
-# Ten million rows and more, for which threads take no longer than as many tasks of Spark on this machine,
-# which pack and send their results.
-SMALL_BYTES = 256 << 20
-# A cluster may have more processors than this machine, and the driver little memory.
-_SHARE_ELSEWHERE = 0.25
-
-
-def is_small(size: float, ranges: int, slots: int, place: SparkPlace, in_threads: bool = True) -> bool:
-    """Whether a slice of `size` bytes is small: `slots` threads replay its ranges in at most two rounds, or
-    so many processes where its tasks can't run `in_threads` and Spark has not started; where it runs its own
-    processes are there. `place`: where Spark's tasks run.
-    """
-    if not in_threads and place is not SparkPlace.NOT_STARTED:
-        return False
-    most = SMALL_BYTES * (_SHARE_ELSEWHERE if place is SparkPlace.ELSEWHERE else 1)
-    return size <= most and ranges <= 2 * slots
 
 
 class SparkWhereNeeded:
     """A transport that starts Spark when it is first needed: no JVM starts for a refusal, a small slice or a
-    run that finds nothing to do.
+    run that finds nothing to do; none at all where `on` is `here`.
 
     Args:
         make: makes the transport on Spark.
@@ -49,7 +33,10 @@ class SparkWhereNeeded:
             task's memory, fit at a time.
         place: says where Spark's tasks run.
         processes: gives the transport on processes of this machine; None: there is none.
+        on: where slices are to be replayed; `auto` leaves it to their size.
     """
+
+    place: Place = "spark"
 
     def __init__(
         self,
@@ -57,10 +44,11 @@ class SparkWhereNeeded:
         threads: int,
         place: Callable[[], SparkPlace] = spark_place,
         processes: Callable[[], InProcesses] | None = None,
+        on: On = "auto",
     ) -> None:
         self._make, self._processes = make, processes
-        self._place = place
-        self._spark_transport: Transport | None = None
+        self._spark_place, self._on = place, on
+        self._transport_of_all: Transport | None = None
         self._threads = InThreads(threads)
 
     def start(self) -> None:
@@ -72,21 +60,23 @@ class SparkWhereNeeded:
 
     @property
     def begins_at_once(self) -> bool:
-        return self._place() is not SparkPlace.NOT_STARTED
+        return self._on == "here" or self._spark_place() is not SparkPlace.NOT_STARTED
 
-    def for_slice(self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True) -> Transport:
-        slots = self._threads.slots
-        if scan.why_not_direct() is None and is_small(
-            scan.size, ranges(slots), slots, self._place(), in_threads
-        ):
-            if in_threads:
-                return self._threads
-            if self._processes is not None:
-                return self._processes()
-        elif self._processes is not None:
+    def for_slice(
+        self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
+    ) -> PlacedTransport:
+        workers = Workers(self._threads.slots, self._spark_place(), self._processes is not None)
+        needs = SliceNeeds(scan.size, ranges(workers.slots), in_threads, scan.why_not_direct())
+        place, reason = placement_of(needs, workers, self._on)
+        if place == "threads":
+            return PlacedTransport(self._threads, reason)
+        if place == "processes":
+            assert self._processes is not None
+            return PlacedTransport(self._processes(), reason)
+        if self._processes is not None:
             self._processes().close()
         give_back()
-        return self
+        return PlacedTransport(self, reason)
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
         return self._transport().gather(scan, task)
@@ -98,6 +88,10 @@ class SparkWhereNeeded:
         return self._transport().each(task, count)
 
     def _transport(self) -> Transport:
-        if self._spark_transport is None:
-            self._spark_transport = self._make()
-        return self._spark_transport
+        """The transport of what is no slice, or no small one."""
+        if self._transport_of_all is None:
+            self._transport_of_all = self._transport_here() if self._on == "here" else self._make()
+        return self._transport_of_all
+
+    def _transport_here(self) -> Transport:
+        return self._threads if self._processes is None else self._processes()

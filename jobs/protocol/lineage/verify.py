@@ -126,7 +126,7 @@ class Verifier:
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
         engine = self.engine or planner.choose(pipeline, scan.schema).make()
-        transport = work.transport(scan, engine, self.transport)
+        transport = work.transport(scan, engine, self.transport).transport
         before = work.progress()
         timeline, after = work.timeline(scan, before, transport)
         scratch = f"{self.warehouse.root}/{self.pipeline.name}/_verify-{row.run_id}"

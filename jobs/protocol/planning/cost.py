@@ -2,8 +2,9 @@
 what earlier runs have recorded or a calibration has measured.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 
 from slackwater.jobs.engines import planner as engines
 from slackwater.jobs.engines.replaying.task_memory import (
@@ -13,7 +14,8 @@ from slackwater.jobs.engines.replaying.task_memory import (
     rows_in,
     rows_sent,
 )
-from slackwater.jobs.engines.transport.small_slices import is_small
+from slackwater.jobs.engines.source.files import InputFile
+from slackwater.jobs.engines.transport.placement import On, Placement, SliceNeeds, Workers, placement_of
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.planning.calibration import Calibration
 from slackwater.jobs.protocol.planning.plan_inputs import PlanInputs
@@ -46,10 +48,12 @@ def cost_of(
     choice: engines.Choice,
     parked_rows: int,
     measure: Measure | None,
+    *,
+    needs_spark: bool,
 ) -> Cost:
     """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows
     and remembered rows.
-    `measure` replaces the rates that are known.
+    `measure` replaces the rates that are known. `needs_spark`: whether Spark replays any of its slices.
     """
     if measure is None or not reads.slices:
         calibration = Calibration.load(inputs.pipeline, choice.engine)
@@ -58,7 +62,7 @@ def cost_of(
     prediction = predict(inputs.newest_rows(), choice.engine) if measure is None else None
     if prediction is None and calibration is not None:
         prediction = from_calibration(calibration)
-    if prediction is not None and not _needs_spark(inputs, reads, choice, parked_rows):
+    if prediction is not None and not needs_spark:
         prediction = replace(prediction, start=0.0)
     return Cost(prediction, *_memory(inputs, reads, choice, parked_rows, calibration))
 
@@ -76,21 +80,29 @@ def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
     ]
 
 
-def _needs_spark(inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int) -> bool:
-    """Whether any slice is not small."""
-    engine, threads = choice.make(), tasks_here()
-    if inputs.sources.why_not_direct is not None:
-        return True
+def placements_of(
+    inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int, on: On
+) -> tuple[Placement, ...]:
+    """Where each slice would be replayed, and why there.
+
+    Raises:
+        SparkNeeded: `on` forbids Spark for a slice that only Spark can replay.
+    """
+    engine = choice.make()
+    workers = Workers(tasks_here(), spark_place(), has_processes=find_spec("pyspark") is not None)
     sources = inputs.sources.each
-    rows = [rows_sent(inputs.pipeline, sources, files, engine) + parked_rows for files in reads.files]
     most_rows = most_rows_of_range(inputs.pipeline, sources, engine, state_memory_mb())
-    ranges = (ranges_for(inputs.pipeline, count, most_rows, threads) for count in rows)
-    sizes = (sum(file.bytes * file.fraction for file in files) for files in reads.files)
-    place = spark_place()
-    return not all(
-        is_small(size, count, threads, place, engine.in_threads)
-        for size, count in zip(sizes, ranges, strict=True)
-    )
+
+    def needs_of(files: Sequence[InputFile]) -> SliceNeeds:
+        rows = rows_sent(inputs.pipeline, sources, files, engine) + parked_rows
+        return SliceNeeds(
+            size=sum(file.bytes * file.fraction for file in files),
+            ranges=ranges_for(inputs.pipeline, rows, most_rows, workers.slots),
+            in_threads=engine.in_threads,
+            why_not_direct=inputs.sources.why_not_direct,
+        )
+
+    return tuple(placement_of(needs_of(files), workers, on) for files in reads.files)
 
 
 def _memory(

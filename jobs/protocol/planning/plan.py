@@ -7,6 +7,7 @@ Records alone; `plan_range` makes them.
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.jobs.engines.transport.placement import Placement
 from slackwater.jobs.protocol.planning.prediction import Prediction
 from slackwater.jobs.protocol.staging.slices import Slice, iso
 from slackwater.jobs.protocol.staging.stragglers import Stragglers
@@ -64,6 +65,7 @@ class Plan:
         stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
         prediction: None where nothing is recorded or calibrated.
         memory_mb, memory_basis: of the largest task, and what that rests on.
+        placements: where each slice would be replayed, and why there.
         changes: settings that differ from those of that run, and what they mean, as sentences.
         warnings: sentences that the reader should know.
     """
@@ -82,6 +84,7 @@ class Plan:
     prediction: Prediction | None
     memory_mb: int
     memory_basis: str
+    placements: tuple[Placement, ...] = ()
     emitted_rows: EmittedRows | None = None
     changes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -114,6 +117,8 @@ def as_rows(plan: Plan) -> list[dict[str, Any]]:
             "seconds": None
             if plan.prediction is None or item.rows is None
             else plan.prediction.of_slice(item.rows),
+            "place": placement.place,
+            "place_reason": placement.reason,
         }
-        for item in plan.slices
+        for item, placement in zip(plan.slices, plan.placements, strict=True)
     ]

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from slackwater.jobs.engines import planner as engines
+from slackwater.jobs.engines.transport.placement import On
 from slackwater.jobs.pipelines import Pipeline, registry
 from slackwater.jobs.protocol.planning.changed_settings import sentences_on_changes
-from slackwater.jobs.protocol.planning.cost import Measure, cost_of, warn_of_one_key
+from slackwater.jobs.protocol.planning.cost import Measure, cost_of, placements_of, warn_of_one_key
 from slackwater.jobs.protocol.planning.earlier_runs import (
     rows_emitted_in,
     runs_between,
@@ -47,11 +48,13 @@ class RangePlanner:
     Attributes:
         warehouse, pipeline: where and what.
         measure: measures rates in the range instead of those that are known; None: the known ones.
+        on: where slices are to be replayed.
     """
 
     warehouse: Warehouse
     pipeline: Pipeline
     measure: Measure | None = None
+    on: On = "auto"
 
     def plan(self, from_ms: int | None = None, to_ms: int | None = None, slice_ms: int | None = None) -> Plan:
         """The plan for [from, to). `from_ms` defaults to where main ends, `to_ms` to the end of the next
@@ -125,7 +128,9 @@ class RangePlanner:
             else runs_between(inputs.live, slices[0].from_ms, restated_to_ms)
         )
         parked_rows = windows.parked_windows + count_remembered_rows(inputs, owner)
-        cost = cost_of(inputs, reads, choice, parked_rows, self.measure)
+        placements = placements_of(inputs, reads, choice, parked_rows, self.on)
+        needs_spark = any(placement.place == "spark" for placement in placements)
+        cost = cost_of(inputs, reads, choice, parked_rows, self.measure, needs_spark=needs_spark)
         return Plan(
             pipeline=self.pipeline.name,
             restates=restated_to_ms is not None,
@@ -134,6 +139,7 @@ class RangePlanner:
             at_most=at_most,
             engine=choice.engine,
             why=choice.why,
+            placements=placements,
             parked_windows=windows.parked_windows,
             touched_parked_windows=windows.touched_parked_windows,
             touched_published_windows=windows.touched_published_windows,

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import pyarrow.compute as pc
 from deltalake import Transaction
 
+from slackwater.jobs.engines.transport.job_names import jobs_called
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.window_columns import declared_columns, own_window_class_of
 from slackwater.jobs.protocol.publishing.corrections import Identity, Publication
@@ -198,7 +199,9 @@ class RollForward:
             if rolled_forward_to(table) >= row.seq:
                 return None
             try:
-                draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
+                place = "/".join(folder.uri.rsplit("/", 2)[1:])
+                with jobs_called(f"{place}: roll forward run {row.seq}", row.run_id):
+                    draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
             except CommitConflict:
                 table = folder.ensure()
                 continue

@@ -16,14 +16,12 @@ import pyarrow.compute as pc
 
 from slackwater.jobs.engines.source.overrides import row_hashes
 from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.protocol.lineage.recorded_run import CannotRepeat, recorded_slice, refuse_vacuumed
 from slackwater.jobs.protocol.publishing.roll_forward import RollForward
 from slackwater.jobs.protocol.staging.collected_mark import LiveMarks
 from slackwater.jobs.protocol.staging.run import wall_clock
 from slackwater.jobs.protocol.staging.slices import start_of
-from slackwater.jobs.runtime.settings import tasks_here
 from slackwater.jobs.tables.errors import SnapshotGone
 from slackwater.jobs.tables.ledger.overrides import (
     MovedRows,
@@ -71,14 +69,14 @@ class Redrive:
     Attributes:
         warehouse, pipeline: where and what.
         roll_forward: finished first, as by every writing command.
-        spark: makes a transport for slices that are not small.
+        transport: makes the transport on which the timelines of runs are repeated.
         clock: the wall clock.
     """
 
     warehouse: Warehouse
     pipeline: Pipeline
     roll_forward: RollForward
-    spark: Callable[[], Transport]
+    transport: Callable[[], Transport]
     clock: Callable[[], datetime] = wall_clock
 
     def run(self, late: pa.Table, reason: str, *, is_dry: bool = False) -> RedriveResult:
@@ -246,7 +244,7 @@ class Redrive:
         work = recorded_slice(self.pipeline, self.warehouse, tables, row)
         scan = work.scan()
         refuse_vacuumed(self.pipeline, row, scan)
-        transport = SparkWhereNeeded(self.spark, tasks_here()).for_slice(scan, lambda slots: 1)
+        transport = self.transport().for_slice(scan, lambda slots: 1).transport
         timeline, _ = work.timeline(scan, work.progress(), transport)
         ends = timeline.first_tick_end_reaching(np.array(watermarks, np.int64))
         return [int(end) - self.pipeline.watermarks.interval_ms for end in ends]

@@ -27,7 +27,7 @@ Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refus
 RULES: Mapping[str, Kind] = {
     **dict.fromkeys(("expect", "start", "timezone", "schedule", "slice", "max_catch_up", "settle"), "free"),
     **dict.fromkeys(("approve_warnings", "keep_snapshots", "keep_snapshot_every", "keep_history"), "free"),
-    **dict.fromkeys(("sinks", "health"), "free"),
+    **dict.fromkeys(("sinks", "on", "health"), "free"),
     **dict.fromkeys(("allowed_lateness", "max_ahead", "max_behind", "stragglers", "where"), "converted"),
     # These change no parked state, only what a run computes from its elements.
     **dict.fromkeys(("late_refires", "on_error", "pickled_state"), "converted"),

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from slackwater.jobs.engines.transport.job_names import jobs_called
+
 log = logging.getLogger("slackwater")
 
 
@@ -30,11 +32,15 @@ class Phases:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time the block as the phase `name`."""
+        """Time the block as the phase `name`; Spark's jobs in it are called so."""
         self.name = name
         log.debug(name, extra={**self._facts, **self._try, "begins": True})
         began_at = time.perf_counter()
-        yield
+        run_id = self._facts["run_id"]
+        with jobs_called(
+            "{pipeline} {slice}: {phase}, run {run_id}".format(phase=name, **self._facts), run_id
+        ):
+            yield
         self.seconds[name] = round(time.perf_counter() - began_at, 6)
         log.info(name, extra={**self._facts, **self._try, "seconds": self.seconds[name]})
 

@@ -64,7 +64,8 @@ def _line_of_counts(pipeline: Pipeline, row: LedgerRow) -> str:
     }
     words = (f"{name} {count:,}" for name, count in counts.items())
     slice_text = range_text(row.slice_start, row.slice_end, zone=pipeline.zone)
-    return f"{slice_text}  {'  '.join(words)}  {seconds:.2f} s"
+    by_spark = "  on Spark" if row.place == "spark" else ""
+    return f"{slice_text}  {'  '.join(words)}  {seconds:.2f} s{by_spark}"
 
 
 def _failure(check: validation.Check) -> str:

@@ -2,7 +2,7 @@
 
     claim      a row of `attempts` keeps other runs off the branch
     pin        the versions of the source and of the overrides are chosen, and settings compared
-    session    Spark starts, or threads of this process do
+    session    where the slice is replayed is chosen; Spark starts where its tasks do it
     timeline   one pass over event times and arrivals gives the watermarks of the slice
     replay     the engine runs the windows; tasks write large tables as files
     stage      the rows that came back are written, and all files committed under the run's id
@@ -235,7 +235,12 @@ class StageOfSlice:
             for note in slice_replay.notes(scan):
                 log.warning(note, extra={"pipeline": self.pipeline.name, "run_id": self.run_id})
         with phases.phase("session"):
-            transport = slice_replay.transport(scan, runner.engine, runner.transport, runner.ranges)
+            placed_transport = slice_replay.transport(scan, runner.engine, runner.transport, runner.ranges)
+            transport, placement = placed_transport.transport, placed_transport.placement
+            log.info(
+                f"the slice is replayed by {placement.place}: {placement.reason}",
+                extra={"pipeline": self.pipeline.name, "run_id": self.run_id, "slice": str(self.slice)},
+            )
             transport.start()
         with phases.phase("timeline"):
             timeline, after = slice_replay.timeline(scan, before, transport, ticks)
@@ -299,6 +304,8 @@ class StageOfSlice:
             started_at=started_at,
             phase_seconds=dict(phases.seconds),
             version=runner.version,
+            place=placement.place,
+            place_reason=placement.reason,
             **cast(Any, outcome.counts),
         )
         return row, checks, outcome

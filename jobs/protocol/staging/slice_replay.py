@@ -24,7 +24,7 @@ from slackwater.jobs.engines.source.files import InputFile
 from slackwater.jobs.engines.source.lost_history import notes_on_parts
 from slackwater.jobs.engines.source.overrides import MovedArrival, Overrides
 from slackwater.jobs.engines.source.scan import SliceScan
-from slackwater.jobs.engines.transport.in_process import Transport
+from slackwater.jobs.engines.transport.in_process import PlacedTransport, Transport
 from slackwater.jobs.pipelines import Expectation, Pipeline
 from slackwater.jobs.protocol.staging.collected_mark import mark_of
 from slackwater.jobs.protocol.staging.pins import Pins
@@ -155,8 +155,8 @@ class SliceReplay:
 
     def transport(
         self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None
-    ) -> Transport:
-        """`transport`, or a transport that replays a slice as small as this one sooner."""
+    ) -> PlacedTransport:
+        """`transport`, or the one that it has for a slice such as this; see `placement`."""
         return transport.for_slice(
             scan,
             lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges,

@@ -119,6 +119,8 @@ class LedgerRow(_ReadWhenAsked):
     rows_emitted: int | None = None
     side_rows: int | None = None
     rows_duplicate: int | None = None
+    place: str | None = None
+    place_reason: str | None = None
 
     def is_live_in(self, head: "LedgerRow") -> bool:
         """Whether this row's run is part of the branch that `head` ends."""

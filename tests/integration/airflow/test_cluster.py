@@ -24,11 +24,11 @@ from tests.integration.stored import StoredTables
 PYTHON = """#!/bin/bash
 if [ "$2" != slackwater.jobs.spark_submit ]; then exec {python} "$@"; fi
 echo "$@" >>{folder}/submissions
-while [[ "$1" != *slackwater_job.py ]]; do shift; done
+while [[ "$1" != *submit/replay.py ]]; do shift; done
 shift
 rm -f {folder}/process
 setsid bash -c 'echo $$ >{folder}/process; while [ -e {folder}/hold ]; do sleep 0.2; done
-    exec {python} -m slackwater "$@"' application "$@" >>{folder}/application.log 2>&1 </dev/null &
+    exec {python} -m slackwater run "$@"' application "$@" >>{folder}/application.log 2>&1 </dev/null &
 while [ ! -s {folder}/process ]; do sleep 0.05; done
 echo "INFO Client: Submitted application {application}"
 """

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.engines.transport import small_slices
+from slackwater.jobs.engines.transport import placement
 from slackwater.jobs.engines.transport.in_process import InProcess
 from slackwater.jobs.examples.departures import departures
 from slackwater.jobs.protocol import opened_pipeline
@@ -124,7 +124,7 @@ def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipelin
     assert calibration is not None
     replace(calibration, start=9.0).store()
     small = plan_of(*where)["seconds"]
-    monkeypatch.setattr(small_slices, "SMALL_BYTES", 0)
+    monkeypatch.setattr(placement, "SMALL_BYTES", 0)
     assert plan_of(*where)["seconds"] == pytest.approx(small + 9.0), (
         "only slices that are not small wait for Spark to start"
     )

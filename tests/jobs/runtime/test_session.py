@@ -4,6 +4,7 @@ has set.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from slackwater.jobs.runtime.jars import spark_home
+from slackwater.jobs.runtime.java import java_home
 from slackwater.jobs.runtime.packaging import submit_settings
 from slackwater.jobs.runtime.session import session
 from slackwater.jobs.runtime.settings import LOCAL_SETTINGS, SETTINGS
@@ -67,6 +69,36 @@ spark = session("out of memory", "local[1]", **{"spark.driver.memory": "512m"})
 scan = SliceScan(PinnedSource("nowhere", 0, pa.schema([("a", pa.int64())]), None), (), ("a",), "a", 0, 1, 0)
 threading.Thread(target=exceed, daemon=True).start()
 finish(lambda: OnSpark(spark, here_bytes=-1).gather(scan, task))
+"""
+
+# A command in a process and a session of the user's.
+BESIDE = """
+import json, os, signal, sys
+from pyspark.sql import SparkSession
+from slackwater.jobs.command_line import main
+from slackwater.jobs.runtime.jars import jar_locations
+
+def facts():
+    names = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.app.name",
+             "spark.databricks.delta.snapshotPartitions", "spark.sql.execution.arrow.pyspark.enabled",
+             "spark.sql.execution.arrow.pyspark.validateSchema.enabled")
+    group = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
+    interrupt = str(signal.getsignal(signal.SIGINT))
+    return [*(spark.conf.get(name) for name in names), group, interrupt, os.getpid()]
+
+builder = SparkSession.builder.appName("mine").master("local[2]")
+builder = builder.config("spark.jars", ",".join(jar_locations()))
+for name, value in {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.shuffle.partitions": "7",
+                    "spark.ui.enabled": "false", "spark.sql.execution.arrow.pyspark.enabled": "false",
+                    "spark.databricks.delta.snapshotPartitions": "9",
+                    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "false"}.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+before = facts()
+day = ["--from", "2013-01-01", "--to", "2013-01-02", *sys.argv[1:]]
+codes = [main(["examples", "load", "departures", *day]), main(["run", "departures", "--on", "spark", *day])]
+print(json.dumps({"codes": codes, "before": before, "after": facts(), "rows": spark.range(3).count()}))
 """
 
 
@@ -211,8 +243,10 @@ def test_what_spark_says_is_in_a_file_and_not_on_the_terminal(tmp_path: Path) ->
         text=True,
         check=True,
     )
-    named = f"slackwater.jobs.runtime.session Spark starts; all that it says is in {log}\n"
-    assert process.stderr == named
+    start, runs = process.stderr.splitlines()
+    assert start.startswith("slackwater.jobs.runtime.session a JVM starts for Spark")
+    assert start.endswith(f"all that Spark says is in {log}")
+    assert re.search(r" Spark runs on local\[1\]; its pages: http://127\.0\.0\.1:\d+$", runs)
     lines = log.read_text()
     assert "INFO SparkContext: Running Spark version" in lines
     assert "ERROR Executor: Exception in task" in lines and "no such bid" in lines
@@ -319,3 +353,24 @@ def test_executors_of_a_cluster_import_the_shipped_archive(tmp_path: Path, is_su
     assert (facts["rows"], facts["master"]) == (1000, cluster)
     assert ".zip/slackwater/jobs/" in facts["jobs"]
     assert ".zip/slackwater/windowing/" in facts["windowing"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_run_in_the_users_session_leaves_it_and_the_process_as_they_were(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(BESIDE)
+    process = subprocess.run(
+        [sys.executable, script, "--warehouse", tmp_path / "warehouse"],
+        cwd=tmp_path,
+        env={**os.environ, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    facts = json.loads(process.stdout.splitlines()[-1])
+    assert facts["codes"] == [0, 0], process.stderr
+    assert facts["after"] == facts["before"]
+    assert facts["before"][:4] == ["Asia/Tokyo", "7", "mine", "9"]
+    assert facts["rows"] == 3

@@ -37,7 +37,7 @@ ACCIDENTAL_OF_RUNS = {
     *("started_at", "committed_at", "phase_seconds"),
     *("version", "format_version", "code_hash"),
     # Columns that these ledgers lacked when they were written.
-    *("rows_emitted", "side_rows", "rows_duplicate"),
+    *("rows_emitted", "side_rows", "rows_duplicate", "place", "place_reason"),
 }
 
 

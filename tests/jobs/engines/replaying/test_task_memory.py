@@ -166,8 +166,8 @@ def test_rows_that_are_passed_on_become_files_before_more_are_taken(
 @pytest.mark.slow
 def test_memory_is_that_of_the_process_and_not_of_the_one_that_started_it() -> None:
     script = (
-        "from slackwater.jobs.engines.replaying.results import collect, counts_table; "
-        "print(collect([counts_table({})]).memory_mb)"
+        "from slackwater.jobs.engines.replaying.results import collect, range_counts; "
+        "print(collect([range_counts({})]).memory_mb)"
     )
     large = (
         "import subprocess, sys; held = bytearray(b'x') * (700 << 20); subprocess.run([sys.executable, "

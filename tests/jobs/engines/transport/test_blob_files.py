@@ -24,7 +24,7 @@ def test_each_table_arrives_from_its_place(tmp_path: Path) -> None:
     tables = [
         pa.table({"n": list(range(rows))}).replace_schema_metadata({b"mark": b"here"}) for rows in (3, 0, 9)
     ]
-    sent = [*files.send(zip((2, 0, 2), tables, strict=True)), *files.send([(1, tables[0])])]
+    sent = [*files.send(zip((2, 0, 2), tables, strict=True), "0"), *files.send([(1, tables[0])], "1")]
     assert [batch.column("number").to_pylist() for batch in sent] == [[2], [0], [2], [1]]
     received = [files.receive(batch.column("data")[0].as_buffer()) for batch in reversed(sent)]
     for table, right in zip(received, [tables[0], *reversed(tables)], strict=True):

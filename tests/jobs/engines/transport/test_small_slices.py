@@ -16,10 +16,8 @@ from slackwater.jobs.engines.source.scan import SliceScan
 from slackwater.jobs.engines.transport import small_slices
 from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, Transport
 from slackwater.jobs.engines.transport.in_processes import InProcesses
-from slackwater.jobs.engines.transport.small_slices import (
-    SMALL_BYTES,
-    SparkWhereNeeded,
-)
+from slackwater.jobs.engines.transport.placement import SMALL_BYTES, Place, SparkNeeded
+from slackwater.jobs.engines.transport.small_slices import SparkWhereNeeded
 from slackwater.jobs.engines.transport.task_processes import TaskProcesses
 from slackwater.jobs.pipelines import DeltaSource
 from slackwater.jobs.runtime.settings import SparkPlace, spark_place, tasks_here
@@ -68,7 +66,9 @@ def where_spark_runs(
 class TestSparkWhereNeeded:
     def test_a_small_slice_that_fits_tasks_here_needs_no_spark(self, scan: SliceScan) -> None:
         recording = RecordingTransport()
-        chosen = where_spark_runs(recording).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots)
+        chosen = (
+            where_spark_runs(recording).for_slice(sized(scan, SMALL_BYTES), lambda slots: 2 * slots).transport
+        )
         assert isinstance(chosen, InThreads)
         assert chosen.slots == 2
         chosen.start()
@@ -76,16 +76,18 @@ class TestSparkWhereNeeded:
 
     def test_one_of_more_bytes_does(self, scan: SliceScan) -> None:
         transport = where_spark_runs(RecordingTransport())
-        assert transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1) is transport
+        assert transport.for_slice(sized(scan, SMALL_BYTES + 1), lambda slots: 1).transport is transport
 
     @pytest.mark.parametrize("place", SparkPlace, ids=lambda place: place.name)
     def test_on_a_cluster_a_quarter_is_small(self, scan: SliceScan, place: SparkPlace) -> None:
         most = SMALL_BYTES // 4 if place is SparkPlace.ELSEWHERE else SMALL_BYTES
         transport = SparkWhereNeeded(RecordingTransport(), 2, place=lambda: place)
-        assert isinstance(transport.for_slice(sized(scan, most), lambda slots: 2 * slots), InThreads)
+        assert isinstance(
+            transport.for_slice(sized(scan, most), lambda slots: 2 * slots).transport, InThreads
+        )
         assert transport.begins_at_once is (place is not SparkPlace.NOT_STARTED)
-        assert transport.for_slice(sized(scan, most), lambda slots: 2 * slots + 1) is transport
-        assert transport.for_slice(sized(scan, most + 1), lambda slots: 1) is transport
+        assert transport.for_slice(sized(scan, most), lambda slots: 2 * slots + 1).transport is transport
+        assert transport.for_slice(sized(scan, most + 1), lambda slots: 1).transport is transport
 
     def test_where_spark_must_start_first_processes_replay_what_threads_can_not(
         self, scan: SliceScan
@@ -96,27 +98,31 @@ class TestSparkWhereNeeded:
         transport = SparkWhereNeeded(
             RecordingTransport(), 2, place=lambda: SparkPlace.NOT_STARTED, processes=lambda: processes
         )
-        assert transport.for_slice(largest, lambda slots: 2 * slots, in_threads=False) is processes
-        assert transport.for_slice(largest, lambda slots: 2 * slots + 1, in_threads=False) is transport
-        assert transport.for_slice(larger, lambda slots: 1, in_threads=False) is transport
+        assert transport.for_slice(largest, lambda slots: 2 * slots, in_threads=False).transport is processes
+        assert (
+            transport.for_slice(largest, lambda slots: 2 * slots + 1, in_threads=False).transport is transport
+        )
+        assert transport.for_slice(larger, lambda slots: 1, in_threads=False).transport is transport
         without = SparkWhereNeeded(RecordingTransport(), 2, place=lambda: SparkPlace.NOT_STARTED)
-        assert without.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False) is without
+        assert without.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False).transport is without
         running = where_spark_runs(RecordingTransport(), lambda: processes)
-        assert running.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False) is running
+        assert running.for_slice(sized(scan, 1), lambda slots: 1, in_threads=False).transport is running
 
     def test_one_of_which_a_part_is_of_the_slice_counts_with_that_part(self, scan: SliceScan) -> None:
         large = sized(scan, 4 * SMALL_BYTES)
         assert isinstance(
-            where_spark_runs(RecordingTransport()).for_slice(
+            where_spark_runs(RecordingTransport())
+            .for_slice(
                 replace(large, files=tuple(replace(file, fraction=0.25) for file in large.files)),
                 lambda slots: 1,
-            ),
+            )
+            .transport,
             InThreads,
         )
 
     def test_one_whose_state_is_more_than_the_tasks_here_hold_does(self, scan: SliceScan) -> None:
         transport = where_spark_runs(RecordingTransport())
-        assert transport.for_slice(scan, lambda slots: 2 * slots + 1) is transport
+        assert transport.for_slice(scan, lambda slots: 2 * slots + 1).transport is transport
 
     def test_spark_is_given_the_memory_that_small_ones_have_left(
         self, scan: SliceScan, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +140,69 @@ class TestSparkWhereNeeded:
     def test_one_that_only_spark_can_read_does(self, scan: SliceScan) -> None:
         transport = where_spark_runs(RecordingTransport())
         mapped = replace(scan, source=replace(scan.source, why_not_direct="column mapping"))
-        assert transport.for_slice(mapped, lambda slots: 1) is transport
+        assert transport.for_slice(mapped, lambda slots: 1).transport is transport
+
+    @pytest.mark.parametrize("place", SparkPlace, ids=lambda place: place.name)
+    def test_on_spark_its_tasks_replay_even_a_byte(self, scan: SliceScan, place: SparkPlace) -> None:
+        transport = SparkWhereNeeded(RecordingTransport(), 2, place=lambda: place, on="spark")
+        chosen = transport.for_slice(sized(scan, 1), lambda slots: 1)
+        assert chosen.transport is transport
+        assert chosen.placement == ("spark", "asked for by on=spark")
+
+    @pytest.mark.parametrize(
+        ("size", "in_threads", "place"),
+        [
+            (SMALL_BYTES, True, "threads"),
+            (SMALL_BYTES + 1, True, "processes"),  # which hand tables on in files, and not in memory
+            (1, False, "processes"),
+        ],
+    )
+    def test_here_no_slice_starts_spark_whatever_its_size_and_ranges(
+        self, scan: SliceScan, size: int, in_threads: bool, place: Place
+    ) -> None:
+        recording, processes = RecordingTransport(), InProcesses(TaskProcesses(2, bytes))
+        transport = SparkWhereNeeded(
+            recording, 2, place=lambda: SparkPlace.ELSEWHERE, processes=lambda: processes, on="here"
+        )
+        chosen = transport.for_slice(sized(scan, size), lambda slots: 9 * slots, in_threads)
+        assert chosen.placement == (place, "asked for by on=here")
+        without = SparkWhereNeeded(recording, 2, place=lambda: SparkPlace.HERE, on="here")
+        assert without.for_slice(sized(scan, 5 * SMALL_BYTES), lambda slots: 1).placement.place == "threads"
+        assert without.begins_at_once
+        assert without.each(lambda number: [pa.table({"n": [number]})], 2)[1].to_pylist() == [{"n": 1}]
+        assert recording.times == 0
+
+    def test_here_what_only_spark_can_replay_is_refused_with_the_reason(self, scan: SliceScan) -> None:
+        transport = SparkWhereNeeded(RecordingTransport(), 2, place=lambda: SparkPlace.HERE, on="here")
+        mapped = replace(scan, source=replace(scan.source, why_not_direct="column mapping"))
+        with pytest.raises(SparkNeeded, match=r"read the source \(column mapping\).*`--on auto`"):
+            transport.for_slice(mapped, lambda slots: 1)
+        with pytest.raises(SparkNeeded, match="pyspark is not installed"):
+            transport.for_slice(scan, lambda slots: 1, in_threads=False)
+
+    def test_a_reason_says_what_decided(self, scan: SliceScan) -> None:
+        processes = InProcesses(TaskProcesses(2, bytes))
+        cold = SparkWhereNeeded(
+            RecordingTransport(), 2, place=lambda: SparkPlace.NOT_STARTED, processes=lambda: processes
+        )
+        warm = where_spark_runs(RecordingTransport(), lambda: processes)
+        small, large = sized(scan, 12_000), sized(scan, 300_000_000)
+        mapped = replace(scan, source=replace(scan.source, why_not_direct="deletion vectors"))
+        assert [
+            cold.for_slice(small, lambda slots: 1).placement,
+            cold.for_slice(small, lambda slots: 1, in_threads=False).placement,
+            warm.for_slice(small, lambda slots: 1, in_threads=False).placement,
+            warm.for_slice(large, lambda slots: 1).placement,
+            warm.for_slice(small, lambda slots: 5).placement,
+            cold.for_slice(mapped, lambda slots: 1).placement,
+        ] == [
+            ("threads", "12 kB, at most 256 MB"),
+            ("processes", "12 kB, at most 256 MB, and Spark does not run"),
+            ("spark", "its tasks need processes, and Spark's run"),
+            ("spark", "300 MB, more than 256 MB"),
+            ("spark", "5 key-group ranges, more than 4"),
+            ("spark", "Spark has to read the source (deletion vectors)"),
+        ]
 
     def test_it_is_made_once_and_does_the_work_of_all_others(self, scan: SliceScan) -> None:
         recording = RecordingTransport()

@@ -23,6 +23,7 @@ from slackwater.jobs.engines.source.pinning import pin
 from slackwater.jobs.engines.source.scan import Batches, SliceScan
 from slackwater.jobs.engines.transport import on_spark as spark_transport
 from slackwater.jobs.engines.transport.in_process import InProcess, InThreads, Transport
+from slackwater.jobs.engines.transport.job_names import jobs_called
 from slackwater.jobs.engines.transport.on_spark import OnSpark
 from slackwater.jobs.engines.transport.task_errors import TaskFailed
 from slackwater.jobs.pipelines import DeltaSource
@@ -340,6 +341,31 @@ class TestOnSpark:
         by_spark = replace(scan, source=replace(source, why_not_direct="column mapping by numbers"))
         assert [row["row"] for row in gathered(InProcess(), scan)] == [0, 1, 3]
         assert gathered(OnSpark(spark), by_spark) == gathered(InProcess(), scan)
+
+    def test_jobs_stages_and_executions_are_called_by_what_started_them(
+        self, spark: "SparkSession", tmp_path: Path
+    ) -> None:
+        name, scan = "rides [2013-01-04, 2013-01-05): replay, run 7", scan_of(commit(tmp_path, ROWS))
+        context = spark.sparkContext
+        context.setJobDescription("the user's")
+        try:
+            with jobs_called(name, "run 7"):
+                shuffled(OnSpark(spark), scan, 2)
+                gathered(OnSpark(spark, here_bytes=-1), scan)
+            assert context.getLocalProperty("spark.job.description") == "the user's"
+            assert context.getLocalProperty("spark.jobGroup.id") is None
+        finally:
+            context._jsc.sc().clearJobGroup()
+        tracker, jobs = context.statusTracker(), context._jsc.sc().statusStore()
+        numbers = tracker.getJobIdsForGroup("run 7")
+        assert len(numbers) >= 2
+        assert {str(jobs.job(number).description()) for number in numbers} == {f"Some({name})"}
+        stages = {stage for number in numbers for stage in tracker.getJobInfo(number).stageIds}
+        described = {str(jobs.lastStageAttempt(stage).description()) for stage in stages}
+        assert described - {"None"} == {f"Some({name})"}, "but for stages that are skipped"
+        executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+        newest = executions.apply(executions.size() - 1)
+        assert newest.description() == name
 
     def test_what_a_task_process_has_loaded_is_not_searched_for_garbage(
         self, spark: "SparkSession", tmp_path: Path

@@ -153,13 +153,13 @@ def warehouse_health(
 def names_in(warehouse: Warehouse) -> list[str]:
     """The pipelines that have a ledger in a warehouse, sorted."""
     root = filesystem(warehouse.root)
-    folders = [
-        info.path.strip("/")
-        for info in root.get_file_info(pafs.FileSelector("", allow_not_found=True))
-        if info.type == pafs.FileType.Directory
-    ]
-    logs = root.get_file_info([f"{name}/runs/_delta_log" for name in folders]) if folders else []
-    return sorted(name for name, log in zip(folders, logs, strict=True) if log.type != pafs.FileType.NotFound)
+    return sorted(name for name in _folders_in(root, "") if "_delta_log" in _folders_in(root, f"{name}/runs"))
+
+
+def _folders_in(root: pafs.FileSystem, folder: str) -> list[str]:
+    """The names of the folders in a folder. An object store has none of its own, but lists them."""
+    infos = root.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    return [info.base_name for info in infos if info.type == pafs.FileType.Directory]
 
 
 def _subject(

@@ -53,13 +53,21 @@ def command(
     Exit codes: 0 green or yellow, 1 red.
     """
     from slackwater.jobs.commands.metrics_text import metrics_text
-    from slackwater.jobs.inspection.health.report import names_in, pipeline_health, warehouse_health
+    from slackwater.jobs.inspection.health.report import (
+        names_in,
+        pipeline_health,
+        refuse_missing,
+        warehouse_health,
+    )
     from slackwater.jobs.pipelines import registry
     from slackwater.jobs.tables.warehouse import Warehouse
 
     place, declarations = Warehouse.at(warehouse), registry.load(pipelines)
     own_names = registry.load(pipelines, examples=False)
     now = datetime.now(UTC)
+    refuse_missing(place)
+    if pipeline and pipeline not in names_in(place):
+        declarations[pipeline]  # raises for a name that nobody has registered
     if pipeline:
         healths = [pipeline_health(pipeline, declarations.get(pipeline), place, now)]
     else:

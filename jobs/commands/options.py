@@ -66,6 +66,25 @@ class Length(click.ParamType):
 
 # A ledger row's seq: the column is a signed 64-bit integer, and seqs begin at 1.
 SEQ = click.IntRange(1, 2**63 - 1)
+
+
+class SeqOrRunId(click.ParamType):
+    """A seq of the ledger, or the run id of a run or of a try at one, as text."""
+
+    name = "seq"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """A number is a seq; a text with a hyphen is a run id."""
+        text = str(value)
+        if text.removeprefix("-").isdecimal():
+            return int(SEQ.convert(value, param, ctx))
+        if "-" not in text[1:]:
+            self.fail(
+                f"{text!r} is neither a seq nor a run id; `runs PIPELINE --wide` lists both", param, ctx
+            )
+        return text
+
+
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

@@ -55,13 +55,14 @@ _ATTEMPTS = [
     Column("verdict"),
     Column("step"),
     Column("at"),
+    Column("reason", "text", heading="error", is_optional=True),
     Column("run_id", is_wide=True),
 ]
 
 
 @click.command("runs")
 @click.argument("pipeline")
-@click.argument("seq", type=options.SEQ, required=False)
+@click.argument("run", type=options.SeqOrRunId(), required=False, metavar="[SEQ|RUN_ID]")
 @click.option(
     "--since", type=click.IntRange(0, 2**63 - 2), default=0, metavar="SEQ", help="only rows after SEQ"
 )
@@ -78,14 +79,15 @@ _ATTEMPTS = [
 def command(
     pipeline: str,
     *,
-    seq: int | None,
+    run: int | str | None,
     since: int,
     data_docs: Path | None,
     warehouse: str | None,
     pipelines: str | None,
     output: Output,
 ) -> None:
-    """The ledger, newest rows last; with SEQ one run in detail: its counts, hashes, phases and checks.
+    """The ledger, newest rows last; with SEQ or RUN_ID one run in detail: its counts, hashes, phases and
+    checks; of a try that is not committed its whole error.
 
     The column "live" names for a run the branch in which it counts now (none: it was replaced), and for any
     other row the runs that it made live.
@@ -97,11 +99,16 @@ def command(
     from slackwater.jobs.inspection.inspection import Inspection
 
     inspection = Inspection.of(pipeline, warehouse)
-    if seq is not None:
-        row = inspection.run(seq)
-        _show_run(row, inspection.checks(seq), output)
+    if run is not None:
+        row = inspection.run(run) if isinstance(run, int) else inspection.tables.ledger.by_run_id(run)
+        attempts = [] if row is not None else [inspection.open_attempt(str(run))]
+        checks = inspection.checks_of(attempts[0]["run_id"] if row is None else row.run_id)
+        if row is None:
+            _show_attempt(attempts[0], checks, output)
+        else:
+            _show_run(row, checks, output)
         if data_docs is not None:
-            _write_data_docs(inspection, [row], [], data_docs, output)
+            _write_data_docs(inspection, [] if row is None else [row], attempts, data_docs, output)
         return
     inspection.say_if_unfinished()
     seqs = inspection.seqs(since)
@@ -274,4 +281,28 @@ def _counts(row: "LedgerRow", names: dict[str, str]) -> str:
 
 def _show_attempts(attempts: list[dict[str, Any]], output: Output) -> None:
     if attempts:
-        printing.show(attempts, _ATTEMPTS, output, empty="", title="\nattempts that are not committed")
+        printing.show(
+            attempts if output.row_limit is None else attempts[-output.row_limit :],
+            _ATTEMPTS,
+            output,
+            empty="",
+            title="\nattempts that are not committed",
+            total=len(attempts),
+            others="earlier",
+        )
+
+
+def _show_attempt(attempt: dict[str, Any], checks: list[dict[str, Any]], output: Output) -> None:
+    """A try at a run that is not committed, with its whole error."""
+    if output.is_json:
+        printing.show([{**attempt, "checks": checks}], [], output, empty="")
+        return
+    facts: list[printing.Fact] = [
+        ("run id", attempt["run_id"], "id"),
+        ("slice", (attempt["slice_start"], attempt["slice_end"]), "range"),
+        *((name, attempt[name]) for name in ("attempt", "outcome", "verdict", "step", "at")),
+    ]
+    printing.show_facts(facts, output)
+    if attempt["error"]:
+        printing.say(f"\n{attempt['error']}")
+    printing.show(checks, _CHECKS, output, empty="no checks were recorded", title="\nchecks")

@@ -220,7 +220,24 @@ class Inspection:
         them, also if its process died before it could record that.
         """
         committed_run_ids = self.tables.ledger.seqs_by_run_id()
-        return [asdict(row) for row in self.tables.attempts.newest_rows(without=committed_run_ids)]
+        return [
+            {**asdict(row), "reason": row.reason}
+            for row in self.tables.attempts.newest_rows(without=committed_run_ids)
+        ]
+
+    def open_attempt(self, run_id: str) -> dict[str, Any]:
+        """The one of `open_attempts` with this run id.
+
+        Raises:
+            UsageError: there is none.
+        """
+        attempt = next((item for item in self.open_attempts() if item["run_id"] == run_id), None)
+        if attempt is None:
+            raise UsageError(
+                f"{self.pipeline}: no run has the id {run_id}. Give a seq or a run id that `slackwater runs "
+                f"{self.pipeline} --wide` lists."
+            )
+        return attempt
 
     def snapshot(self, table: str, seq: int | None) -> pa.Table:
         """Rows of a snapshot table as of a run (default: main's head), without run_id."""

@@ -69,6 +69,10 @@ class NoRuns(UsageError):
     """The pipeline has never run in this warehouse."""
 
 
+class NoWarehouse(UsageError):
+    """The folder of the warehouse is not there."""
+
+
 class CommitConflict(PermanentError):
     """Somebody else has committed to the table since it was opened. Callers try again or give up; the error
     never reaches a user.

@@ -113,3 +113,22 @@ def shape_changed(uri: str, table: str, stored_schema: pa.Schema, declared_schem
         table=table,
         differing=differing,
     )
+
+
+_SQL_TYPES = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+}
+
+
+def cast_to_earlier_type(name: str, types: Mapping[str, pa.DataType]) -> str:
+    """The expression that reads the column `name` with its type in `types`."""
+    kind = types[name]
+    return f'CAST("{name}" AS {_SQL_TYPES.get(kind, str(kind).replace("decimal128", "DECIMAL"))})'

@@ -23,7 +23,13 @@ from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_olde
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.delta.open_table import OpenTable
 from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork, ShapeChanged
-from slackwater.jobs.tables.grown_columns import grown_schema, key_columns, may_grow, shape_changed
+from slackwater.jobs.tables.grown_columns import (
+    cast_to_earlier_type,
+    grown_schema,
+    key_columns,
+    may_grow,
+    shape_changed,
+)
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader, newest_row_of
 from slackwater.jobs.tables.ledger.rows import LedgerRow
@@ -326,11 +332,24 @@ class Tables:
             ShapeChanged, NewerFormat, LogDamaged: see `ensure`.
         """
         self.check_logs()
-        for folder, table in zip(
-            self.folders.values(), map_concurrently(Folder.find, self.folders.values()), strict=True
-        ):
-            if table is not None:
-                self._addition(folder, table.schema)
+        tables = map_concurrently(Folder.find, self.folders.values())
+        self.check_columns(
+            {
+                name: table.schema
+                for name, table in zip(self.folders, tables, strict=True)
+                if table is not None
+            }
+        )
+
+    def check_columns(self, stored_schemas: Mapping[str, pa.Schema]) -> None:
+        """Raise the errors that `ensure` would raise for tables with these columns in storage.
+
+        Raises:
+            ShapeChanged, NewerFormat: see `ensure`.
+        """
+        for name, folder in self.folders.items():
+            if name in stored_schemas:
+                self._addition(folder, stored_schemas[name])
 
     def _addition(self, folder: Folder, stored_schema: pa.Schema) -> Callable[[], None]:
         """The action that adds to a table the columns or fields that its stored schema lacks and may be
@@ -408,7 +427,7 @@ class Tables:
             raise ShapeChanged(
                 f"{late.uri}: the source's columns have other types than when the pipeline first ran: "
                 f"{differences}. Where the pipeline reads them, read the earlier type by a derived column, "
-                f"e.g. derive={{'as_before': '{_cast_to_earlier_type(retyped_fields[0].name, before)}'}}, or "
+                f"e.g. derive={{'as_before': '{cast_to_earlier_type(retyped_fields[0].name, before)}'}}, or "
                 "give the results that come of them other names; a key keeps its type: write it as it was. "
                 "Where it does not read them, undo what was changed in its declaration.",
                 table=_LATE_EVENTS,
@@ -445,24 +464,6 @@ class Tables:
 
     def _refuse_newer(self) -> None:
         self.ledger.columns("seq")  # opens every file, which refuses rows of a newer version
-
-
-_SQL_TYPES = {
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.bool_(): "BOOLEAN",
-    pa.date32(): "DATE",
-}
-
-
-def _cast_to_earlier_type(name: str, types: Mapping[str, pa.DataType]) -> str:
-    kind = types[name]
-    return f'CAST("{name}" AS {_SQL_TYPES.get(kind, str(kind).replace("decimal128", "DECIMAL"))})'
 
 
 def _can_store(stored_schema: pa.Schema, field: pa.Field) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pyarrow.fs as pafs
 
@@ -14,11 +15,11 @@ from slackwater.jobs.inspection.runs.run_series import RunFigures, figures_of, s
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.readable import plain_text
 from slackwater.jobs.tables.damaged_tables import explain_damage
-from slackwater.jobs.tables.errors import DamagedFile, NoRuns
+from slackwater.jobs.tables.errors import DamagedFile, NoRuns, NoWarehouse
 from slackwater.jobs.tables.ledger.rows import LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of, spans_of
 from slackwater.jobs.tables.stores import filesystem
-from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.jobs.tables.warehouse import VARIABLE, Tables, Warehouse
 
 TABLES = "tables"
 # What is asked of every pipeline, in this order; `tables` only where they can't be read.
@@ -148,6 +149,20 @@ def warehouse_health(
             finding = Finding(TABLES, Colour.RED, "its ledger has no rows, and it is not registered here")
             healths.append(PipelineHealth(pipeline=name, is_registered=False, findings=(finding,)))
     return healths
+
+
+def refuse_missing(warehouse: Warehouse) -> None:
+    """Refuse a warehouse whose folder on this machine is not there.
+
+    Raises:
+        NoWarehouse: it is not.
+    """
+    if "://" not in warehouse.root and not Path(warehouse.root).is_dir():
+        raise NoWarehouse(
+            f"there is no folder {warehouse.root}, so no pipeline has run in it. Name the warehouse with "
+            f"--warehouse or {VARIABLE}; the first `slackwater run` makes a new one.",
+            uri=warehouse.root,
+        )
 
 
 def names_in(warehouse: Warehouse) -> list[str]:

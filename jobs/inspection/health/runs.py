@@ -20,7 +20,6 @@ SCHEDULE = "schedule"
 _ENDS = ("committed", "lost")
 _RETRY = 3  # the exit code of a failure that another try may heal
 _MANY_FAILURES = 3
-_ERROR_CHARACTERS = 160
 # More missed data intervals than these are not counted.
 _COUNTED_INTERVALS = 1000
 
@@ -93,21 +92,16 @@ def _judge_slice(subject: Subject, attempts: Sequence[Attempt]) -> Finding | Non
         failures = sum(attempt.outcome == "failed" for attempt in attempts)
         is_final = newest.exit_code != _RETRY or failures >= _MANY_FAILURES
         colour = Colour.RED if is_final and not is_restatement else Colour.YELLOW
+        reason = newest.reason or f"at {newest.step or 'its start'}"
         times = "" if failures == 1 else f" {failures} times"
-        return Finding(ATTEMPTS, colour, f"{what} failed{times}: {_first_line(newest)}", command)
-    age = subject.now - newest.at
+        return Finding(ATTEMPTS, colour, f"{what} failed{times}: {plain_text(reason)}", command)
+    age = max(subject.now - newest.at, timedelta(0))  # the clock that wrote it may be ahead of this one
     return Finding(
         ATTEMPTS,
         min(Colour.YELLOW, colour_of(age, subject.thresholds.backlog), key=lambda colour: colour.rank),
         f"{what} has been staged for {duration_text(age)} and is not published",
         f"slackwater publish {subject.pipeline} {newest.run_id}",
     )
-
-
-def _first_line(attempt: Attempt) -> str:
-    text = next(iter((attempt.error or "").strip().splitlines()), "") or f"at {attempt.step or 'its start'}"
-    text = plain_text(text)
-    return text if len(text) <= _ERROR_CHARACTERS else text[: _ERROR_CHARACTERS - 1] + "…"
 
 
 def _failed_checks(subject: Subject, attempt: Attempt) -> str:

@@ -4,6 +4,7 @@ Of a Delta source only the log is read. Silence of source partitions is told by 
 parked.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,6 +20,8 @@ from slackwater.jobs.inspection.health.findings import LEAST_HISTORY, Colour, Fi
 from slackwater.jobs.inspection.health.runs import follows_the_clock
 from slackwater.jobs.pipelines.cron import Cron
 from slackwater.jobs.pipelines.sources import DeltaSource
+from slackwater.jobs.protocol.staging.pins import pin_newest
+from slackwater.jobs.protocol.staging.shapes import check_sources
 from slackwater.jobs.protocol.staging.stragglers import without_erased
 from slackwater.jobs.readable import count_text, duration_text, plain_text, time_text
 from slackwater.jobs.tables.delta.stored_files import Within
@@ -67,6 +70,33 @@ class SourceLogs:
                 pinned_sources.append((source, without_erased(newest, source.table, subject.tables.ledger)))
         return pinned_sources
 
+    @cached_property
+    def newest(self) -> Sequence[PinnedSource]:
+        """Each source at its newest version, also one that is a folder of Parquet files.
+
+        Raises:
+            SlackwaterError: one can't be read.
+        """
+        declaration = self.subject.declaration
+        assert declaration is not None
+        if self.has_logs_only:
+            return [pinned_source for _, pinned_source in self.sources]
+        return pin_newest(declaration, self.subject.warehouse)
+
+    def refusal(self) -> SlackwaterError | None:
+        """The error by which the next run would refuse the sources for their columns, as `plan` does; None
+        where it would not. The sources can be read.
+        """
+        subject, declaration = self.subject, self.subject.declaration
+        assert declaration is not None
+        stored_schemas = {name: folder.schema for name, folder in subject.tables.folders.items()}
+        try:
+            _, shape = check_sources(declaration, self.newest)
+            subject.warehouse.tables(subject.pipeline, shape).check_columns(stored_schemas)
+        except SlackwaterError as error:
+            return error
+        return None
+
     def newest_arrival(self) -> datetime | None:
         """The greatest arrival of all sources, by the statistics of their files; None for no such."""
         greatest = [
@@ -84,12 +114,16 @@ def judge_source(subject: Subject, logs: SourceLogs | None) -> Finding:
     """Whether rows still arrive in the source, while the lineage follows the wall clock."""
     if logs is None or subject.declaration is None:
         return Finding(SOURCE, None, "the source is not known: the pipeline is not registered here")
-    if not logs.has_logs_only:
-        return Finding(SOURCE, None, "a folder of Parquet files has no log to ask")
     try:
-        newest = logs.newest_arrival()
+        refusal = None if subject.is_closed or not logs.newest else logs.refusal()
+        newest = logs.newest_arrival() if logs.has_logs_only else None
     except SlackwaterError as error:
         return Finding(SOURCE, Colour.YELLOW, f"the source can't be read: {plain_text(error.message)}")
+    if refusal is not None:
+        text = f"the next run will refuse the source: {plain_text(refusal.message)}"
+        return Finding(SOURCE, Colour.RED, text, f"slackwater plan {subject.pipeline}")
+    if not logs.has_logs_only:
+        return Finding(SOURCE, None, "a folder of Parquet files has no log to ask how new its rows are")
     if newest is None:
         return Finding(SOURCE, Colour.GREEN, "the source has no rows with statistics yet")
     text = f"the newest row of the source arrived at {time_text(newest)}"

@@ -4,6 +4,8 @@ both.
 Reads the schema of the source and none of its rows.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from slackwater.jobs.engines.aggregates import bind_select
@@ -50,7 +52,15 @@ def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSou
         UsageError: a source is missing, empty, or lacks a column.
     """
     check_parkable(pipeline)
-    pinned_sources = pin_newest(pipeline, warehouse)
+    return check_sources(pipeline, pin_newest(pipeline, warehouse))
+
+
+def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) -> tuple[PinnedSources, Shape]:
+    """As `checked_sources`, for the sources as they are pinned, in the order of their declarations.
+
+    Raises:
+        UsageError: a source lacks a column, or has one whose type does not suit.
+    """
     for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
         _refuse_conflicts(pipeline, declaration, source)
         check_roles(declaration, source.schema, ())

@@ -63,6 +63,14 @@ class Attempt:
         """Whether it is the claim of an upkeep and not a try at a slice."""
         return self.step == UPKEEP
 
+    @property
+    def reason(self) -> str | None:
+        """Why it failed, on one line: its whole error with what to do next; of a traceback the last line."""
+        lines = [line.strip() for line in (self.error or "").strip().splitlines()]
+        if lines and lines[0].startswith("Traceback "):
+            return lines[-1]
+        return " ".join(lines) or None
+
 
 class AttemptsReader:
     """Reads the attempts of one pipeline."""

@@ -84,10 +84,16 @@ def test_a_failure_is_red_where_another_try_does_not_heal_it(
 ) -> None:
     for number, exit_code in enumerate(exit_codes):
         at = NOW - (20 - number) * MINUTE
-        attempt(
-            two_days, f"try {number}", 2, at, outcome="failed", exit_code=exit_code, error="no space left\n…"
-        )
-    assert judged(two_days) == (colour, text, 1)
+        error = f"no space left:\n  {'disk ' * 40}\nFree 4 GB, e.g. with `rm x`."
+        attempt(two_days, f"try {number}", 2, at, outcome="failed", exit_code=exit_code, error=error)
+    whole_text = f"{text}: {'disk ' * 40}Free 4 GB, e.g. with `rm x`."
+    assert judged(two_days) == (colour, whole_text, 1)
+
+
+def test_of_a_traceback_the_last_line_is_the_reason(two_days: Lineage) -> None:
+    error = "Traceback (most recent call last):\n  File \"x.py\", line 3\nKeyError: 'fare'\n"
+    attempt(two_days, "try", 2, outcome="failed", exit_code=1, error=error)
+    assert judged(two_days) == (Colour.RED, "the run of 2013-01-03 failed: KeyError: 'fare'", 1)
 
 
 def test_a_failure_that_a_later_try_has_healed_is_green(two_days: Lineage) -> None:

@@ -213,8 +213,8 @@ def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
     more, and the commits before them keep files of their own, from which earlier versions are read. All of
     them together would grow with the square of the commits.
 
-    The newest two stay, the last but one for readers that are opening the table from it. Checkpoints of
-    `maintain` and of other writers stay, too: only versions that end an `interval` are superseded.
+    The newest two stay, the last but one for readers that are opening the table from it. Only versions that
+    end an `interval` are superseded, so most checkpoints of `maintain` and of other writers stay, too.
     """
     versions = sorted(
         int(match[1])

@@ -62,6 +62,7 @@ def test_with_a_spark_connection_it_is_a_pyspark_application_of_airflows_operato
     manifest, seen = tmp_path / "manifests" / "run.json", tmp_path / "seen"
     manifest.parent.mkdir()
     write_manifest(STAGED_MANIFEST, tmp_path / "left.json")
+    monkeypatch.delenv("SLACKWATER_SPARK_LOG_FILE", raising=False)
     monkeypatch.setenv("AIRFLOW_CONN_SLACKWATER_SPARK", '{"conn_type": "spark", "host": "local[3]"}')
     monkeypatch.setenv(
         "AIRFLOW_CONN_LAKE",

@@ -80,7 +80,7 @@ def test_the_operator_engine_may_be_asked_for():
         ),
         ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
         (
-            {"trigger": ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1)},
+            {"trigger": PurgingTrigger.of(ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1))},
             "adds intervals to times until they wrap",
         ),
         (

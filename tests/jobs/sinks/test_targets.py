@@ -214,12 +214,13 @@ def test_a_target_of_another_lineage_is_told_apart(place: Place, of_visits: Sink
     history = History.drawn(random.Random(1), seqs=2, most=5)
     with closing(place.sink.open(of_visits)) as target:
         target.deliver(history.table(0, 3), at(history, 0), at(history, 3))
+    if isinstance(place.sink, ChangeFeedSink):
+        with pytest.raises(SinkUnsuitable, match="rows that this sink has not delivered"):
+            place.sink.open(replace(of_visits, lineage="another"))
+        return
     with closing(place.sink.open(replace(of_visits, lineage="another"))) as other:
         if isinstance(place.sink, SqlSink | RedisSink):
             with pytest.raises(SinkUnsuitable, match=r"delivered from another warehouse.*sinks reset visits"):
-                other.position()
-        elif isinstance(place.sink, ChangeFeedSink):
-            with pytest.raises(SinkUnsuitable, match="rows that this sink has not delivered"):
                 other.position()
         else:
             assert other.position() == SinkPosition(0, 0)

@@ -91,8 +91,8 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
         ),
         (
             TUMBLING,
-            ContinuousEventTimeTrigger(interval_ms=2**63 - 1),
-            "ContinuousEventTimeTrigger adds intervals to times until they wrap",
+            PurgingTrigger.of(ContinuousEventTimeTrigger(interval_ms=2**63 - 1)),
+            "PurgingTrigger of ContinuousEventTimeTrigger adds intervals to times until they wrap",
         ),
         (
             SESSIONS,

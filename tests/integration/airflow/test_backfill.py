@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
+from tests.integration.airflow.planned_replays import bin_of_planned_replays
 from tests.integration.driver import Plan
 from tests.model.brute_force import replay
 from tests.model.flights import departures_rules, flights
@@ -50,26 +51,17 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that, once it is there, says at which moment the next command is to die."""
-    return tmp_path_factory.mktemp("plan") / "plan.json"
+    """A file that, once it is there, says at which moment the next replay is to die."""
+    return tmp_path_factory.mktemp("plan") / "departures.json"
 
 
 @pytest.fixture(scope="module")
 def airflow(warehouse: Path, plan: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    command = plan.with_name("slackwater")
-    command.write_text(
-        f"""#!/bin/sh
-if mv {plan} {plan}.taken 2>/dev/null; then
-    exec {sys.executable} -m tests.integration.driver "$(cat {plan}.taken)" "$@"
-fi
-exec {sys.executable} -m slackwater "$@"
-"""
-    )
-    command.chmod(0o755)
+    bin_folder = bin_of_planned_replays(plan.parent, plan.parent)
     yield from start(
         tmp_path_factory.mktemp("airflow") / "home",
         SLACKWATER_WAREHOUSE=str(warehouse),
-        SLACKWATER_SPARK_BIN=str(command.parent),
+        SLACKWATER_SPARK_BIN=str(bin_folder),
     )
 
 

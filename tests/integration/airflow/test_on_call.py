@@ -35,19 +35,12 @@ from tests.integration.airflow.orders import (
     assert_once,
     load,
 )
+from tests.integration.airflow.planned_replays import bin_of_planned_replays
 from tests.integration.command import start_driver
 from tests.integration.driver import Plan
 from tests.integration.stored import StoredTables
 
 TASKS = ("replay", "validate", "publish", "announce", "conclude")
-# Of the next `slackwater run` of a pipeline something may be planned.
-COMMAND = """#!/bin/sh
-plan={plans}/$2.json
-if [ "$1" = run ] && mv $plan $plan.taken 2>/dev/null; then
-    exec {python} -m tests.integration.driver "$(cat $plan.taken)" "$@"
-fi
-exec {python} -m slackwater "$@"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +49,13 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="slackwater-on-call-") as name:
         folder = Path(name)
         folder.chmod(0o711)  # for the user postgres
-        for part in ("pipelines", "bin", "plans"):
+        for part in ("pipelines", "plans"):
             (folder / part).mkdir()
         shutil.copytree(
             ROOT / "infra" / "dags", folder / "dags", ignore=shutil.ignore_patterns("__pycache__")
         )
         (folder / "pipelines" / "orders.py").write_text(ORDERS_FILE)
-        command = folder / "bin" / "slackwater"
-        command.write_text(COMMAND.format(plans=folder / "plans", python=sys.executable))
-        command.chmod(0o755)
+        bin_of_planned_replays(folder, folder / "plans")
         load(folder, "orders", ORDERS)
         yield folder
 

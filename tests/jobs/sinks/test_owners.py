@@ -35,10 +35,10 @@ def clients(redis_url: str) -> Any:
     return client
 
 
-def deliver(sink: Sink, told: SinkContext, seed: int = 1) -> SinkPosition:
+def deliver(sink: Sink, sink_context: SinkContext, seed: int = 1) -> SinkPosition:
     """Deliver a history of few corrections, from where the target is."""
     history = History.drawn(random.Random(seed), seqs=2, most=5)
-    target, end = sink.open(told), SinkPosition(*history.position(len(history.changes)))
+    target, end = sink.open(sink_context), SinkPosition(*history.position(len(history.changes)))
     try:
         target.deliver(history.table(0, len(history.changes)), target.position(), end)
         return target.position()
@@ -69,39 +69,39 @@ def test_a_target_is_refused_for_a_second_sink_and_keeps_the_rows_of_the_first(
         "redis": lambda name: RedisSink(name, url=redis_url, key=KEY),
         "feed": lambda name: ChangeFeedSink(name, uri="feeds/visits"),
     }
-    first, told = makers[kind]("report"), context(str(tmp_path))
-    end = deliver(first, told)
+    first, sink_context = makers[kind]("report"), context(str(tmp_path))
+    end = deliver(first, sink_context)
     with pytest.raises(SinkUnsuitable, match=r"belongs to the sink report of pipeline visits|not delivered"):
-        deliver(makers[kind](sink_name), replace(told, **change), seed=2)
-    target = first.open(told)
+        deliver(makers[kind](sink_name), replace(sink_context, **change), seed=2)
+    target = first.open(sink_context)
     assert target.position() == end
     target.close()
 
 
 def test_a_table_of_an_earlier_version_goes_on_for_its_own_pipeline(tmp_path: Path) -> None:
-    path, told = tmp_path / "t.db", context(str(tmp_path))
+    path, sink_context = tmp_path / "t.db", context(str(tmp_path))
     sink = SqlSink("report", url=f"sqlite:///{path}", table="visits")
-    end = deliver(sink, told)
+    end = deliver(sink, sink_context)
     in_sql(path, "DROP INDEX slackwater_positions_target")
     in_sql(path, "ALTER TABLE slackwater_positions DROP COLUMN target")
     rows = in_sql(path, "SELECT count(*) FROM visits")
     with pytest.raises(SinkUnsuitable, match="holds rows that this sink has not delivered"):
-        deliver(sink, replace(told, pipeline="clicks"))
-    target = sink.open(told)
+        deliver(sink, replace(sink_context, pipeline="clicks"))
+    target = sink.open(sink_context)
     assert target.position() == end
     target.close()
     with pytest.raises(SinkUnsuitable, match="belongs to the sink report of pipeline visits"):
-        deliver(sink, replace(told, pipeline="clicks"))
+        deliver(sink, replace(sink_context, pipeline="clicks"))
     assert in_sql(path, "SELECT count(*) FROM visits") == rows
 
 
 def test_an_empty_table_is_taken_over_by_a_reset_and_no_other(tmp_path: Path) -> None:
-    path, told = tmp_path / "t.db", context(str(tmp_path))
+    path, sink_context = tmp_path / "t.db", context(str(tmp_path))
     sink, clicks = (
         SqlSink("report", url=f"sqlite:///{path}", table="visits"),
-        replace(told, pipeline="clicks"),
+        replace(sink_context, pipeline="clicks"),
     )
-    deliver(sink, told)
+    deliver(sink, sink_context)
     target = sink.open(clicks)
     with pytest.raises(SinkUnsuitable, match="belongs to the sink report of pipeline visits"):
         target.reset(START)
@@ -111,33 +111,36 @@ def test_an_empty_table_is_taken_over_by_a_reset_and_no_other(tmp_path: Path) ->
     target.close()
     assert deliver(sink, clicks) > START
     with pytest.raises(SinkUnsuitable, match="belongs to the sink report of pipeline clicks"):
-        deliver(sink, told)
+        deliver(sink, sink_context)
 
 
 def test_a_sink_with_another_table_or_a_dropped_one_begins_anew(tmp_path: Path) -> None:
-    path, told = tmp_path / "t.db", context(str(tmp_path))
+    path, sink_context = tmp_path / "t.db", context(str(tmp_path))
     sink = SqlSink("report", url=f"sqlite:///{path}", table="visits")
-    deliver(sink, told)
+    deliver(sink, sink_context)
     rows = in_sql(path, "SELECT * FROM visits ORDER BY 1, 2")
-    deliver(replace(sink, table="moved"), told)
+    deliver(replace(sink, table="moved"), sink_context)
     assert in_sql(path, "SELECT * FROM moved ORDER BY 1, 2") == rows
     in_sql(path, "DROP TABLE moved")
-    deliver(replace(sink, table="moved"), told)
+    deliver(replace(sink, table="moved"), sink_context)
     assert in_sql(path, "SELECT * FROM moved ORDER BY 1, 2") == rows
 
 
 def test_lanes_of_a_table_have_positions_of_their_own(tmp_path: Path) -> None:
     """Lanes may be opened by several processes, and belong to the sink that has the table."""
-    sink, told = SqlSink("report", url=f"sqlite:///{tmp_path}/t.db", table="visits"), context(str(tmp_path))
-    target, history = sink.open(told), History.drawn(random.Random(1), seqs=1, most=9)
+    sink, sink_context = (
+        SqlSink("report", url=f"sqlite:///{tmp_path}/t.db", table="visits"),
+        context(str(tmp_path)),
+    )
+    target, history = sink.open(sink_context), History.drawn(random.Random(1), seqs=1, most=9)
     count = len(history.changes)
     lane, end = target.lane(3), SinkPosition(*history.position(count))
     assert lane is not None and lane.position() == START
     assert lane.deliver(history.table(0, count), START, end)
     assert (lane.position(), target.position()) == (end, START)
     target.reset(START)
-    again = target.lane(3)
-    assert again is not None and again.position() == START
+    same_lane = target.lane(3)
+    assert same_lane is not None and same_lane.position() == START
     target.close()
 
 
@@ -145,9 +148,9 @@ def test_keys_of_which_one_beginning_goes_on_with_the_other_are_refused(
     tmp_path: Path, redis_url: str, clients: Any
 ) -> None:
     """`visits:{page}` writes keys of `visits:late:{page}` where a page is called so."""
-    told = context(str(tmp_path))
-    deliver(RedisSink("live", url=redis_url, key=KEY), told)
-    clicks = replace(told, pipeline="clicks")
+    sink_context = context(str(tmp_path))
+    deliver(RedisSink("live", url=redis_url, key=KEY), sink_context)
+    clicks = replace(sink_context, pipeline="clicks")
     with pytest.raises(SinkUnsuitable, match="belongs to the sink live of pipeline visits"):
         deliver(RedisSink("live", url=redis_url, key=f"visits:late:{KEY}"), clicks)
     assert deliver(RedisSink("live", url=redis_url, key=f"late:{KEY}"), clicks) > START
@@ -156,26 +159,26 @@ def test_keys_of_which_one_beginning_goes_on_with_the_other_are_refused(
 def test_hashes_of_an_earlier_version_go_on_for_their_own_pipeline(
     tmp_path: Path, redis_url: str, clients: Any
 ) -> None:
-    told = context(str(tmp_path))
-    clicks, sink = replace(told, pipeline="clicks"), RedisSink("live", url=redis_url, key=KEY)
-    end = deliver(sink, told)
+    sink_context = context(str(tmp_path))
+    clicks, sink = replace(sink_context, pipeline="clicks"), RedisSink("live", url=redis_url, key=KEY)
+    end = deliver(sink, sink_context)
     late = RedisSink("live", url=redis_url, key=f"late:{KEY}")
     deliver(late, clicks)
     clients.delete("slackwater:keys")
     for pipeline in ("visits", "clicks"):
         clients.hdel(f"slackwater:{pipeline}:live", "key")
-    for pipeline_sink, its_context in ((sink, told), (late, clicks)):
+    for pipeline_sink, its_context in ((sink, sink_context), (late, clicks)):
         target = pipeline_sink.open(its_context)
         assert target.position() == end
         assert target.deliver(History().table(0, 0), end, SinkPosition(9, 0))
         target.close()
     with pytest.raises(SinkUnsuitable, match="belongs to the sink live of pipeline visits"):
-        deliver(RedisSink("second", url=redis_url, key=KEY), told)
+        deliver(RedisSink("second", url=redis_url, key=KEY), sink_context)
 
 
 def test_a_sink_with_another_key_begins_anew(tmp_path: Path, redis_url: str, clients: Any) -> None:
-    told = context(str(tmp_path))
-    deliver(RedisSink("live", url=redis_url, key=KEY), told)
+    sink_context = context(str(tmp_path))
+    deliver(RedisSink("live", url=redis_url, key=KEY), sink_context)
     hashes = {key: clients.hgetall(key) for key in clients.keys("visits:*")}
-    deliver(RedisSink("live", url=redis_url, key=f"v2:{KEY}"), told)
+    deliver(RedisSink("live", url=redis_url, key=f"v2:{KEY}"), sink_context)
     assert {key.removeprefix("v2:"): clients.hgetall(key) for key in clients.keys("v2:*")} == hashes

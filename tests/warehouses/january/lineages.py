@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import io
 import json
+import re
 import shutil
 from datetime import date
 from pathlib import Path
@@ -113,15 +114,20 @@ def code_hashes(stored: StoredTables) -> list[str]:
 
 
 def _without(row: Row, columns: set[str]) -> Row:
-    """The row without null columns and `columns`; a kind has the name that it had when the archive was
-    written.
+    """The row without null columns and `columns`; kinds and branches have the names that they had when the
+    archive was written.
     """
-    former = {"emitted": "count"}
     return {
-        name: former.get(value, value) if name == "kind" else value
-        for name, value in row.items()
-        if name not in columns and value is not None
+        name: _former(name, value) for name, value in row.items() if name not in columns and value is not None
     }
+
+
+def _former(column: str, value: Any) -> Any:
+    if column == "kind":
+        return {"emitted": "count"}.get(value, value)
+    if column == "branch":
+        return re.sub("^preview-", "restate-", value)
+    return value
 
 
 def _summary(rows: list[Row], accidental: set[str]) -> dict[str, Any]:

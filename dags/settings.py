@@ -17,6 +17,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from slackwater.dags.connections import SlackwaterHook, UnusableConnection
+from slackwater.jobs import args
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.registry import split_pipelines
 
@@ -102,6 +103,10 @@ class Settings:
             return Path(table).as_uri()
         root = self.warehouse if "://" in self.warehouse else Path(self.warehouse).as_uri()
         return f"{root.rstrip('/')}/{table}"
+
+    def with_places(self, text: str) -> str:
+        """`text`, in which each command of ours names the warehouse and the pipelines."""
+        return args.with_places(text, warehouse=self.warehouse, pipelines=self.pipelines)
 
 
 def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

@@ -48,20 +48,21 @@ class CommandOperator(BaseOperator):
         """
         command = command_of(self.settings, arguments)
         result = self.hook.run_command(command, env={**environment_of(self.settings), **variables})
-        require_success(command, result.exit_code, result.output)
+        require_success(self.settings, command, result.exit_code, result.output)
 
     def on_kill(self) -> None:
         """Airflow calls this when the task is stopped from outside."""
         self.hook.send_sigterm()
 
 
-def require_success(command: Sequence[str], exit_code: int, output: str) -> None:
+def require_success(settings: Settings, command: Sequence[str], exit_code: int, output: str) -> None:
     """Raises unless the command succeeded: AirflowFailException when a retry is useless, else
-    AirflowException. Both messages end with `output`.
+    AirflowException. Both messages end with `output`, its commands as they work in any shell.
     """
     if exit_code == 0:
         return
     name = " ".join(command[1:3])
+    output = settings.with_places(output)
     if exit_code in FINAL:
         raise AirflowFailException(f"`{name}` {FINAL[exit_code]} (exit {exit_code}): {output}")
     raise AirflowException(f"`{name}` must be tried again (exit {exit_code}): {output}")
@@ -78,7 +79,7 @@ def answer_of(
         command, env=environment_of(settings), capture_output=True, text=True, check=False
     )
     if process.returncode not in answers or not process.stdout:
-        require_success(command, process.returncode, process.stderr.strip())
+        require_success(settings, command, process.returncode, process.stderr.strip())
     return process
 
 

@@ -164,10 +164,7 @@ class JobOperator(SparkApplication):
         except ManifestError as error:
             raise AirflowFailException(str(error)) from error
         manifest.unlink()
-        message = args.with_places(
-            outcome.message, warehouse=self.settings.warehouse, pipelines=self.settings.pipelines
-        )
-        outcome = replace(outcome, message=message)
+        outcome = replace(outcome, message=self.settings.with_places(outcome.message))
         ti = context["ti"]
         self.log.info("its page: %s", whole_url(run_page_path(ti.dag_id, ti.run_id)))
         summary = outcome.summary(self.timezone)

@@ -72,7 +72,7 @@ class HealthOperator(BaseOperator):
                 if health["health"] == "red"
                 for reason in health["reasons"]
             ]
-            raise AirflowFailException("; ".join(reasons))
+            raise AirflowFailException(self.settings.with_places("; ".join(reasons)))
 
 
 def _health(settings: Settings, *, as_json: bool) -> subprocess.CompletedProcess[str]:

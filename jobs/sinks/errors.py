@@ -31,7 +31,7 @@ def rows_set_aside(sink: str, pipeline: str, rows: Sequence[SetAside]) -> RowsSe
         f"sink {sink}: {count} set aside, which its target can't take: {first}. It has everything else. "
         f"`slackwater sinks set-aside {pipeline} {sink}` lists them. A correction that replaces them is "
         f"delivered as any other; once the target can take them, run `slackwater sinks retry {pipeline} "
-        f"{sink}`.",
+        f"{sink}`. To be rid of them, derive values in the pipeline that the target can take, and restate.",
         rows=len(rows),
     )
 

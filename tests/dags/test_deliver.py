@@ -7,7 +7,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.deliver import DeliverOperator
+from slackwater.jobs.pipelines.sinks import SetAside
 from slackwater.jobs.sinks.connections import resolve_url
+from slackwater.jobs.sinks.errors import rows_set_aside
 from tests.dags.commands import install
 
 
@@ -34,6 +36,21 @@ def test_a_sink_that_does_not_suit_fails_for_good(settings: Settings) -> None:
     install(settings, "exit 2")
     with pytest.raises(AirflowFailException):
         deliver_operator(settings, "env:REPORT_URL").execute({})
+
+
+def test_rows_that_are_set_aside_fail_for_good_with_commands_that_work_in_any_shell(
+    settings: Settings,
+) -> None:
+    refused = SetAside('{"origin": "EWR"}', "note", "NUL in a text", 7, 3, "d1")
+    text = str(rows_set_aside("report", "departures", [refused]))
+    install(settings, f"cat >&2 <<'END'\nslackwater: {text}\nEND\nexit 1")
+    with pytest.raises(AirflowFailException) as caught:
+        deliver_operator(settings, "env:REPORT_URL").execute({})
+    message = str(caught.value)
+    assert 'key {"origin": "EWR"}, column note: NUL in a text' in message
+    for verb in ("set-aside", "retry"):
+        assert f"`slackwater sinks {verb} departures report --warehouse {settings.warehouse}`" in message
+    assert "derive" in message, "how to be rid of them"
 
 
 def test_a_connection_of_airflow_reaches_the_command_in_its_environment(

@@ -119,7 +119,7 @@ def scheduled_dag(
         announce_task = AnnounceOperator(
             task_id="announce", pipeline=pipeline.name, asset=published_table, settings=settings
         )
-        conclude_task = ConcludeRunOperator(task_id="conclude")
+        conclude_task = ConcludeRunOperator(task_id="conclude", run_id=validate_task.output)
         replay_task >> validate_task >> publish_task
         publish_task >> [announce_task, *deliver(pipeline, settings)]
         [replay_task, validate_task, publish_task] >> conclude_task

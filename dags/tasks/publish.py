@@ -6,15 +6,14 @@ The commit and its races belong to the command; a task that is killed or run twi
 from typing import Any
 
 from airflow.sdk import TriggerRule
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks.commands import CommandOperator
 from slackwater.dags.tasks.openlineage import parent_run_variables
-from slackwater.dags.tasks.replay import end_of
 from slackwater.dags.tasks.spark_environment import variables_of_spark
-from slackwater.dags.tasks.validate import GOOD_RUN_KEY, NOTHING, has_failed
+from slackwater.dags.tasks.validate import GOOD_RUN_KEY, NOTHING, has_failed, refuse_mark
 from slackwater.jobs import args
 
 
@@ -44,12 +43,7 @@ class PublishOperator(CommandOperator):
             run_id = context["ti"].xcom_pull(task_ids="validate", key=GOOD_RUN_KEY)
             if run_id is None:
                 raise AirflowSkipException("`validate` has failed, and no good slice is before that")
-        if run_id is None:
-            raise AirflowFailException(
-                "`validate` has not said which run to publish: it was marked a success by hand, and that "
-                "publishes nothing. Clear the task `replay`. What was rejected, and is right as it is, is "
-                f'published by a run by hand with {{"to": "{end_of(context)}", "accept": "REASON"}}.'
-            )
+        refuse_mark(run_id, context)
         if run_id == NOTHING:
             self.log.info("nothing was staged: the range is covered already")
             return

@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
-from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import TriggerRule
+from airflow.sdk import BaseOperator, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from slackwater.dags.page_links import RunPageLink, whole_url
@@ -115,12 +114,25 @@ class ValidateOperator(ApprovalOperator):
             raise AirflowFailException(str(error)) from error
 
 
-class ConcludeRunOperator(EmptyOperator):
+class ConcludeRunOperator(BaseOperator):
     """Succeeds behind `replay`, `validate` and `publish`. Where one of them has failed it can't, which fails
-    the DAG run although `publish` has gone on with what was good.
+    the DAG run although `publish` has gone on with what was good. Airflow runs it again when a person marks
+    the failed task a success, and not what was skipped: so it fails itself then.
+
+    Args:
+        run_id: what `validate` returned (an XComArg).
     """
 
+    template_fields = ("run_id",)
     operator_extra_links = (RunPageLink(),)
+
+    def __init__(self, *, run_id: Any, **kwargs: Any) -> None:
+        super().__init__(trigger_rule=TriggerRule.NONE_FAILED, **kwargs)
+        self.run_id = run_id
+
+    def execute(self, context: Any) -> None:
+        """Raises AirflowFailException."""
+        refuse_mark(self.run_id, context)
 
 
 def has_failed(context: Any, task_id: str) -> bool:
@@ -130,6 +142,16 @@ def has_failed(context: Any, task_id: str) -> bool:
     ti = context["ti"]
     states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id])
     return bool(states.get(ti.run_id, {}).get(task_id) == "failed")
+
+
+def refuse_mark(run_id: str | None, context: Any) -> None:
+    """Raises AirflowFailException where `validate` has returned None, as behind a mark by hand."""
+    if run_id is None:
+        raise AirflowFailException(
+            "`validate` has not said which run to publish: it or `replay` was marked a success by hand, and "
+            "that publishes nothing. Clear the task `replay`. What was rejected, and is right as it is, is "
+            f'published by a run by hand with {{"to": "{end_of(context)}", "accept": "REASON"}}.'
+        )
 
 
 def refuse_stale(outcome: Manifest, dag_run: Any) -> None:

@@ -185,6 +185,12 @@ def test_validate_and_publish_read_what_replay_and_validate_left(dag_folder: Any
     assert "task_ids='validate'" in task(dag_folder, "careful", "publish")["run_id"]
 
 
+def test_conclude_runs_behind_skipped_tasks_and_not_behind_failed_ones(dag_folder: Any) -> None:
+    """So it judges a run again of which a failed task was marked a success by hand."""
+    conclude = task(dag_folder, "careful", "conclude")
+    assert (conclude["trigger_rule"], "task_ids='validate'" in conclude["run_id"]) == ("none_failed", True)
+
+
 def test_announce_names_the_published_table(dag_folder: Any) -> None:
     (asset,) = task(dag_folder, "departures", "announce")["outlets"]
     assert (asset["__var"]["name"], asset["__var"]["uri"]) == (

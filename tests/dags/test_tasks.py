@@ -21,7 +21,7 @@ from slackwater.dags.page_links import RunPageLink
 from slackwater.dags.settings import Settings
 from slackwater.dags.tasks import restate, validate
 from slackwater.dags.tasks.publish import PublishOperator
-from slackwater.dags.tasks.validate import ValidateOperator
+from slackwater.dags.tasks.validate import NOTHING, ConcludeRunOperator, ValidateOperator
 from slackwater.jobs.args import Failure, Manifest, manifest_fields, write_manifest
 from slackwater.jobs.pipelines.registry import load
 from tests.dags.commands import install
@@ -435,6 +435,18 @@ def test_a_validation_that_was_marked_a_success_by_hand_publishes_nothing(settin
     with pytest.raises(AirflowFailException, match=r'by hand.*Clear the task `replay`.*"accept": "REASON"'):
         publish_operator(settings, None).execute(fresh_context())
     assert not calls.exists()
+
+
+def test_a_run_of_which_a_failed_task_was_marked_a_success_by_hand_stays_failed() -> None:
+    """Airflow runs `conclude` again then, and none of the tasks that were skipped behind the failed one."""
+    conclude = ConcludeRunOperator(task_id="conclude", run_id=None)
+    with pytest.raises(AirflowFailException, match=r'by hand.*Clear the task `replay`.*"accept": "REASON"'):
+        conclude.execute(fresh_context())
+
+
+@pytest.mark.parametrize("run_id", ["b2", NOTHING])
+def test_a_run_of_which_every_task_is_done_succeeds(run_id: str) -> None:
+    ConcludeRunOperator(task_id="conclude", run_id=run_id).execute(fresh_context())
 
 
 @pytest.mark.parametrize("exit_code", [1, 2, 4, 5])

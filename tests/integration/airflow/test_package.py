@@ -61,7 +61,9 @@ def environments(tmp_path_factory: pytest.TempPathFactory) -> Environments:
 def airflow(environments: Environments, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("airflow")
     pipelines, warehouse = folder / "pipelines.py", folder / "warehouse"
-    shutil.copy(str(departures.__file__), pipelines)
+    example = Path(str(departures.__file__))
+    shutil.copy(example, pipelines)
+    shutil.copy(example.with_suffix(".json"), folder)  # the suite that it names
     (folder / "dags").mkdir()
     (folder / "dags" / "mine.py").write_text(
         "from slackwater.airflow import dags\n"

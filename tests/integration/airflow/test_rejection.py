@@ -3,6 +3,7 @@ person has the second published in spite of it, and the third with it. One story
 """
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,8 +31,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredTables:
 @pytest.fixture(scope="module")
 def airflow(stored: StoredTables, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     folder = tmp_path_factory.mktemp("airflow")
-    text = Path(str(departures.__file__)).read_text()
+    example = Path(str(departures.__file__))
+    text = example.read_text()
     assert DECLARED in text
+    shutil.copy(example.with_suffix(".json"), folder)  # the suite that it names
     (folder / "pipelines.py").write_text(text.replace(DECLARED, STRICT))
     for airflow in start(
         folder / "home",

@@ -20,7 +20,7 @@ from slackwater.jobs.errors import SlackwaterError, out_of_memory, without_crede
 from slackwater.jobs.runtime.heap import keep_heap
 from slackwater.jobs.runtime.parent import end_with_parent
 from slackwater.jobs.runtime.stalls import end_if_stalled
-from slackwater.jobs.tables.errors import DamagedFile
+from slackwater.jobs.tables.errors import DamagedFile, NoRuns
 from slackwater.jobs.tables.storage_errors import is_failure, unforeseen
 from slackwater.windowing.errors import ConfigurationError, WindowingError
 
@@ -151,9 +151,30 @@ class Verbs(click.Group):
                 import pyarrow.dataset  # noqa: F401 - the import is the work
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NoRuns as error:
+            _refuse_unregistered(error, ctx)
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
+
+
+def _refuse_unregistered(error: NoRuns, context: click.Context) -> None:
+    """Say of a pipeline without runs that nobody has registered it, and what is: `run` can't make it run.
+
+    Raises:
+        UnknownPipeline: it is not registered.
+    """
+    from slackwater.jobs.commands.options import PIPELINES
+    from slackwater.jobs.pipelines import registry
+
+    name = error.facts.get("pipeline")
+    if isinstance(name, str):
+        registry.load(context.meta.get(PIPELINES))[name]
 
 
 def _print_version(context: click.Context, option: click.Parameter, is_asked: bool) -> None:

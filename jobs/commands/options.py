@@ -21,6 +21,7 @@ from slackwater.jobs.runtime.cache import cache
 from slackwater.windowing.times import to_ms
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+PIPELINES = f"{__name__}.pipelines"  # under which click's `Context.meta` has what --pipelines says
 
 
 class Time(click.ParamType):
@@ -111,13 +112,16 @@ def pipelines(function: Function) -> Function:
 def _pipelines_here(context: click.Context, option: click.Parameter, pipelines: str | None) -> str | None:
     """The pipelines, with copies in place of those that are given by URI, as to a driver in a cluster."""
     text = pipelines or os.environ.get(PIPELINES_VARIABLE) or ""
-    if ":/" not in text:
-        return pipelines
-    from slackwater.jobs.tables.files_by_uri import fetch_python_files, is_uri
+    if ":/" in text:
+        from slackwater.jobs.tables.files_by_uri import fetch_python_files, is_uri
 
-    folder = cache() / "pipelines"
-    parts = split_pipelines(text)
-    return ",".join(str(fetch_python_files(part, folder)) if is_uri(part) else part for part in parts)
+        folder = cache() / "pipelines"
+        parts = split_pipelines(text)
+        pipelines = ",".join(
+            str(fetch_python_files(part, folder)) if is_uri(part) else part for part in parts
+        )
+    context.meta[PIPELINES] = pipelines
+    return pipelines
 
 
 def key(function: Function) -> Function:

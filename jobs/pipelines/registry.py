@@ -5,6 +5,7 @@ A user's file is loaded under a name of its own, so that a `jobs.py` or `windowi
 the place of ours. No Spark.
 """
 
+import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -77,9 +78,11 @@ class Registry(Mapping[str, Pipeline]):
         if name not in self._pipelines:
             names = ", ".join(sorted(self._pipelines)) or "none"
             faults = "".join(f"\nNot loaded: {fault}" for fault in self.faults.values())
+            near = difflib.get_close_matches(name, self._pipelines)
+            hint = f"Did you mean {' or '.join(near)}? " if near else ""
             raise UnknownPipeline(
-                f"no pipeline is called {name!r}; registered: {names}. Add your own file with --pipelines "
-                f"FILE or {VARIABLE}.{faults}",
+                f"no pipeline is called {name!r}; registered: {names}. {hint}Add your own file with "
+                f"--pipelines FILE or {VARIABLE}.{faults}",
                 name=name,
             )
         return self._pipelines[name]

@@ -56,3 +56,42 @@ def test_health_of_a_name_that_is_not_registered_or_of_a_folder_that_is_not_ther
     for verb in (("health",), ("health", "departures"), ("health", "nosuch")):
         assert here(*verb, "--warehouse", tmp_path / "away") == 2
         assert f"there is no folder {tmp_path / 'away'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("runs", "departurse"),
+        ("state", "windows", "departurse"),
+        ("sql", "departurse", "SELECT 1"),
+        ("history", "departurse", "--key", "JFK"),
+        ("explain", "departurse", "--key", "JFK", "--window", "2013-01-01"),
+        ("late", "list", "departurse"),
+        ("quarantine", "list", "departurse"),
+        ("sinks", "list", "departurse"),
+        ("diff", "departurse", "departures"),
+        ("verify", "departurse", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_verb_answers_a_name_that_nobody_has_registered_with_those_that_are_like_it(
+    verb: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert here(*verb, "--warehouse", tmp_path) == 2
+    error = capsys.readouterr().err
+    assert "no pipeline is called 'departurse'; registered: " in error and "Did you mean departures?" in error
+    assert "slackwater run departurse" not in error
+
+
+def test_a_verb_looks_among_the_pipelines_that_its_option_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "from dataclasses import replace\nfrom slackwater.jobs.examples.departures import departures\n"
+        "ferries = replace(departures, name='ferries')\n"
+    )
+    assert here("runs", "ferris", "--warehouse", tmp_path, "--pipelines", file) == 2
+    assert "Did you mean ferries?" in capsys.readouterr().err
+    assert here("runs", "ferries", "--warehouse", tmp_path, "--pipelines", file) == 2
+    assert "Run it with `slackwater run ferries --to TIME`" in capsys.readouterr().err

@@ -229,8 +229,8 @@ class TestErrors:
     def test_an_unknown_pipeline_is_answered_with_those_that_exist(self) -> None:
         with pytest.raises(
             UnknownPipeline,
-            match=f"no pipeline is called 'departure'; registered: {', '.join(OURS)}. Add your own file with "
-            "--pipelines",
+            match=f"no pipeline is called 'departure'; registered: {', '.join(OURS)}. Did you mean "
+            r"departures\? Add your own file with --pipelines",
         ):
             load()["departure"]
         with pytest.raises(UnknownPipeline, match="registered: none"):

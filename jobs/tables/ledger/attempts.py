@@ -174,10 +174,10 @@ def _without_ended(files: StoredFiles) -> StoredFiles:
     many of them within a lease's time.
 
     Delta's log alone shows it: it has the least and the greatest run_id and outcome of each file, and of all
-    outcomes "claimed" is the least.
+    outcomes "claimed" is the least. A property of the table may leave the log some of these bounds, or none.
     """
     actions = files.actions
-    if "min.run_id" not in actions.column_names:
+    if not {"min.run_id", "max.run_id", "min.outcome"} <= set(actions.column_names):
         return files
     run_ids = actions.column("min.run_id")
     is_of_one = pc.fill_null(pc.equal(run_ids, actions.column("max.run_id")), False)

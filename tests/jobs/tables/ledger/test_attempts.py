@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from slackwater.jobs.tables import schemas
 from slackwater.jobs.tables.delta.folder import Folder
@@ -190,6 +191,21 @@ class TestTheLease:
         attempts.folder.append(pa.Table.from_pylist(rows, schema=attempts.folder.schema))
         attempts.record(attempt_of("a"), NOW + SECOND, outcome="failed")
         assert [holder.run_id for holder in attempts.holders(NOW + SECOND)] == ["b"]
+
+    @pytest.mark.parametrize("searched_column", ["run_id", "outcome", "at"])
+    def test_it_is_found_where_a_property_leaves_statistics_of_one_column_alone(
+        self, tmp_path: Path, searched_column: str
+    ) -> None:
+        before = attempts_in(tmp_path)
+        for run_id in ("a", "b"):
+            before.record(attempt_of(run_id), NOW, outcome="failed")
+        DeltaTable(before.folder.uri).alter.set_table_properties(
+            {"delta.dataSkippingStatsColumns": searched_column}
+        )
+        attempts = attempts_in(tmp_path)
+        assert claim(attempts, "c") is not None
+        assert claim(attempts, "d") is None
+        assert [holder.run_id for holder in attempts.holders(NOW)] == ["c"]
 
     def test_of_a_dead_process_it_is_taken_over_at_once(
         self, attempts: AttemptsWriter, tmp_path: Path

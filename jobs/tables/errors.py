@@ -61,6 +61,14 @@ class ShapeChanged(UsageError):
     """The columns of a pipeline's stored tables are not those that the pipeline declares now."""
 
 
+def new_lineage(pipeline: str) -> str:
+    """The way on, as a clause, where no run can continue what the pipeline's tables hold."""
+    return (
+        f"begin a new lineage: move the folder {pipeline} out of the warehouse, then run `slackwater run "
+        f"{pipeline} --to TIME`"
+    )
+
+
 class CredentialsInUri(UsageError):
     """A URI holds a password or a signature, which would be recorded and logged."""
 

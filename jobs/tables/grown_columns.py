@@ -9,7 +9,7 @@ Schemas in, schemas out: no table is read or written here. Keys, and the columns
 the same for the life of a lineage.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from slackwater.jobs.stored_columns import (
     SNAPSHOT_NAMES,
     columns_of,
 )
-from slackwater.jobs.tables.errors import ShapeChanged
+from slackwater.jobs.tables.errors import ShapeChanged, new_lineage
 from slackwater.jobs.tables.schemas import SIDE, Columns
 
 
@@ -108,11 +108,54 @@ def shape_changed(uri: str, table: str, stored_schema: pa.Schema, declared_schem
     )
     return ShapeChanged(
         f"{uri}: its columns are not those that the pipeline declares now: "
-        f"{differences or 'their order differs'}. Undo the "
-        "change, or give the pipeline another name (it then starts a lineage of its own).",
+        f"{differences or 'their order differs'}. "
+        f"{_way_back(table, declared_schema, differing, stored_types)}, or "
+        f"{new_lineage(_pipeline_of(uri))}.",
         table=table,
         differing=differing,
     )
+
+
+def _way_back(
+    table: str, declared_schema: pa.Schema, differing: list[str], stored_types: Mapping[str, str]
+) -> str:
+    """What brings the stored columns and the declared ones together, as a clause."""
+    retyped_names = [name for name in differing if name in stored_types and name in declared_schema.names]
+    if may_grow(table) and retyped_names == differing:
+        retyped_keys = [
+            field.name for field in key_columns(table, declared_schema) if field.name in retyped_names
+        ]
+        if retyped_keys:
+            return f"A key keeps its type: write {', '.join(retyped_keys)} into the source as it was"
+        if "contents" not in retyped_names:
+            return "A result keeps its type: undo the change, or give the result another name"
+    return "Undo the change"
+
+
+def source_retyped(
+    uri: str, before: Mapping[str, pa.DataType], retyped_fields: Sequence[pa.Field]
+) -> ShapeChanged:
+    """The error to raise for a source whose columns had other types `before`; `uri` is that of
+    `late_events`.
+    """
+    differences = ", ".join(
+        f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped_fields
+    )
+    cast = _cast_to_earlier_type(retyped_fields[0].name, before)
+    return ShapeChanged(
+        f"{uri}: the source's columns have other types than when the pipeline first ran: {differences}. "
+        "Where the pipeline reads them, give the results that come of them other names; these may read the "
+        f"earlier type by a derived column, e.g. derive={{'as_before': '{cast}'}}. A key keeps its type: "
+        "write it into the source as it was. Where the pipeline does not read them, undo what was changed "
+        "in its declaration. "
+        f"Or {new_lineage(_pipeline_of(uri))}.",
+        table="late_events",
+        differing=[field.name for field in retyped_fields],
+    )
+
+
+def _pipeline_of(uri: str) -> str:
+    return uri.rsplit("/", 2)[-2]
 
 
 _SQL_TYPES = {
@@ -128,7 +171,7 @@ _SQL_TYPES = {
 }
 
 
-def cast_to_earlier_type(name: str, types: Mapping[str, pa.DataType]) -> str:
+def _cast_to_earlier_type(name: str, types: Mapping[str, pa.DataType]) -> str:
     """The expression that reads the column `name` with its type in `types`."""
     kind = types[name]
     return f'CAST("{name}" AS {_SQL_TYPES.get(kind, str(kind).replace("decimal128", "DECIMAL"))})'

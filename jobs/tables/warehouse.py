@@ -22,13 +22,13 @@ from slackwater.jobs.tables.delta.foreign_commits import ForeignCommit, refuse_f
 from slackwater.jobs.tables.delta.log_files import refuse_lost_rows, refuse_older
 from slackwater.jobs.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.jobs.tables.delta.open_table import OpenTable
-from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork, ShapeChanged
+from slackwater.jobs.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork
 from slackwater.jobs.tables.grown_columns import (
-    cast_to_earlier_type,
     grown_schema,
     key_columns,
     may_grow,
     shape_changed,
+    source_retyped,
 )
 from slackwater.jobs.tables.ledger.attempts import AttemptsReader
 from slackwater.jobs.tables.ledger.reader import LedgerReader, newest_row_of
@@ -421,18 +421,7 @@ class Tables:
             field for field in late.schema if not before.get(field.name, field.type).equals(field.type)
         ]
         if retyped_fields:
-            differences = ", ".join(
-                f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped_fields
-            )
-            raise ShapeChanged(
-                f"{late.uri}: the source's columns have other types than when the pipeline first ran: "
-                f"{differences}. Where the pipeline reads them, read the earlier type by a derived column, "
-                f"e.g. derive={{'as_before': '{cast_to_earlier_type(retyped_fields[0].name, before)}'}}, or "
-                "give the results that come of them other names; a key keeps its type: write it as it was. "
-                "Where it does not read them, undo what was changed in its declaration.",
-                table=_LATE_EVENTS,
-                differing=[field.name for field in retyped_fields],
-            )
+            raise source_retyped(late.uri, before, retyped_fields)
 
     def repartition(self) -> None:
         """Write every table anew that has other partition columns than today's.

@@ -14,6 +14,7 @@ from slackwater.jobs.pipelines import Aggregate, Pipeline
 from slackwater.jobs.pipelines.canonical import plain_value
 from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.protocol.staging.slices import iso
+from slackwater.jobs.tables.errors import new_lineage
 
 Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refused", "lasting"]
 
@@ -282,8 +283,7 @@ def _ways_out(pipeline: Pipeline, start_ms: int | None, refused_changes: Sequenc
         else "or restate the lineage from its start, where nothing is parked: `slackwater backfill "
         f"{pipeline.name} --from {iso(pipeline.start_ms if start_ms is None else start_ms)} --to END`; "
     )
-    another_name = "or give the pipeline another name (it then starts a lineage of its own)."
-    return f"Undo the change; {restating}{another_name}"
+    return f"Undo the change; {restating}or {new_lineage(pipeline.name)}."
 
 
 def _one_a_line(changes: list[Difference]) -> str:

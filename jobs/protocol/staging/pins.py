@@ -15,6 +15,7 @@ from slackwater.jobs.errors import UsageError
 from slackwater.jobs.pipelines import Pipeline
 from slackwater.jobs.pipelines.sources import Source
 from slackwater.jobs.protocol.staging.stragglers import without_erased
+from slackwater.jobs.tables.errors import new_lineage
 from slackwater.jobs.tables.ledger.overrides import INPUT as OVERRIDES
 from slackwater.jobs.tables.ledger.overrides import (
     MovedRows,
@@ -211,8 +212,7 @@ def _input_of(pipeline: Pipeline, source: Source, inputs: Iterable[Input]) -> In
         read_tables = ", ".join(name for name in tables if name != OVERRIDES)
         raise SourceChanged(
             f"{pipeline.name}: the run before read {read_tables}, the pipeline now declares {table}. A "
-            "lineage keeps its source: undo the change, or give the pipeline another name (it then starts "
-            "a lineage of its own).",
+            f"lineage keeps its source: undo the change, or {new_lineage(pipeline.name)}.",
             table=table,
         )
     return tables[table]

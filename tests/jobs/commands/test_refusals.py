@@ -1,5 +1,6 @@
 """A plan refuses what a run would refuse, in the same words, and a refused command leaves nothing behind."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,3 +102,28 @@ def test_a_retyped_column_of_the_source_is_told_by_its_own_name(
         told = refusal(own_pipeline, capsys, verb, "own", "--to", "2013-01-04")
         assert "x (it was int64, and is double)" in told and "total" not in told
         assert "derive={'as_before': 'CAST(\"x\" AS BIGINT)'}" in told
+    own_pipeline.declare(
+        """derive={'as_before': 'CAST("x" AS BIGINT)'},
+        select={"n": agg.count(), "sum_of_x": agg.sum("as_before")}"""
+    )
+    assert own_pipeline("run", "own", "--to", "2013-01-04") == 0
+
+
+@pytest.mark.parametrize("changed", ["the key", "the source"])
+def test_a_change_that_a_lineage_can_not_take_begins_a_new_one_under_the_same_name(
+    own_pipeline: OwnPipeline, changed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if changed == "the key":
+        numbers = pa.array([hour % 3 for hour in range(96)], pa.int64())
+        rows = pa.Table.from_pylist(every_hour(0, 96), SCHEMA)
+        rows = rows.set_column(rows.schema.get_field_index("k"), "k", numbers)
+        write_deltalake(own_pipeline.source, rows, mode="overwrite", schema_mode="overwrite")
+    else:
+        shutil.copytree(own_pipeline.source, own_pipeline.warehouse / "sources" / "other")
+        own_pipeline.declare('source=DeltaSource("sources/other", event_time="e", arrival_time="a")')
+    error = refusal(own_pipeline, capsys, "run", "own", "--to", "2013-01-04")
+    assert ("A key keeps its type: write k into the source as it was" in error) == (changed == "the key")
+    assert "move the folder own out of the warehouse, then run `slackwater run own --to TIME`" in error
+    shutil.move(own_pipeline.warehouse / "own", own_pipeline.root / "own-before")
+    assert own_pipeline("run", "own", "--to", "2013-01-04") == 0
+    assert sum(row["n"] for row in own_pipeline.rows("published")) == 70

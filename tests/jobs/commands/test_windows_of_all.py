@@ -254,5 +254,5 @@ def test_a_lineage_does_not_change_between_a_key_and_none(
     assert own("run", "own", "--to", "2013-01-02") == 0
     own.declare(after)
     assert own("run", "own", "--to", "2013-01-03") == 2
-    assert "give the pipeline another name" in capsys.readouterr().err
+    assert "or begin a new lineage: move the folder own out of the warehouse" in capsys.readouterr().err
     assert len(own.rows("runs")) == 1

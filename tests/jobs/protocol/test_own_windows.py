@@ -182,7 +182,7 @@ def test_the_columns_of_a_class_last_as_long_as_the_lineage(tmp_path: Path) -> N
     [change] = [item for item in differences(recorded, wider.describe()) if item.path == "window_columns"]
     assert (change.kind, change.after) == ("lasting", ["start", "end", "tier string", "weight long"])
     world.pipeline, world.code = wider, "wider"
-    with pytest.raises(ShapeChanged, match=r"weight \(stored not, declared int64\).* another name"):
+    with pytest.raises(ShapeChanged, match=r"weight \(stored not, declared int64\).*begin a new lineage"):
         world.run(72)
     world.pipeline, world.code = replace(LANES, window=OpenLanes(LANES.windows.plain)), "open"
     with pytest.raises(SettingsChanged, match=r"window_columns: \[start, end, tier string\] → \[end, tier"):

@@ -104,36 +104,38 @@ def test_a_pipeline_without_tables_has_never_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed_shape", "table", "differing", "message"),
+    ("changed_shape", "table", "differing", "message", "way_back"),
     [
         (
             replace(SHAPE, keys=(("dest", pa.string()),)),
             "window_state",
             ["dest", "origin"],
             r"dest \(stored not, declared string\)",
+            "Undo the change",
         ),
         (
             replace(SHAPE, keys=(("origin", pa.int32()),)),
             "window_state",
             ["origin"],
             r"origin \(stored string, declared int32\)",
+            "A key keeps its type: write origin into the source as it was",
         ),
         (
             replace(SHAPE, results=(("n", pa.float64()),)),
             "panes",
             ["n"],
             r"n \(stored int64, declared double\)",
+            "A result keeps its type: undo the change, or give the result another name",
         ),
     ],
 )
 def test_other_columns_than_the_stored_ones_are_refused(
-    tmp_path: Path, changed_shape: Shape, table: str, differing: list[str], message: str
+    tmp_path: Path, changed_shape: Shape, table: str, differing: list[str], message: str, way_back: str
 ) -> None:
     warehouse = Warehouse(str(tmp_path))
     warehouse.tables("p", SHAPE).ensure()
-    with pytest.raises(
-        ShapeChanged, match=rf"/p/{table}: .*{message}.*give the pipeline another name"
-    ) as raised_error:
+    ways_on = f"{way_back}, or begin a new lineage: move the folder p out of"
+    with pytest.raises(ShapeChanged, match=rf"/p/{table}: .*{message}.*{ways_on}") as raised_error:
         warehouse.tables("p", changed_shape).ensure()
     assert (raised_error.value.table, raised_error.value.differing) == (table, differing)  # type: ignore[attr-defined]
 

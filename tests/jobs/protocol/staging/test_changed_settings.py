@@ -73,7 +73,7 @@ def test_a_trigger_that_tells_published_rows_apart_otherwise_is_refused_also_in_
     declare(trigger=after)
     for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
         with pytest.raises(
-            SettingsChanged, match=r"\n  trigger: .*\nUndo the change; or give the pipeline another name"
+            SettingsChanged, match=r"\n  trigger: .*\nUndo the change; or begin a new lineage"
         ):
             command()
     assert multiset(world.published()) == published
@@ -157,7 +157,7 @@ def test_a_lineage_keeps_its_number_of_key_groups_also_where_it_is_restated_from
     for command in (lambda: run(world, 16), lambda: world.backfill(0, 12)):
         with pytest.raises(
             SettingsChanged,
-            match=r"\n  max_parallelism: 128 → 64\nUndo the change; or give the pipeline another name",
+            match=r"\n  max_parallelism: 128 → 64\nUndo the change; or begin a new lineage",
         ):
             command()
 

@@ -193,7 +193,7 @@ def test_what_tells_published_rows_apart_lasts_as_long_as_the_lineage(
         with pytest.raises(SettingsChanged) as refused:
             check()
         assert f"\n  {wanted}" in str(refused.value)
-        assert "Undo the change; or give the pipeline another name" in str(refused.value)
+        assert "Undo the change; or begin a new lineage" in str(refused.value)
 
 
 def test_a_restatement_from_the_start_may_change_all_else() -> None:

@@ -399,8 +399,8 @@ def test_a_validation_marked_a_success_publishes_nothing(
         **dict.fromkeys(("publish", "announce"), "skipped"),
         "conclude": "failed",
     }
-    assert "marked a success by hand" in airflow.log("approval", rejected_run, "conclude")
-    assert f'"to": "{(START + 2 * DAY).isoformat()}"' in airflow.log("approval", rejected_run, "conclude")
+    log = airflow.log("approval", rejected_run, "conclude")
+    assert "marked a success by hand" in log and (START + 2 * DAY).isoformat() in log
     assert_once(airflow, pipeline_of(folder, "approval"), START + DAY)
 
 

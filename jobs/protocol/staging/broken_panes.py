@@ -116,21 +116,24 @@ class BrokenPanes:
         return run is not None and (run.verdict or "").startswith(ACCEPTANCE)
 
     def _without(self, broken: pa.Table, accepted_panes: Sequence[pa.Table]) -> pa.Table:
-        """The broken panes of other windows than `accepted_panes`, the least values first."""
-        names = [quoted(name) for name in self._identity]
-        order = f"ORDER BY broken_value, {', '.join(names)}"
+        """The broken panes of other windows than `accepted_panes`."""
         if not accepted_panes:
-            return query(f"SELECT * FROM broken {order}", broken=broken)
+            return broken
+        names = map(quoted, self._identity)
         is_same_window = " AND ".join(f"broken.{name} IS NOT DISTINCT FROM accepted.{name}" for name in names)
         is_other = f"window_start IS NULL OR NOT EXISTS (FROM accepted WHERE {is_same_window})"
         return query(
-            f"SELECT * FROM broken WHERE {is_other} {order}",
+            f"SELECT * FROM broken WHERE {is_other}",
             broken=broken,
             accepted=pa.concat_tables(accepted_panes),
         )
 
     def _names(self, item: Expectation, panes: pa.Table) -> str:
-        """The first panes as `shop a, 2024-01-01 06:00–12:00: 51`."""
+        """The panes with the least values as `shop a, 2024-01-01 06:00–12:00: 51`. A window that has fired
+        several times with one value is named once.
+        """
+        names = ", ".join(map(quoted, self._identity))
+        panes = query(f"SELECT DISTINCT * FROM panes ORDER BY broken_value, {names}", panes=panes)
         texts = []
         for row in panes.slice(0, _MOST_NAMES).to_pylist():
             keys = [f"{name} {row[name]}" for name in self.shape.key_names]

@@ -45,6 +45,17 @@ def test_a_rejection_names_keys_windows_and_values(world: World) -> None:
     )
 
 
+def test_a_window_that_fires_again_with_the_same_value_is_named_once(world: World) -> None:
+    late_rows = [Event(3.2, 10, 301, "b", 0), Event(3.4, 15, 302, "b", 0)]
+    world.append([Event(3, 4, 300, "b", 70), *late_rows])
+    with pytest.raises(SliceRejected) as error:
+        world.run(24)
+    assert (
+        f"{LIMIT}: 4 of 14 values, observed 2 … 101, e.g. k b, 2013-01-01 02:00–04:00: 70; "
+        "k a, 2013-01-01 20:00–22:00: 101\n" in str(error.value)
+    )
+
+
 def test_a_run_that_accepts_goes_on_to_its_end(world: World) -> None:
     with pytest.raises(SliceRejected):
         world.run(72)

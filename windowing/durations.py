@@ -9,6 +9,9 @@ from datetime import timedelta
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.times import MILLISECOND
 
+# A longer one is a slip of the unit, and a time plus it would not fit into a timestamp column.
+LONGEST = timedelta(days=366_000)
+
 
 def require_duration_ms(what: str, duration: timedelta) -> int:
     """`duration` in milliseconds. Raises ConfigurationError naming `what` for a bare number or a fraction of

@@ -116,7 +116,7 @@ class UntimedElementError(WindowingError):
 
 
 class SessionGapError(WindowingError, ValueError):
-    """A dynamic gap that is not above zero."""
+    """A dynamic gap that is not above zero, or longer than durations may be."""
 
     fault = "data"
     flink = "IllegalArgumentException"

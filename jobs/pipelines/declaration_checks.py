@@ -6,7 +6,7 @@ name.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from slackwater.jobs.pipelines.cron import PRESETS, Cron, NotACron
@@ -24,14 +24,13 @@ from slackwater.windowing import (
     WindowAssigner,
 )
 from slackwater.windowing.calendars import zone_named
+from slackwater.windowing.durations import LONGEST
 from slackwater.windowing.errors import ConfigurationError
 from slackwater.windowing.times import MILLISECOND, duration_ms
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# A longer duration is a slip of the unit, and a time plus it would not fit into a timestamp column.
 _DAY = timedelta(days=1)
-_LONGEST = 366_000 * _DAY
 
 # Declaration, its type, and how an error describes it.
 _TYPES = (
@@ -89,6 +88,7 @@ _PARTS = (
     "slide_ms",
     "gap_ms",
     "longest_ms",
+    "timeout_ms",
 )
 # Those that need not be declared.
 _OPTIONAL_DURATIONS = {"max_behind", "keep_history"}
@@ -137,17 +137,29 @@ def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
             raise PipelineError(subject, f"{name} is {duration}; durations are whole milliseconds")
         if duration_ms(duration) < least_ms:
             raise PipelineError(subject, f"{name} is {duration}; it is at least {least_ms} ms")
-        if duration > _LONGEST:
-            raise PipelineError(subject, f"{name} is {duration}; it is at most {_LONGEST.days:,} days")
+        if duration > LONGEST:
+            raise PipelineError(subject, f"{name} is {duration}; it is at most {LONGEST.days:,} days")
     for name in ("watermarks", "window", "trigger", "evictor"):
-        for part in _PARTS:
-            length_ms = getattr(declarations[name], part, None)
-            if isinstance(length_ms, int) and length_ms > duration_ms(_LONGEST):
+        for part, length_ms in _lengths(declarations[name]):
+            if length_ms > duration_ms(LONGEST):
                 raise PipelineError(
                     subject,
                     f"{name} has a {part.removesuffix('_ms')} of {length_ms // duration_ms(_DAY):,} days; it "
-                    f"is at most {_LONGEST.days:,} days",
+                    f"is at most {LONGEST.days:,} days",
                 )
+
+
+def _lengths(part_of_windowing: object) -> Iterator[tuple[str, int]]:
+    """(name, milliseconds) of the durations of an object of windowing, and of the triggers and other such
+    objects in it.
+    """
+    for part in _PARTS:
+        length_ms = getattr(part_of_windowing, part, None)
+        if isinstance(length_ms, int):
+            yield part, length_ms
+    for value in getattr(part_of_windowing, "__dict__", {}).values():
+        if isinstance(value, Trigger | WindowAssigner | Evictor):
+            yield from _lengths(value)
 
 
 def check_counts(subject: str, declarations: Mapping[str, object]) -> None:

@@ -257,6 +257,10 @@ def test_a_dynamic_gap_is_declared_as_a_duration_of_the_element(sessions: Any) -
     assert windows_at(assigner, 10, "xy") == [W(10, 2010)]
     with pytest.raises(SessionGapError):
         assigner.assign_windows("", 10, Clock())
+    endless = sessions.with_dynamic_gap(lambda element: timedelta(days=366_000, milliseconds=len(element)))
+    assert windows_at(endless, 10, "") == [W(10, 10 + 366_000 * 86_400_000)]
+    with pytest.raises(SessionGapError, match=r"at most 366,000 days, got 366000 days, 0:00:00.001000"):
+        endless.assign_windows("x", 10, Clock())
 
 
 @pytest.mark.parametrize(

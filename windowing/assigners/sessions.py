@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from slackwater.windowing.assigners.assigner import AssignerContext, MergingWindowAssigner
-from slackwater.windowing.durations import require_duration_ms
+from slackwater.windowing.durations import LONGEST, require_duration_ms
 from slackwater.windowing.errors import ConfigurationError, SessionGapError
 from slackwater.windowing.java import wrap_long
 from slackwater.windowing.windows import MergeCallback, TimeWindow, merge_time_windows
@@ -88,7 +88,11 @@ class _GapInMilliseconds:
     gap_of: Callable[[Any], timedelta]
 
     def __call__(self, element: Any) -> int:
-        return require_duration_ms("A dynamic session gap", self.gap_of(element))
+        gap = self.gap_of(element)
+        gap_ms = require_duration_ms("A dynamic session gap", gap)
+        if gap > LONGEST:
+            raise SessionGapError(f"A dynamic session gap is at most {LONGEST.days:,} days, got {gap}.")
+        return gap_ms
 
 
 @dataclass(frozen=True, kw_only=True)

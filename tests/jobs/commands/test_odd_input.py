@@ -18,6 +18,28 @@ def own_pipeline(tmp_path: Path) -> OwnPipeline:
     return OwnPipeline(tmp_path)
 
 
+@pytest.mark.parametrize("on_error", ["fail", "quarantine"])
+def test_a_session_gap_that_no_table_can_hold_is_a_fault_of_its_function(
+    own_pipeline: OwnPipeline, on_error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_pipeline.declare(
+        "window=EventTimeSessionWindows.with_dynamic_gap("
+        "lambda row: timedelta(days=366_001 if row.x == 17 else 2)), "
+        f'on_error="{on_error}"'
+    )
+    own_pipeline.append(every_hour(0, 24))
+    code = own_pipeline("run", "own", "--to", "2013-01-02")
+    if on_error == "fail":
+        assert code == 1
+        error = capsys.readouterr().err
+        assert "at most 366,000 days, got 366001 days" in error
+        assert "key 'a', window None, timestamp 1357059600000" in error
+    else:
+        assert code == 0
+        [row] = own_pipeline.rows("quarantine")
+        assert '"x": 17' in row["row_json"] and "at most 366,000 days" in row["reason"]
+
+
 def warnings(own_pipeline: OwnPipeline, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     """Title and observation of each warning of the first run, whose verdict says whether there are any, as
     its line does.

@@ -12,6 +12,8 @@ from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg, expect
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.windowing import (
     AggregateFunction,
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     DeltaTrigger,
     EventTimeSessionWindows,
@@ -19,8 +21,10 @@ from slackwater.windowing import (
     GlobalWindows,
     KeyedProcessFunction,
     ListStateDescriptor,
+    ProcessingTimeoutTrigger,
     PurgingTrigger,
     SlidingEventTimeWindows,
+    TimeEvictor,
     TumblingEventTimeWindows,
     ValueStateDescriptor,
     WatermarkStrategy,
@@ -307,6 +311,17 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
             ("window", EventTimeSessionWindows.with_gap(2700 * YEAR), "gap"),
             ("window", TumblingEventTimeWindows.of(2700 * YEAR), "size"),
             ("window", SlidingEventTimeWindows.of(2700 * YEAR, 300 * YEAR), "size"),
+            ("trigger", ContinuousEventTimeTrigger.of(1200 * YEAR), "interval"),
+            ("trigger", PurgingTrigger.of(ContinuousEventTimeTrigger.of(1200 * YEAR)), "interval"),
+            ("trigger", ProcessingTimeoutTrigger.of(CountTrigger.of(3), 1500 * YEAR), "timeout"),
+            (
+                "trigger",
+                PurgingTrigger.of(
+                    ProcessingTimeoutTrigger.of(ContinuousProcessingTimeTrigger.of(1100 * YEAR), HOUR)
+                ),
+                "interval",
+            ),
+            ("evictor", TimeEvictor.of(1900 * YEAR), "size"),
         )
     ),
     *(

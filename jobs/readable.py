@@ -222,13 +222,13 @@ def range_text(
     return f"{time_text(first, precision)}–{time_text(last, precision)[11:]}"
 
 
-def range_of_slice(text: str) -> str:
+def range_of_slice(text: str, zone: tzinfo = UTC) -> str:
     """A slice as the protocol logs it, `[start, end)`, for people; any other text as it is."""
     try:
         start, end = map(datetime.fromisoformat, text.strip("[)").split(", "))
     except ValueError:
         return text
-    return range_text(start, end)
+    return range_text(start, end, zone=zone)
 
 
 def plain_text(text: str) -> str:

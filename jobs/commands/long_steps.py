@@ -1,4 +1,5 @@
-"""What a verb that works is doing, on stderr where that is no terminal: a line for a step that takes long.
+"""What a verb that works is doing, on stderr where that is no terminal: a line for a step that takes long,
+and one that says where a slice is replayed.
 
 It follows the records that the protocol logs: `begins` at the start of a step.
 """
@@ -43,9 +44,11 @@ class LongSteps(logging.Handler):
         self._guard = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Follow one record. A notice is for people, also where they see warnings alone."""
+        """Follow one record. A notice, and where a slice is replayed, is for people, also where they see
+        warnings alone.
+        """
         facts = vars(record)
-        if "notice" in facts and record.levelno < self._lines.level:
+        if {"notice", "place"} & facts.keys() and record.levelno < self._lines.level:
             self._lines.handle(record)
         if not {"begins", "seconds"} & facts.keys() and record.levelno < logging.WARNING:
             return  # said in the midst of a step, which goes on

@@ -214,7 +214,8 @@ class _ShortLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         slice_text = getattr(record, "slice", None)
-        place = f"{range_of_slice(str(slice_text))}  " if slice_text else ""
+        zone = getattr(record, "zone", UTC)
+        place = f"{range_of_slice(str(slice_text), zone)}  " if slice_text else ""
         text = f"{place}{record.getMessage()}"
         return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
 

@@ -9,6 +9,7 @@ import logging
 import sys
 import threading
 import time
+from datetime import UTC
 
 from rich.console import Console
 from rich.markup import escape
@@ -76,7 +77,8 @@ class ProgressLine(logging.Handler):
             self._progress.update(self._task, advance=1, rate=f"{rate:,.0f} rows/s")
         elif "begins" in facts:
             step = record.getMessage()
-            words = (facts.get("pipeline"), range_of_slice(facts.get("slice", "")), STEPS.get(step, step))
+            slice_text = range_of_slice(facts.get("slice", ""), facts.get("zone", UTC))
+            words = (facts.get("pipeline"), slice_text, STEPS.get(step, step))
             description = " ".join(escape(str(word)) for word in words if word)
             self._progress.update(self._task, description=description)
 

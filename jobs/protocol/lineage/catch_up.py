@@ -122,8 +122,8 @@ class CatchUp:
                 self.lines(f"  {staged_slice.verdict}{failures_text(staged_slice)}")
             refuse_rejected(runner.pipeline, staged_slice)
             if self.request.publish:
-                facts = {"pipeline": self.pipeline, "slice": str(slice_), "begins": True}
-                log.debug("publish", extra=facts)
+                facts = {"pipeline": self.pipeline, "slice": str(slice_), "zone": runner.pipeline.zone}
+                log.debug("publish", extra={**facts, "begins": True})
                 [row] = publisher.commit(
                     [staged_slice.attempt],
                     [staged_slice.row],

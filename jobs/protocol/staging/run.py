@@ -183,7 +183,7 @@ class StageOfSlice:
         started_at = self.runner.clock()
         self._refuse_unsettled(started_at)
         start, end = to_datetime(self.slice.from_ms), to_datetime(self.slice.to_ms)
-        phases = Phases(self.pipeline.name, self.run_id, str(self.slice))
+        phases = Phases(self.pipeline.name, self.run_id, str(self.slice), self.pipeline.zone)
         attempt = Attempt(
             run_id=self.run_id,
             parent_seq=None if self.parent.row is None else self.parent.row.seq,
@@ -239,7 +239,7 @@ class StageOfSlice:
             transport, placement = placed_transport.transport, placed_transport.placement
             log.info(
                 f"the slice is replayed by {placement.place}: {placement.reason}",
-                extra={"pipeline": self.pipeline.name, "run_id": self.run_id, "slice": str(self.slice)},
+                extra={**phases.facts, "place": placement.place},
             )
             transport.start()
         with phases.phase("timeline"):

@@ -4,10 +4,12 @@ import io
 import logging
 import time
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 import pytest
 from rich.console import Console
 
+from slackwater.jobs.commands import options
 from slackwater.jobs.commands.long_steps import LongSteps
 from slackwater.jobs.commands.progress import ProgressLine
 from slackwater.jobs.protocol.staging.phases import Phases
@@ -19,11 +21,11 @@ SLICE = "[2013-01-01T00:00:00Z, 2013-01-02T00:00:00Z)"
 def log() -> Iterator[logging.Logger]:
     """The protocol's logger, with all levels on, and as it was afterwards."""
     logger = logging.getLogger("slackwater")
-    handlers, level = logger.handlers, logger.level
+    handlers, level, propagate = logger.handlers, logger.level, logger.propagate
     logger.handlers = []
     logger.setLevel(logging.DEBUG)
     yield logger
-    logger.handlers = handlers
+    logger.handlers, logger.propagate = handlers, propagate
     logger.setLevel(level)
 
 
@@ -73,3 +75,24 @@ def test_elsewhere_a_long_step_is_told_again_and_again_and_a_short_one_is_not(lo
     time.sleep(0.1)
     still = "session goes on: starts Spark, 0 s"
     assert written.getvalue().splitlines() == ["claim", still, still, "session"]
+
+
+def test_a_short_log_says_where_a_slice_is_replayed_by_the_clocks_of_the_pipeline(
+    log: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in Airflow, whose tasks ask for progress on no terminal."""
+    options.log_to_stderr("progress")
+    day_in_berlin = "[2026-01-01T23:00:00Z, 2026-01-02T23:00:00Z)"
+    phases = Phases("sales", "r1", day_in_berlin, ZoneInfo("Europe/Berlin"))
+    log.info("the slice is replayed by threads: 12 kB", extra={**phases.facts, "place": "threads"})
+    assert capsys.readouterr().err == "2026-01-02 Europe/Berlin  the slice is replayed by threads: 12 kB\n"
+
+
+def test_the_line_on_a_terminal_names_the_slice_by_the_clocks_of_the_pipeline(log: logging.Logger) -> None:
+    line = ProgressLine(Console(file=io.StringIO(), force_terminal=True, width=100))
+    log.addHandler(line)
+    half_a_day = "[2026-07-01T22:00:00Z, 2026-07-02T10:00:00Z)"
+    with Phases("sales", "r1", half_a_day, ZoneInfo("Europe/Berlin")).phase("claim"):
+        text = line.text
+    line.close()
+    assert text == "sales 2026-07-02 00:00–12:00 Europe/Berlin takes the lease"

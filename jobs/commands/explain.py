@@ -26,8 +26,8 @@ _HOLDERS = [
 _BY_RUN = [
     Column("seq", "id", heading="run"),
     Column("slice", "range"),
-    Column("elements"),
-    Column("firings"),
+    Column("elements", heading="elements by then"),
+    Column("firings", heading="firings by then"),
     Column("last_arrival"),
     Column("first_arrival", is_wide=True),
 ]
@@ -102,7 +102,7 @@ def command(
     was corrected, what went into it, and how it is parked.
 
     \b
-    Example: slackwater explain departures --key JFK --window 2013-01-02T06:00
+    Example: slackwater explain departures --key JFK --window 2013-01-02T15:00
     """
     from slackwater.jobs.inspection.windows.window_life import WindowQuestion, explain_window
     from slackwater.jobs.inspection.windows.window_search import WindowName
@@ -225,6 +225,8 @@ def _changes(correction: "WindowCorrection") -> str:
 
 
 def _show_elements(life: "WindowExplanation", output: Output) -> None:
+    from slackwater.jobs.inspection.windows.window_elements import growth
+
     elements = life.elements
     facts = [
         *([] if elements.accepted_count is None else [("accepted", elements.accepted_count)]),
@@ -233,9 +235,10 @@ def _show_elements(life: "WindowExplanation", output: Output) -> None:
         ("too late", elements.late),
     ]
     printing.show_facts(facts, output, title="\nElements")
-    if len(elements.by_run) > 1:
-        rows = [{**vars(one)} for one in elements.by_run]
-        printing.show(rows, _BY_RUN, output, empty="", title="\nHow it filled, by run")
+    grown = growth(elements.by_run)
+    if len(grown) > 1:
+        rows = [{**vars(one)} for one in grown]
+        printing.show(rows, _BY_RUN, output, empty="", title="\nRuns that filled it")
     if elements.rows is not None:
         rows = [
             {**vars(row), "late": "late" if row.is_late else "", "values": source_row_text(row.values)}
@@ -269,8 +272,7 @@ def _parked_facts(life: "WindowExplanation") -> Iterator[tuple[str, Any]]:
     if parked_state.last_fired_at is not None:
         yield "last fired at", parked_state.last_fired_at
     yield "cleanup at watermark", parked_state.cleanup_time
-    for name, value in parked_state.accumulators.items():
-        yield name, value
+    yield from parked_state.readable_parts()
     for name in ("contents", "trigger_state", "user_state"):
         value = getattr(parked_state, name)
         if value is not None:

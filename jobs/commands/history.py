@@ -9,6 +9,7 @@ from slackwater.jobs.commands import changed_rows, options, printing
 from slackwater.jobs.commands.options import Time
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column
+from slackwater.jobs.inspection.changes.change_text import source_row_text
 
 if TYPE_CHECKING:
     from slackwater.jobs.inspection.changes.causing_rows import CausingRow
@@ -57,8 +58,8 @@ def command(
 
     \b
     Examples: slackwater history departures --key JFK
-              slackwater history departures --key JFK --window 2013-01-03T06:00
-              slackwater history departures --key JFK --window 2013-01-03T06:00 --elements
+              slackwater history departures --key JFK --window 2013-01-02T15:00
+              slackwater history departures --key JFK --window 2013-01-02T15:00 --elements
               slackwater history departures --run 7
     """
     from slackwater.jobs.inspection.changes.window_history import HistoryQuestion, history_of
@@ -165,7 +166,7 @@ def _show_causing_rows(
             "what": "taken in" if cause.is_taken else "left out",
             "event_time": cause.row.event_time,
             "arrival_time": cause.row.arrival_time,
-            "row": dict(cause.row.values),
+            "row": dict(cause.row.values) if output.is_json else source_row_text(cause.row.values),
         }
         for change, causes in zip(history.changes, rows_by_change, strict=True)
         for cause in causes

@@ -264,10 +264,10 @@ def redrive(
         )
     if redriven.to_restate is not None:
         first, last = (iso(to_ms(moment)) for moment in redriven.to_restate)
-        new_ones = f"{redriven.new:,} would be new" if dry_run else f"{redriven.new:,} are new"
+        get = "would get" if dry_run else "gets" if len(rows) == 1 else "get"
         printing.say(
-            f"{pipeline}: {count_text(len(rows), 'row moves', 'rows move')}, {new_ones}. Take them in with "
-            f"`slackwater backfill {pipeline} --from {first} --to {last}`.",
+            f"{pipeline}: {count_text(len(rows), 'row')} {get} a new arrival time, {redriven.new:,} for the "
+            f"first time. To re-admit: `slackwater backfill {pipeline} --from {first} --to {last}`.",
             err=True,
         )
 

@@ -143,6 +143,14 @@ def _straggler(item: Any) -> dict[str, Any]:
 
 def _sentences(forecast: "Plan") -> Iterator[tuple[str, str]]:
     """What the plan says beside its slices: each sentence with what it is about."""
+    if forecast.slices:
+        yield from _cost(forecast)
+    yield from (("changed", sentence) for sentence in forecast.changes)
+    yield from (("warning", sentence) for sentence in forecast.warnings)
+
+
+def _cost(forecast: "Plan") -> Iterator[tuple[str, str]]:
+    """What the slices read, touch and take."""
     begins = (
         "begins the lineage"
         if forecast.continues is None
@@ -175,8 +183,6 @@ def _sentences(forecast: "Plan") -> Iterator[tuple[str, str]]:
         f"spark.executor.memoryOverhead={forecast.overhead_mb}m for one core, {forecast.memory_mb}m more for "
         "each further one",
     )
-    yield from (("changed", sentence) for sentence in forecast.changes)
-    yield from (("warning", sentence) for sentence in forecast.warnings)
 
 
 def _places(forecast: "Plan") -> Iterator[str]:

@@ -7,11 +7,12 @@ from fastapi import Request
 
 from slackwater.jobs.inspection.changes.change_text import change_text, source_row_text
 from slackwater.jobs.inspection.windows.window_answer import short_time_text
+from slackwater.jobs.inspection.windows.window_elements import growth
 from slackwater.jobs.inspection.windows.window_firings import WindowFiring
 from slackwater.jobs.inspection.windows.window_life import WindowExplanation
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
 from slackwater.jobs.pages.frame.links import link
-from slackwater.jobs.readable import plain_text
+from slackwater.jobs.readable import plain_text, value_text
 
 
 def holders_table(life: WindowExplanation) -> TableView:
@@ -129,12 +130,12 @@ def corrections_table(request: Request, life: WindowExplanation) -> TableView:
 
 
 def growth_table(request: Request, life: WindowExplanation) -> TableView:
-    """What the window held at the end of each run."""
+    """What the window held at the end of each run that changed that."""
     return TableView(
         caption="How it filled, run by run",
         columns=[
-            *(PageColumn("run"), PageColumn("slice", "range"), PageColumn("elements", "number")),
-            *(PageColumn("firings", "number"), PageColumn("last arrival", "time")),
+            *(PageColumn("run"), PageColumn("slice", "range"), PageColumn("elements by then", "number")),
+            *(PageColumn("firings by then", "number"), PageColumn("last arrival", "time")),
         ],
         rows=[
             (
@@ -142,7 +143,7 @@ def growth_table(request: Request, life: WindowExplanation) -> TableView:
                 (one.slice_start, one.slice_end),
                 *(one.elements, one.firings, one.last_arrival),
             )
-            for one in life.elements.by_run
+            for one in growth(life.elements.by_run)
         ],
         empty="No snapshot that is kept holds it.",
     )
@@ -206,7 +207,7 @@ def parked_facts(life: WindowExplanation) -> Iterator[tuple[str, Any]]:
     state = life.parked_state
     if state is None:
         return
-    yield from state.accumulators.items()
+    yield from ((name, value_text(value)) for name, value in state.readable_parts())
     for name, value in (
         ("contents", state.contents),
         ("trigger state", state.trigger_state),

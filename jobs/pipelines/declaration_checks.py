@@ -201,6 +201,30 @@ def check_forgetting(subject: str, declarations: Mapping[str, object]) -> None:
         )
 
 
+def check_keys(subject: str, keys: Sequence[str]) -> None:
+    """The names of key columns can be those of columns in our tables. The error of another name has the
+    declaration that works.
+    """
+    names = {name: _plain_name(name) for name in keys}
+    derived_names = {name: plain for name, plain in names.items() if name and plain != name}
+    if derived_names:
+        derive = {plain: '"' + name.replace('"', '""') + '"' for name, plain in derived_names.items()}
+        key_by = list(names.values()) if len(keys) > 1 else names[keys[0]]
+        raise PipelineError(
+            subject,
+            f"key_by has {next(iter(derived_names))!r}; the name of a key is letters, digits and single "
+            f"underscores. Give the column such a name: derive={derive!r}, key_by={key_by!r}",
+        )
+
+
+def _plain_name(name: str) -> str:
+    """The name itself where it can be that of a column in our tables, else one like it that can."""
+    if COLUMN.fullmatch(name) and "__" not in name:
+        return name
+    plain_name = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    return plain_name if COLUMN.fullmatch(plain_name) else f"key_{plain_name}".strip("_")
+
+
 def check_column_names(subject: str, names: Sequence[str]) -> None:
     """Columns of these names can stand side by side in one of our tables."""
     for name in names:

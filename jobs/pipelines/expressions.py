@@ -334,7 +334,12 @@ def _check_function(node: Mapping[str, Any], place: int) -> None:
 def _check_column(text: str, node: Mapping[str, Any], place: int) -> None:
     names = node["column_names"]
     if len(names) != 1:
-        raise NotAnExpression(place, "the name of a column is expected, in double quotes if it has a dot")
+        name = ".".join(names)
+        raise NotAnExpression(
+            place,
+            f"fields of structs can't be read here, so the source has to have {names[-1]} as a column; a "
+            f'column whose name is {name}, with the dot, is written "{name}"',
+        )
     if names[0].lower() in _CLOCKS and text[place : place + 1] != '"':
         raise NotAnExpression(place, f"{names[0]} {_DIFFERS}")
 
@@ -345,6 +350,30 @@ _EXPECTING_MORE = frozenset(
 )
 
 
+# Words that SQL reserves and an expression may hold.
+_WORDS_OF_EXPRESSIONS = _EXPECTING_MORE | {"null", "true", "false", "cast", "try_cast", "interval", "end"}
+
+
+def _word_of_sql(text: str, place: int) -> str | None:
+    """The word at the place of a syntax error, or before it, where SQL reserves it: as a column it needs
+    quotes.
+    """
+    words = [word for word in re.finditer(r"\w+", text) if word.start() <= place]
+    if not words or text[words[-1].end() : place].strip():
+        return None
+    word = words[-1][0]
+    return word if word.lower() in _words_of_sql() - _WORDS_OF_EXPRESSIONS else None
+
+
+@cache
+def _words_of_sql() -> frozenset[str]:
+    with _parser().cursor() as cursor:
+        answer = cursor.execute(
+            "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'"
+        )
+        return frozenset(name for (name,) in answer.fetchall())
+
+
 def _expected(text: str, place: int, reason: str) -> tuple[int, str]:
     """(the place of a syntax error, what is expected there)."""
     if "unterminated" in reason:
@@ -352,6 +381,9 @@ def _expected(text: str, place: int, reason: str) -> tuple[int, str]:
     tokens = [token for token in _TOKEN.findall(text[:place]) if token.strip()]
     last = tokens[-1].lower() if tokens else ""
     is_operand = bool(re.fullmatch(r"\w.*|'.*|\".*|\)", last, re.DOTALL)) and last not in _EXPECTING_MORE
+    word = _word_of_sql(text, place)
+    if word is not None:
+        return place, f'{word} is a word of SQL; a column of that name is written "{word}"'
     what = "an operator, or the end" if is_operand else "a column, a literal, a function or a parenthesis"
     if tokens.count("(") > tokens.count(")") and is_operand:
         what = "an operator, a comma or a closing parenthesis"

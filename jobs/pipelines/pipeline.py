@@ -462,13 +462,21 @@ class Pipeline:
             )
         for name, aggregate in self.select.items():
             if not isinstance(aggregate, Aggregate):
+                way = (
+                    f"write a formula of other results as results={{{name!r}: {aggregate!r}}}"
+                    if isinstance(aggregate, str)
+                    else "write an aggregate there"
+                )
                 raise PipelineError(
-                    self._subject, f"select[{name!r}] is {aggregate!r}; it is an aggregate such as count()"
+                    self._subject,
+                    f"select[{name!r}] is {aggregate!r}, and select takes aggregates such as agg.count(); "
+                    f"{way}",
                 )
         if self.output is not None and not self.results:
             raise PipelineError(
                 self._subject, f"output {self.output!r} has keys alone; name at least one result"
             )
+        checks.check_keys(self._subject, self.keys)
         windows = declared_columns(self)
         taken_names = [*self.keys, *windows, *names_taken(self)]
         checks.check_column_names(self._subject, [*taken_names, *self.results])

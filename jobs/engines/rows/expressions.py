@@ -53,7 +53,7 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
     for use in expression.uses:
         reason = None
         if use.column not in source.names:
-            reason = f"the source has no column {use.column!r}; it has {', '.join(sorted(source.names))}"
+            reason = _missing_column(use.column, source)
         elif use.reader not in _NULL_CHECKS and _holds_bytes_within(source.field(use.column).type):
             reason = f"column {use.column!r} holds bytes within a list, map or struct; these are no text"
         if reason is not None:
@@ -69,6 +69,16 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
             "boolean, a date or a timestamp",
         )
     return kind
+
+
+def _missing_column(name: str, source: pa.Schema) -> str:
+    struct, _, field = name.partition(".")
+    if field and struct in source.names and pa.types.is_nested(source.field(struct).type):
+        return (
+            f"{struct} is nested, and its fields can't be read here; the source has to have {field} as a "
+            "column"
+        )
+    return f"the source has no column {name!r}; it has {', '.join(sorted(source.names))}"
 
 
 def values_of(expression: Expression, rows: pa.Table) -> Values:

@@ -102,7 +102,8 @@ def _judge_sink(subject: Subject, name: str, state: SinkState | None) -> Finding
     if state is None:
         return Finding(SINKS, Colour.YELLOW, f"sink {name} did not answer within {SINK_SECONDS:.0f} s")
     if state.position is None or state.backlog is None:
-        reason = plain_text((state.problem or "").splitlines()[0]) if state.problem else "out of reach"
+        reason = plain_text(state.problem.splitlines()[0]) if state.problem else "it says nothing"
+        reason = reason.removeprefix(f"sink {name}: ")
         return Finding(SINKS, Colour.YELLOW, f"sink {name} can't be reached: {reason}")
     if state.set_aside and not state.backlog:
         count = count_text(len(state.set_aside), "row")

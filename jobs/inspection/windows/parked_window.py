@@ -3,7 +3,7 @@ of the user's function.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -52,6 +52,14 @@ class ParkedWindow:
     user_state: Any
     timers: Sequence[Mapping[str, Any]]
     states: Sequence[KeptState]
+
+    def readable_parts(self) -> Iterator[tuple[str, Any]]:
+        """The name and the value of each accumulated part that a person can read: exact sums and sketches are
+        bytes.
+        """
+        for name, value in self.accumulators.items():
+            if not isinstance(value, bytes):
+                yield name.replace("__", " · "), value
 
 
 def row_of(lineage: LineageAsOf, window: WindowColumns) -> dict[str, Any] | None:

@@ -90,6 +90,15 @@ class WindowElements:
     rows: Sequence[Any] | None = None
 
 
+def growth(by_run: Sequence[HeldElements]) -> list[HeldElements]:
+    """The runs that changed what the window held; those that left it as it was are left out."""
+    return [
+        held
+        for before, held in zip((None, *by_run), by_run, strict=False)
+        if before is None or (before.elements, before.firings) != (held.elements, held.firings)
+    ]
+
+
 def held_by_run(
     lineage: LineageAsOf, window: WindowColumns, cleanup_time: datetime | None
 ) -> list[HeldElements]:

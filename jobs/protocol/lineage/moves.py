@@ -46,8 +46,9 @@ def find_branch(ledger: LedgerReader, pipeline: str, name: str) -> Branch:
     """
     branch = ledger.branch(name)
     if branch is None:
-        branch_names = ", ".join(item.name for item in ledger.branches()) or "none"
-        raise NoBranch(f"{pipeline}: there is no branch {name}; there is {branch_names}.", branch=name)
+        names = ", ".join(item.name for item in ledger.branches())
+        choices = f"the branches are {names}" if names else "it has none beside main"
+        raise NoBranch(f"{pipeline}: there is no branch {name}; {choices}.", branch=name)
     return branch
 
 

@@ -14,6 +14,7 @@ from slackwater.jobs.pipelines import Aggregate, Pipeline
 from slackwater.jobs.pipelines.canonical import plain_value
 from slackwater.jobs.pipelines.columns import parse_columns
 from slackwater.jobs.protocol.staging.slices import iso
+from slackwater.jobs.readable import exact_duration_text
 from slackwater.jobs.tables.errors import new_lineage
 
 Kind = Literal["free", "converted", "from here on", "at a tick boundary", "refused", "lasting"]
@@ -337,7 +338,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return "none"
     if _is_duration(value):
-        return str(timedelta(microseconds=value["microseconds"]))
+        return exact_duration_text(timedelta(microseconds=value["microseconds"]))
     if isinstance(value, Mapping) and value.get("class") == "Aggregate":
         column = [str(value["column"])] if value.get("column") else []
         settings = [f"{name}={value[name]}" for name in _AGGREGATE_SETTINGS if value.get(name) is not None]

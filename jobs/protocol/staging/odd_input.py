@@ -39,14 +39,14 @@ def odd_input(outcome: Outcome, after: Progress, clock_ms: int) -> list[Check]:
 def _nothing_usable(rows: int, reason_counts: Mapping[str, int]) -> Check:
     rows_by_code = ", ".join(f"{code} {count:,}" for code, count in sorted(reason_counts.items()))
     return warning(
-        "some rows are usable",
+        "usable rows",
         f"all {rows:,} rows were quarantined: {rows_by_code}; the table `quarantine` has them",
     )
 
 
 def _other_unit(newest_ms: int, clock_ms: int) -> list[Check]:
     sentence = other_unit(newest_ms, clock_ms)
-    return [] if sentence is None else [warning("event times are in their column's unit", sentence)]
+    return [] if sentence is None else [warning("unit of event times", sentence)]
 
 
 def other_unit(newest_ms: int, clock_ms: int) -> str | None:

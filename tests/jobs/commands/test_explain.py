@@ -3,6 +3,7 @@ the nearest windows where there is none.
 """
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -68,3 +69,15 @@ def minute(milliseconds: int, separator: str = "") -> str:
     """A time to the minute; without a separator only the time of day."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.strftime(f"%Y-%m-%d{separator}%H:%M") if separator else moment.strftime("%H:%M")
+
+
+@pytest.mark.parametrize("verb", ["explain", "history"])
+def test_the_examples_in_the_help_of_a_verb_show_a_window_of_the_demo(
+    replayed: StoredTables, verb: str, new_output: Callable[[], str]
+) -> None:
+    assert here(verb, "--help") == 0
+    examples = [line.split("slackwater ")[1] for line in new_output().splitlines() if "--window 2013" in line]
+    assert examples
+    for example in examples:
+        assert here(*example.split(), "--warehouse", replayed.warehouse) == 0, example
+        assert "13" in new_output(), "the flights of that hour"

@@ -72,11 +72,11 @@ def test_redriven_rows_are_taken_in_by_the_command_that_it_prints(
         == 0
     )
     assert (
-        f"{len(mine)} rows move, {len(mine)} would be new" in new_output()
+        f"{len(mine)} rows would get a new arrival time, {len(mine)} for the first time" in new_output()
         and hourly.stored.rows("overrides") == []
     )
     assert here("late", "redrive", "hourly", "--key", "JFK", "--reason", "gateway", *hourly.where) == 0
-    [command] = [line for line in new_output().splitlines() if "Take them in with" in line]
+    [command] = [line for line in new_output().splitlines() if "To re-admit: " in line]
     assert {
         (row["reason"], row["arrival_time"] < row["true_arrival"]) for row in hourly.stored.rows("overrides")
     } == {("gateway", True)}

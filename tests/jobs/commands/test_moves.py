@@ -174,14 +174,19 @@ class TestBranches:
 
     def test_what_can_not_be_is_refused(self, hourly: Hourly, new_output: Callable[[], str]) -> None:
         hourly.begin("2013-01-02")
+        assert verb(hourly, "branches drop", "other") == 2
+        assert "there is no branch other; it has none beside main" in new_output()
         assert verb(hourly, "state fork", "fix") == 0
         for words, told in [
             (("state fork", "fix"), "there is a branch fix already"),
             (("state fork", "main"), "'main' can't name a branch"),
             (("state fork", "other", "--run", "9"), "the ledger has no row 9"),
-            (("branches drop", "other"), "there is no branch other; there is fix"),
+            (("branches drop", "other"), "there is no branch other; the branches are fix"),
             (("branches drop", "main"), "there is no branch main"),
-            (("run", "--to", "2013-01-03", "--branch", "other"), "there is no branch other; there is fix"),
+            (
+                ("run", "--to", "2013-01-03", "--branch", "other"),
+                "there is no branch other; the branches are fix",
+            ),
             (("run", "--to", "2013-01-03", "--branch", "fix", "--no-publish"), "--no-publish is for main"),
             (("state diff", "main", "other"), "there is no branch other; name a seq, or one of main, fix"),
         ]:

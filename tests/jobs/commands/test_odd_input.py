@@ -66,7 +66,7 @@ def test_event_times_in_seconds_are_warned_of(
         [{**row, "e": EPOCH + (row["e"] - EPOCH) // timedelta(seconds=1) * unit} for row in every_hour(0, 24)]
     )
     [(title, observed)] = warnings(own_pipeline, capsys)
-    assert title == "event times are in their column's unit"
+    assert title == "unit of event times"
     assert (
         "the newest event time is 1970-01-" in observed
         and f"{factor:,} times that is 2013-01-01T" in observed
@@ -105,7 +105,7 @@ def test_a_run_whose_rows_are_all_quarantined_is_warned_of_with_the_reasons(
         ]
     )
     [(title, observed)] = warnings(own_pipeline, capsys)
-    assert title == "some rows are usable"
+    assert title == "usable rows"
     codes = {row["reason_code"] for row in own_pipeline.rows("quarantine")}
     assert (
         len(codes) == 2

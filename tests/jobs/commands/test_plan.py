@@ -286,6 +286,17 @@ def test_a_range_that_can_be_neither_run_nor_restated_is_refused(
     assert message in new_output()
 
 
+@pytest.mark.parametrize("end", ["2013-01-02", "2013-01-04"])
+def test_a_plan_up_to_what_was_run_already_says_that_alone(
+    replayed: StoredTables, new_output: Callable[[], str], end: str
+) -> None:
+    assert here("plan", "departures", "--to", end, "--warehouse", replayed.warehouse) == 0
+    assert new_output().split("\n") == [
+        "departures: nothing to do; the lineage covers everything up to there.",
+        "",
+    ]
+
+
 def test_a_plan_starts_no_spark(replayed: StoredTables) -> None:
     code = (
         "import sys; from slackwater.jobs import command_line as c; "

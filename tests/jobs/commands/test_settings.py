@@ -35,7 +35,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
     assert hourly.run_here("--to", "2013-01-04") == 0
     changed = checks(hourly, 3, new_output)["setting changed: allowed_lateness"]
     assert (changed["observed"], changed["severity"], changed["passed"]) == (
-        f"4:00:00 → {hours}:00:00",
+        f"4 hours → {hours} hours",
         "note",
         True,
     )

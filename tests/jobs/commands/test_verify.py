@@ -134,7 +134,7 @@ def test_a_run_of_other_declarations_is_refused_and_one_of_other_expectations_is
         new_output()
         assert here("verify", "hourly", 1, *hourly.where) == code
         text = new_output()
-        assert ("allowed_lateness: 4:00:00 → 9:00:00" in text) == bool(code)
+        assert ("allowed_lateness: 4 hours → 9 hours" in text) == bool(code)
         assert ("the code has changed since the run" in text) != bool(code)
 
 

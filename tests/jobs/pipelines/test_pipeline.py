@@ -173,14 +173,19 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ({"key_by": 3}, "key_by is 3; it is one column"),
     ({"key_by": ["a", 3]}, "several different ones"),
     ({"key_by": ""}, "column '' must be letters"),
-    ({"key_by": "two words"}, "column 'two words' must be letters, digits and single underscores"),
+    ({"key_by": "two words"}, "key_by has 'two words'; the name of a key is letters, digits and single"),
     ({"key_by": "a__b"}, "single underscores"),
-    ({"key_by": "é"}, "must be letters"),
+    ({"key_by": "é"}, "key_by='key'"),
+    ({"key_by": ["a", "2 b.c"]}, r"key_by=\['a', 'key_2_b_c'\]"),
     ({"key_by": "window_start"}, "column 'window_start' is a column of our own tables; give it another name"),
     ({"key_by": "Event_Time"}, "column of our own tables"),
     ({"select": {}}, "select is empty; name at least one aggregate"),
     ({"select": [agg.count()]}, "select is .*; it is a mapping"),
-    ({"select": {"n": "count"}}, r"select\['n'\] is 'count'; it is an aggregate such as count\(\)"),
+    (
+        {"select": {"n": "count"}},
+        r"takes aggregates such as agg.count\(\); write .* as results={'n': 'count'}",
+    ),
+    ({"select": {"n": 3}}, r"select\['n'\] is 3, .*; write an aggregate there"),
     ({"select": {3: agg.count()}}, "column 3 must be letters"),
     ({"select": {"kind": agg.count()}}, "column of our own tables"),
     (
@@ -330,6 +335,18 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ),
     *(({"max_catch_up": value}, f"max_catch_up is {value!r}; it is 1 to 1000000") for value in (0, -1, None)),
 ]
+
+
+@pytest.mark.parametrize(
+    "keys", ["page url", "context.page", ["origin", "Was's", 'the "so-called"', "2_", "a__b"]]
+)
+def test_a_key_that_needs_quotes_is_refused_with_the_declaration_that_works(keys: object) -> None:
+    with pytest.raises(PipelineError) as refusal:
+        declare(key_by=keys)
+    changes = eval(f"dict({refusal.value.rule.partition('such a name: ')[2]})")
+    pipeline = declare(**changes)
+    columns = [expression.uses[0].column for _, expression in pipeline.derivations]
+    assert columns == [key for key in ([keys] if isinstance(keys, str) else keys) if key != "origin"]
 
 
 @pytest.mark.parametrize(("changes", "rule"), REFUSED_DECLARATIONS, ids=lambda value: str(value)[:40])

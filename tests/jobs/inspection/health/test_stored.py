@@ -82,6 +82,12 @@ class Answer:
             Colour.YELLOW,
             "sink feed can't be reached: no route",
         ),
+        (
+            Answer(None, None, "sink feed: PostgreSQL has failed (refused)"),
+            day(3),
+            Colour.YELLOW,
+            "sink feed can't be reached: PostgreSQL has failed (refused)",
+        ),
         (Answer(None, None, seconds=0.5), day(3), Colour.YELLOW, "sink feed did not answer within 0 s"),
     ],
 )

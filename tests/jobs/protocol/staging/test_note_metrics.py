@@ -80,6 +80,6 @@ def test_reasons_of_quarantined_rows_are_counted_without_reading_them(
     ahead = [replace(event, event=event.event + 30 * 24) for event in every_hour(0, 20)]
     world.append([*ahead, replace(every_hour(21, 22)[0], key=None)])
     tables = unreadable_files(monkeypatch, engine, file_rows)
-    observed = checks_of_staged_run(world, 0, 24)["some rows are usable"]
+    observed = checks_of_staged_run(world, 0, 24)["usable rows"]
     assert ("quarantine" in tables) == (file_rows == 1)
     assert observed.startswith("all 21 rows were quarantined: ") and " 20," in observed and " 1;" in observed

@@ -194,11 +194,11 @@ def _show_results(console: Console, tables: Inspection) -> None:
     results = (
         tables.tables["validations"].read(["run_id", "expectation", "passed", "result_json"]).to_pylist()
     )
-    of_suite = [row for row in results if row["result_json"] is not None]
+    suite_rows = [row for row in results if row["result_json"] is not None]
     console.print(
-        f"Great Expectations validated {len({row['run_id'] for row in of_suite}):,} slices before they were "
-        f"published, by the {len({row['expectation'] for row in of_suite})} expectations of a suite: "
-        f"{sum(row['passed'] for row in of_suite)} of {len(of_suite)} were met."
+        f"Great Expectations validated {len({row['run_id'] for row in suite_rows}):,} slices before they "
+        f"were published, by the {len({row['expectation'] for row in suite_rows})} expectations of a suite: "
+        f"{sum(row['passed'] for row in suite_rows)} of {len(suite_rows)} were met."
     )
 
 

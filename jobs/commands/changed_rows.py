@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.jobs.commands import printing
 from slackwater.jobs.commands.table_layout import Column
-from slackwater.jobs.inspection.changes.change_text import change_text, window_text
+from slackwater.jobs.inspection.changes.change_text import cause_text, change_text, window_text
 from slackwater.jobs.readable import count_text, key_text
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ def columns(keys: Sequence[str], windows: Sequence[str], rows: Sequence[Mapping[
 
 def table_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A correction as a row of a table: its columns, the window as a text, and what it did to the results."""
-    return {**row, "window_text": window_text(row), "change": change_text(row)}
+    return {
+        **row,
+        "window_text": window_text(row),
+        "change": change_text(row),
+        "cause": cause_text(row["cause"]),
+    }
 
 
 def json_row(row: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from slackwater.jobs.commands.printing import Output
     "columns",
     multiple=True,
     metavar="NAME=VALUE",
-    help="late and unusable rows whose column NAME of the source is VALUE, for who is no key; give it again "
-    "for more",
+    help="erase late and quarantined rows where source column NAME equals VALUE, for a person who is not a "
+    "key; repeatable",
 )
 @click.option("--reason", metavar="TEXT", help="why, for the record; name nobody in it")
 @click.option("--dry-run", is_flag=True, help="say how many rows would go, and change nothing")

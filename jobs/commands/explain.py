@@ -9,7 +9,7 @@ import click
 from slackwater.jobs.commands import options, printing
 from slackwater.jobs.commands.printing import Output
 from slackwater.jobs.commands.table_layout import Column, value_text
-from slackwater.jobs.inspection.changes.change_text import source_row_text
+from slackwater.jobs.inspection.changes.change_text import cause_text, source_row_text
 
 if TYPE_CHECKING:
     from slackwater.jobs.inspection.windows.window_firings import WindowCorrection, WindowFiring
@@ -207,7 +207,10 @@ def _show_corrections(life: "WindowExplanation", output: Output) -> None:
         Column("at", heading="published", is_wide=True),
         Column("revision", is_wide=True),
     ]
-    rows = [{**vars(one), **_span(one.window), "values": _changes(one)} for one in life.corrections]
+    rows = [
+        {**vars(one), **_span(one.window), "values": _changes(one), "cause": cause_text(one.cause)}
+        for one in life.corrections
+    ]
     if rows:
         printing.show(rows, columns, output, empty="", title="\nWhat was published")
 

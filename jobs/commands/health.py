@@ -13,17 +13,22 @@ from slackwater.jobs.commands.table_layout import Column
 if TYPE_CHECKING:
     from slackwater.jobs.inspection.health.report import PipelineHealth
 
+_COLOURS = {colour: colour for colour in ("green", "yellow", "red")}
 COLUMNS = [
     Column("pipeline", "text"),
-    Column("health", "text"),
+    Column("health", "text", colours=_COLOURS),
+    Column("reasons_text", "text", heading="reasons"),
     Column("head"),
     Column("watermark_lag_ms", "duration", heading="lag"),
-    Column("reasons_text", "text", heading="reasons"),
     Column("windows_open", heading="open", is_wide=True),
     Column("state_bytes", "size", heading="state", is_wide=True),
     Column("committed_at", is_wide=True),
 ]
-FINDINGS = [Column("question", "text"), Column("colour", "text"), Column("text", "text", heading="finding")]
+FINDINGS = [
+    Column("question", "text"),
+    Column("colour", "text", colours=_COLOURS),
+    Column("text", "text", heading="finding"),
+]
 _UNHEALTHY = 1
 
 

@@ -1,5 +1,5 @@
 """`slackwater late`: the rows that were too late for their windows, the allowed lateness that would have
-saved them, and how to take them in after all.
+saved them, and how to re-admit them.
 
 `list` and `report` start no JVM; `redrive` does only where a slice is large.
 """
@@ -119,7 +119,7 @@ def report(
     """How many of the late rows another allowed lateness would have saved, from the windows that they missed
     and the watermarks when they arrived.
 
-    Their windows are collected: declaring that lateness takes them in only when the range shown beside it is
+    Their windows are closed: declaring that lateness rescues them only if the range shown beside it is
     restated.
 
     \b
@@ -183,10 +183,9 @@ def report(
         )
     if any(saving.rows for saving in savings):
         printing.say(
-            f"{pipeline}: a lateness that is declared now saves rows to come; the windows of these are "
-            "collected. To take "
-            f"them in, declare it and run `slackwater backfill {pipeline} --from RESTATE_FROM --to "
-            "RESTATE_TO`.",
+            f"{pipeline}: a lateness that is declared now helps only rows that arrive from now on; the "
+            "windows of these are closed. To rescue them, declare it and run `slackwater backfill "
+            f"{pipeline} --from RESTATE_FROM --to RESTATE_TO`.",
             err=True,
         )
 

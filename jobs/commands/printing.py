@@ -140,7 +140,7 @@ def show(
         table_columns = [Column(column) if isinstance(column, str) else column for column in columns]
         layout = table_layout.table(rows, table_columns, terminal_width(), is_wide=output.is_wide)
         for line in layout.lines:
-            click.echo(line)
+            click.echo(click.unstyle(line) if "NO_COLOR" in os.environ else line)
         if layout.headings_without_room:
             note(f"--wide also shows: {', '.join(layout.headings_without_room)}")
     if total > len(rows):

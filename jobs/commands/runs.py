@@ -122,7 +122,7 @@ def command(
         rows = [_table_row(row, lineages[row.seq]) for row in ledger_rows]
     printing.show(
         rows,
-        _columns(ledger_rows),
+        log_columns(ledger_rows),
         output,
         empty=f"{pipeline}: the ledger has no rows after {since}.",
         total=len(seqs),
@@ -157,17 +157,17 @@ def _write_data_docs(
     output.say_meanwhile(f"Data Docs: {index}")
 
 
-def _columns(rows: "Sequence[LedgerRow]") -> list[Column]:
+def log_columns(rows: "Sequence[LedgerRow]") -> list[Column]:
     """The columns of the log; which branch a row belongs to is said where there is more than main."""
     return [
         Column("seq"),
         Column("kind"),
-        Column("branch", is_wide=all(row.branch == "main" for row in rows)),
-        Column("live"),
+        Column("branch", "key", is_wide=all(row.branch == "main" for row in rows)),
         Column("slice", "range"),
         Column("verdict"),
         Column("rows_read", heading="rows"),
         Column("late"),
+        Column("live", "key"),
         Column("fired"),
         Column("refired"),
         Column("open"),

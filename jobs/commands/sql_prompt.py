@@ -23,7 +23,6 @@ from slackwater.jobs.commands import printing
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.sql.sql_answers import TABLE_FUNCTIONS
 from slackwater.jobs.inspection.sql.views import LineageViews
-from slackwater.jobs.readable import time_text
 from slackwater.jobs.runtime.cache import cache
 
 KEYWORDS = """
@@ -89,9 +88,8 @@ def prompt(views: LineageViews, print_answer: Callable[[str], None]) -> None:
     """Read statements until the user leaves, and hand each to `print_answer`. An error of a statement is
     printed, and the next one is read.
     """
-    row = views.row
-    end = "" if row.slice_end is None else f", which ends at {time_text(row.slice_end)}"
-    click.echo(f"{views.inspection.pipeline} as of run {row.seq}{end}. Times are UTC.")
+    place = views.inspection.place_text(views.row)
+    click.echo(f"{views.inspection.pipeline} as of {place}. Times are UTC.")
     click.echo("SHOW TABLES; lists the views. A statement ends with a semicolon; Ctrl-D leaves.")
     session: PromptSession[str] = PromptSession(
         history=_history(),

@@ -9,7 +9,7 @@ wraps within its column, a long key is cut. Pure: rows and a width in, lines out
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -35,6 +35,7 @@ _GAP = "  "
 _RIGHT = frozenset({"duration", "exact_duration", "size", "share"})
 # A word, or words within backticks with what is written to them.
 _UNBROKEN = re.compile(r"(?:[^\s`]*`[^`]*`)+\S*|\S+")
+_COLOUR_CODES = {"green": 32, "yellow": 33, "red": 31}
 # What a key or a text keeps of its width before columns behind it are left out.
 _LEAST_WIDTH = {"key": 20, "value": 24, "text": 24}
 
@@ -52,6 +53,7 @@ class Column:
         heading: what stands above it; by default its name with spaces, without `_ms`.
         is_wide: whether only --wide shows it: run ids, hashes, what few readers want.
         is_optional: whether it is left out where no row has a value other than 0.
+        colours: text of a value → the colour of its cell on a terminal.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Column:
     heading: str | None = None
     is_wide: bool = False
     is_optional: bool = False
+    colours: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -210,6 +213,11 @@ class _ColumnPlace:
             return [wrap(text, width) for text in self.texts]
         return [[shorten(text, width)] for text in self.texts]
 
+    def coloured(self, cell: str) -> str:
+        """A cell with the colour of its text."""
+        code = _COLOUR_CODES.get(self.column.colours.get(cell.strip(), ""))
+        return cell if code is None else f"\x1b[{code}m{cell}\x1b[0m"
+
 
 def _fitting(places: list[_ColumnPlace], width: int) -> tuple[list[_ColumnPlace], list[int]]:
     """The columns that have room, the first one in any case, and the width of each."""
@@ -241,7 +249,7 @@ def _lines(places: list[_ColumnPlace], widths: list[int]) -> list[str]:
     blocks += [list(row_cells) for row_cells in zip(*cells, strict=True)]
     return [
         _GAP.join(
-            pad(cell[number] if number < len(cell) else "", width, is_right=place.is_right)
+            place.coloured(pad(cell[number] if number < len(cell) else "", width, is_right=place.is_right))
             for place, width, cell in zip(places, widths, block, strict=True)
         ).rstrip()
         for block in blocks

@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from slackwater.jobs.errors import UsageError
 from slackwater.jobs.inspection import snapshot_diff
 from slackwater.jobs.protocol.publishing.change_summary import change_summaries
+from slackwater.jobs.readable import time_text
 from slackwater.jobs.tables.delta.stored_files import Within
-from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS
+from slackwater.jobs.tables.ledger.row_kinds import RUN_KINDS, noun_of
 from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.jobs.tables.ledger.spans import Span, Spans, seqs_of
 from slackwater.jobs.tables.named_keys import is_key, typed_values
@@ -117,6 +118,13 @@ class Inspection:
                 "attempts."
             )
         return head
+
+    def place_text(self, row: LedgerRow) -> str:
+        """The ledger row of an answer, and where its lineage ends: `run 5, up to 2013-01-06 00:00`."""
+        last_seq = next(reversed(seqs_of(row.live)), None)
+        newest_run = row if last_seq in (None, row.seq) else self.tables.ledger.row(last_seq)
+        end = newest_run.slice_end
+        return f"{noun_of(row.kind)} {row.seq}" + ("" if end is None else f", up to {time_text(end)}")
 
     def at(self, name: str) -> LedgerRow:
         """The ledger row that a person names: a seq, `main` for its head, or a branch.

@@ -4,6 +4,7 @@ Every page is a file with a router; all of them look, none changes anything.
 """
 
 from fastapi import Depends, FastAPI
+from fastapi.middleware.gzip import GZipMiddleware
 
 from slackwater.jobs.pages import (
     attempt_page,
@@ -19,6 +20,7 @@ from slackwater.jobs.pages import (
 )
 from slackwater.jobs.pages.frame import static_files
 from slackwater.jobs.pages.frame.failures import handle_failures
+from slackwater.jobs.pages.frame.head_requests import HeadAsGet
 from slackwater.jobs.pages.frame.security_headers import SecurityHeaders
 from slackwater.jobs.pages.frame.site import AirflowLinks, Authorize, Site, check_sender
 
@@ -75,4 +77,6 @@ def create_app(
     handle_failures(app)
 
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(GZipMiddleware, minimum_size=1024)
+    app.add_middleware(HeadAsGet)
     return app

@@ -34,7 +34,7 @@ def attempt_page(request: Request, view: PipelineInPath, run_id: str) -> Respons
         return RedirectResponse(link(request, "run", pipeline=view.name, seq=row.seq), status_code=303)
     attempt = tables.attempts.find(run_id)
     if attempt is None or attempt.is_upkeep:
-        raise HTTPException(404, f"{view.name} has no run with the id {run_id!r}, and no try at one.")
+        raise HTTPException(404, f"{view.name} has no run with the id {run_id!r}, and no attempt at one.")
     staged_row = None if attempt.ledger_row is None else unpack(attempt.ledger_row)[1]
     return render(
         request,
@@ -67,10 +67,10 @@ def attempts_table(
         if tables.ledger.by_run_id(attempt.run_id) is None
     ]
     return TableView(
-        caption="Tries that are no runs yet, newest first",
+        caption="Attempts without a run so far, newest first",
         columns=[
-            *(PageColumn("slice", "range"), PageColumn("outcome"), PageColumn("try", "number")),
-            *(PageColumn("heard of", "time"), PageColumn("error")),
+            *(PageColumn("slice", "range"), PageColumn("outcome"), PageColumn("attempt", "number")),
+            *(PageColumn("last sign of life", "time"), PageColumn("error")),
         ],
         rows=[
             (
@@ -110,10 +110,10 @@ def _standing(attempt: Attempt) -> str:
 def _record(attempt: Attempt, run: LedgerRow | None) -> Iterator[tuple[str, str]]:
     yield "run id", attempt.run_id
     yield "after ledger row", "–" if attempt.parent_seq is None else str(attempt.parent_seq)
-    yield "try", str(attempt.attempt)
+    yield "attempt", str(attempt.attempt)
     yield "by", attempt.owner or "–"
     yield "claimed", time_text(attempt.claimed_at)
-    yield "heard of", time_text(attempt.at)
+    yield "last sign of life", time_text(attempt.at)
     if attempt.claimed_at is not None:
         yield "took", duration_text(attempt.at - attempt.claimed_at)
     if run is not None:
@@ -133,4 +133,4 @@ def _commands(view: PipelineView, attempt: Attempt) -> Iterator[tuple[str, str]]
             view.command("publish", attempt.run_id, "--accept", "why it is right after all"),
             "Publish it in spite of its checks: this writes, and records the reason",
         )
-    yield view.command("runs"), "The ledger on a terminal, and tries that are no runs yet"
+    yield view.command("runs"), "The runs on a terminal, and attempts without a run"

@@ -6,13 +6,23 @@ from typing import Any
 
 from slackwater.jobs.inspection.runs.partition_series import PartitionSeries
 from slackwater.jobs.inspection.runs.run_series import RunFigures
-from slackwater.jobs.pages.drawing.plots import ACCENT, FOURTH, GREY, SECOND, THIRD, Plot, plot_times
+from slackwater.jobs.pages.drawing.plots import (
+    ACCENT,
+    FOURTH,
+    GREY,
+    SECOND,
+    THIRD,
+    Plot,
+    duration_unit,
+    plot_times,
+)
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
-from slackwater.jobs.readable import NOTHING, plain_text
+from slackwater.jobs.readable import NOTHING, duration_text, plain_text
+from slackwater.windowing.times import MILLISECOND
 
 # Each source partition that has a line of its own has one of these colours.
 _COLOURS = (SECOND, THIRD, FOURTH, GREY)
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_HOUR = timedelta(hours=1)
 _NAME_OF_ALL_ROWS = "all rows"
 
 Lags = Sequence[timedelta | None]
@@ -28,21 +38,22 @@ def lag_plot(runs: Sequence[RunFigures], partitions: PartitionSeries) -> Plot:
     }
     watermark_lags = [run.watermark_lag for run in runs]
     longest = max((lag for lag in watermark_lags if lag is not None), default=_HOUR)
-    unit, unit_name = (_DAY, "days") if longest > 4 * _DAY else (_HOUR, "hours")
+    unit_ms, unit_name = duration_unit(longest / MILLISECOND)
     x = plot_times(run.slice_end for run in runs)
     return Plot(
         name="lag",
         title="Watermark behind arrivals",
         note=_note(len(lags), len(partitions.by_partition)),
         traces=[
+            {**_line("watermark", x, watermark_lags, unit_ms), "line": {"color": ACCENT, "width": 5}},
             *(
                 {
-                    **_line(_name(name), x, partition_lags, unit),
+                    **_line(_name(name), x, partition_lags, unit_ms),
+                    **_rings_where_idle([bool(one and one.is_idle) for one in partitions.by_partition[name]]),
                     "line": {"color": colour, "width": 1.5, "dash": "dot"},
                 }
                 for (name, partition_lags), colour in zip(lags.items(), _COLOURS, strict=False)
             ),
-            {**_line("watermark", x, watermark_lags, unit), "line": {"color": ACCENT, "width": 2.5}},
         ],
         layout={"xaxis": {"type": "date"}, "yaxis": {"title": {"text": f"{unit_name} behind"}}},
         numbers=TableView(
@@ -78,17 +89,32 @@ def _note(drawn_partitions: int, partitions: int) -> str:
         which = f"of the {drawn_partitions} source partitions of {partitions} that held it back most often"
     return (
         "How far the watermark was behind the end of each run’s slice, which is the clock of its arrivals; "
-        f"dotted the newest event {which if partitions > 1 else 'of all rows'}."
+        f"dotted the newest event {which if partitions > 1 else 'of all rows'}, with a ring where one "
+        "was idle and held nothing back."
     )
 
 
-def _line(name: str, x: Sequence[int | None], lags: Lags, unit: timedelta) -> dict[str, Any]:
+def _rings_where_idle(idle: Sequence[bool]) -> dict[str, Any]:
+    """A ring at each run at whose end a source partition was idle, and held nothing back."""
+    if not any(idle):
+        return {}
+    return {
+        "mode": "lines+markers",
+        "marker": {"symbol": "circle-open", "size": [8 if is_idle else 0 for is_idle in idle]},
+        "text": [", idle" if is_idle else "" for is_idle in idle],
+        "hovertemplate": "%{customdata}%{text}",
+    }
+
+
+def _line(name: str, x: Sequence[int | None], lags: Lags, unit_ms: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "x": list(x),
-        "y": [None if lag is None else lag / unit for lag in lags],
+        "y": [None if lag is None else lag / MILLISECOND / unit_ms for lag in lags],
+        "customdata": [duration_text(lag) for lag in lags],
+        "hovertemplate": "%{customdata}",
     }
 
 

@@ -76,7 +76,7 @@ def lateness_page(
         bounds=None if bound is None or not bound.current.windows else _bounds(bound, choice.bound_ms),
         commands=[
             (view.command("late advise"), "The same in a terminal; --lateness and --bound add settings"),
-            (view.command("late report"), "Which arrivals to restate to take late rows in after all"),
+            (view.command("late report"), "Which arrivals to restate to re-admit late rows"),
             (view.command("late list"), "Every late row, and the windows that it missed"),
         ],
     )
@@ -113,7 +113,7 @@ def _latenesses(advice: LatenessAdvice, chosen_ms: int | None) -> TableView:
         caption="What another allowed lateness would have done",
         columns=[
             PageColumn("allowed lateness"),
-            PageColumn(""),
+            PageColumn("note"),
             PageColumn("late rows", "number", "rows too late for every window of theirs"),
             PageColumn("saved", "number", "of the rows that were too late"),
             PageColumn("lost", "number", "of the rows that windows took late"),
@@ -139,7 +139,7 @@ def _bounds(advice: BoundAdvice, chosen_ms: int | None) -> TableView:
         caption="How complete windows would have been under another bound",
         columns=[
             PageColumn("bound"),
-            PageColumn(""),
+            PageColumn("note"),
             PageColumn("fires later by"),
             PageColumn("complete windows", "share", "windows that had all their rows when they first fired"),
             PageColumn("rows at first firing", "share", "of all rows of these windows"),

@@ -8,12 +8,9 @@ from slackwater.jobs.inspection.late_rows.lateness_advice import LatenessAdvice
 from slackwater.jobs.inspection.late_rows.lateness_and_bound import advice_of
 from slackwater.jobs.inspection.late_rows.lateness_distribution import LatenessDistribution
 from slackwater.jobs.inspection.late_rows.lateness_settings import NoLateness
-from slackwater.jobs.pages.drawing.plots import ACCENT, GREY, SECOND, THIRD, Plot
+from slackwater.jobs.pages.drawing.plots import ACCENT, GREY, SECOND, THIRD, Plot, duration_unit
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView
 from slackwater.jobs.readable import exact_duration_text, share_text
-
-# Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
-_UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))
 
 
 def late_row_plots(inspection: Inspection, last_runs: int) -> list[Plot]:
@@ -31,7 +28,7 @@ def late_row_plots(inspection: Inspection, last_runs: int) -> list[Plot]:
 def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: int) -> Plot:
     """Rows that came after the end of their window, by how late, with the allowed lateness as a line."""
     width, bars = distribution.width_ms, len(distribution.late_rows)
-    unit_ms, unit = _unit(width * bars)
+    unit_ms, unit = duration_unit(width * bars)
     is_empty = not any(distribution.taken_rows) and not any(distribution.late_rows)
     middles = [] if is_empty else [(number + 0.5) * width / unit_ms for number in range(bars)]
     texts = [
@@ -118,7 +115,7 @@ def completeness_plot(price: BoundPrice) -> Plot:
 def lateness_price_plot(advice: LatenessAdvice) -> Plot:
     """Late rows and open windows under each lateness."""
     prices = [price for price in advice.prices if price.late_rows is not None]
-    unit_ms, unit = _unit(max((price.lateness_ms for price in prices), default=1))
+    unit_ms, unit = duration_unit(max((price.lateness_ms for price in prices), default=1))
     x = [price.lateness_ms / unit_ms for price in prices]
     return Plot(
         name="price",
@@ -166,7 +163,7 @@ def lateness_price_plot(advice: LatenessAdvice) -> Plot:
 def bound_price_plot(advice: BoundAdvice) -> Plot:
     """Completeness at first firing under each bound."""
     prices = [price for price in advice.prices if price.windows]
-    unit_ms, unit = _unit(max((price.bound_ms for price in prices), default=1))
+    unit_ms, unit = duration_unit(max((price.bound_ms for price in prices), default=1))
     x = [price.bound_ms / unit_ms for price in prices]
     return Plot(
         name="bounds",
@@ -225,8 +222,3 @@ def _line(x: float) -> dict[str, object]:
         "yref": "paper",
         "line": {"color": GREY, "width": 2, "dash": "dash"},
     }
-
-
-def _unit(most_ms: int) -> tuple[int, str]:
-    """The unit in which durations up to `most_ms` are a few."""
-    return next((unit for unit in _UNITS if most_ms >= 2 * unit[0]), _UNITS[-1])

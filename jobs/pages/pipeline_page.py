@@ -35,6 +35,8 @@ router = APIRouter()
 _LAST_RUNS = (30, 90, 365)
 # Late rows are counted one by one: of so many runs.
 _RUNS_OF_LATE_ROWS = 14
+# From this share of late rows on the number of a run's late rows stands out.
+_LATE_SHARE = 0.01
 
 Last = Annotated[int, Query(ge=1, le=1000)]
 
@@ -52,6 +54,7 @@ def pipeline_page(request: Request, view: PipelineInPath, last: Last = _LAST_RUN
         request,
         "pipeline.html",
         pipeline=view.name,
+        view=view,
         health=pipeline_health(
             view.name, view.declaration, view.site.warehouse, datetime.now(UTC), inspection.tables
         ),
@@ -112,7 +115,7 @@ def _runs_table(request: Request, name: str, runs: Sequence[RunFigures]) -> Tabl
             (
                 Cell(run.seq, link(request, "run", pipeline=name, seq=run.seq)),
                 *((run.slice_start, run.slice_end), run.verdict),
-                *(run.rows_read, Cell(run.rows_late, tone="late" if run.rows_late else None)),
+                *(run.rows_read, Cell(run.rows_late, tone="late" if _has_many_late_rows(run) else None)),
                 *(run.windows_fired, run.windows_refired, run.windows_open, run.seconds * 1000),
             )
             for run in reversed(runs)
@@ -121,10 +124,14 @@ def _runs_table(request: Request, name: str, runs: Sequence[RunFigures]) -> Tabl
     )
 
 
+def _has_many_late_rows(run: RunFigures) -> bool:
+    return run.late_share is not None and run.late_share >= _LATE_SHARE
+
+
 def _moves_table(request: Request, view: PipelineView, graph: LineageGraph) -> TableView:
     """The rows of the ledger that are no runs and have moved main."""
     return TableView(
-        caption="Publications and other moves of main, newest first",
+        caption="Publications and other changes of main, newest first",
         columns=[
             *(PageColumn("ledger row", "number"), PageColumn("kind"), PageColumn("slices", "range")),
             PageColumn("committed", "time"),
@@ -137,7 +144,7 @@ def _moves_table(request: Request, view: PipelineView, graph: LineageGraph) -> T
             )
             for row in reversed(graph.moves)
         ],
-        empty="Nothing has moved main but its runs.",
+        empty="Main has changed by its runs alone.",
     )
 
 

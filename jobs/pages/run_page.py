@@ -67,11 +67,11 @@ def _run_link(request: Request, view: PipelineView, seq: int) -> str:
 
 
 def _standing(view: PipelineView, row: LedgerRow) -> str:
-    """Whether what the row says counts, as a clause."""
+    """Whether the row is live, as a clause."""
     lineage = view.inspection.lineage_of([row])[row.seq]
     if row.kind in RUN_KINDS:
         if lineage is None:
-            return "it does not count any more: other runs took its slice, or its branch was dropped"
+            return "no longer live: other runs replaced it, or its branch was dropped"
         return "live on main" if lineage == "main" else f"on the branch {lineage}, not published"
     return f"made the runs {lineage} live on {row.branch}" if lineage else f"on {row.branch}"
 

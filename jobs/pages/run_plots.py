@@ -9,6 +9,7 @@ from slackwater.jobs.pages.drawing.plots import (
     BAD,
     FOURTH,
     GREY,
+    LINE,
     SECOND,
     THIRD,
     Plot,
@@ -20,7 +21,10 @@ _SIZE_UNITS = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB"))
 _DATES = {"xaxis": {"type": "date"}}
 _STACKS = {**_DATES, "barmode": "stack", "legend": {"traceorder": "normal"}}
 # The phases that take long have colours of their own.
-_PHASE_COLOURS = {"timeline": FOURTH, "replay": ACCENT, "stage": THIRD, "validate": SECOND}
+_PHASE_COLOURS = {
+    **{"timeline": FOURTH, "replay": ACCENT, "stage": THIRD, "validate": SECOND},
+    **{SESSION: "var(--accent-soft)", "claim": "var(--second-soft)", "pin": LINE},
+}
 
 
 def rows_plot(runs: Sequence[RunFigures]) -> Plot:
@@ -90,7 +94,7 @@ def phases_plot(runs: Sequence[RunFigures]) -> Plot:
             **_DATES,
             "barmode": "stack",
             "legend": {"traceorder": "normal"},
-            "yaxis": {"title": {"text": "seconds"}},
+            "yaxis": {"title": {"text": "seconds"}, "hoverformat": ",.2f"},
         },
         numbers=_numbers(
             "Seconds of each run by phase",
@@ -121,6 +125,7 @@ def state_plot(runs: Sequence[RunFigures]) -> Plot:
             "yaxis": {"title": {"text": "windows, timers"}},
             "yaxis2": {
                 "title": {"text": unit, "font": {"size": 11, "color": GREY}},
+                "hoverformat": ",.2f",
                 "overlaying": "y",
                 "side": "right",
                 "rangemode": "tozero",

@@ -29,15 +29,15 @@ class Protocol(NamedTuple):
 
     reader: int
     writer: int
-    of_both: tuple[str, ...] = ()
-    of_writers: tuple[str, ...] = ()
+    features_of_readers_and_writers: tuple[str, ...] = ()
+    features_of_writers: tuple[str, ...] = ()
 
     def action(self) -> dict[str, Any]:
         features: dict[str, Any] = {}
         if self.reader == 3:
-            features["readerFeatures"] = list(self.of_both)
+            features["readerFeatures"] = list(self.features_of_readers_and_writers)
         if self.writer == 7:
-            features["writerFeatures"] = [*self.of_both, *self.of_writers]
+            features["writerFeatures"] = [*self.features_of_readers_and_writers, *self.features_of_writers]
         return {"protocol": {"minReaderVersion": self.reader, "minWriterVersion": self.writer, **features}}
 
 

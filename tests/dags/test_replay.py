@@ -179,8 +179,8 @@ def test_a_refusal_fails_the_replay_itself_and_hands_on_what_was_staged(
     tmp_path: Path, settings: Settings, outcome: Any
 ) -> None:
     file = tmp_path / "run.json"
-    told = "too many slices. Run it with `slackwater run departures --to 2013-01-09 --all`."
-    write_manifest(replace(STAGED_MANIFEST, outcome=outcome, exit_code=2, message=told), file)
+    message = "too many slices. Run it with `slackwater run departures --to 2013-01-09 --all`."
+    write_manifest(replace(STAGED_MANIFEST, outcome=outcome, exit_code=2, message=message), file)
     context = {"ti": MagicMock(dag_id="departures", run_id="by hand")}
     with pytest.raises(AirflowFailException, match=rf"^{outcome} \(exit 2\): too many slices") as error:
         job_operator(settings, file).execute(context)

@@ -125,11 +125,11 @@ def test_nor_does_a_task_that_has_a_part_of_the_only_key_group(
     assert divided.memory_mb <= BOUND_MB and len(parts(divided.files["panes"])) > 4 * RANGES
     folder, _, _ = runs
     columns = ["key", "window_start", "n", "total"]
-    of_one_group, of_many = (
+    rows_of_one_group, rows_of_many_groups = (
         in_order(DeltaTable(str(uri)).to_pyarrow_dataset().to_table(columns))
         for uri in (case.folder / "bench_b" / "published", folder / "published")
     )
-    assert of_one_group.equals(of_many)
+    assert rows_of_one_group.equals(rows_of_many_groups)
 
 
 @pytest.mark.parametrize("table", ["panes", "window_state", "timers", "published"])

@@ -17,7 +17,7 @@ _TIMES_WRITTEN = 3
 
 
 def reason_of(change: PublishedChange) -> str:
-    """Why the row has changed: `1 row came late, at 2013-01-02 09:31`; `run 5 counts instead of run 2; source
+    """Why the row has changed: `1 row came late, at 2013-01-02 09:31`; `run 5 replaces run 2; source
     events at version 3, was 1`.
     """
     if not change.is_of_a_run:
@@ -74,13 +74,13 @@ def _firing(change: PublishedChange) -> str:
 def _clauses_of_lineage(change: PublishedChange) -> Iterator[str]:
     row, before, after = change.brought_by, change.run_before, change.run_after
     if change.op == "withdraw":
-        yield f"run {before.seq} counts no more" if before is not None else "no run that counts emits it"
+        yield f"run {before.seq} is no longer live" if before is not None else "no live run emits it"
     elif after is None:
-        yield "emitted by a run that counts now"
+        yield "emitted by a run that is live now"
     elif before is None or before.seq == after.seq:
-        yield f"run {after.seq} counts"
+        yield f"run {after.seq} is live"
     else:
-        yield f"run {after.seq} counts instead of run {before.seq}"
+        yield f"run {after.seq} replaces run {before.seq}"
     if before is not None and after is not None:
         yield from _differences_of_runs(before, after)
     if change.moved_count:

@@ -36,6 +36,11 @@ def change_text(correction: Mapping[str, Any]) -> str:
     return ", ".join(changes) or f"same values, by firing {correction['firing']} ({kind})"
 
 
+def cause_text(cause: str) -> str:
+    """A stored cause of a correction in the words that causes of firings have, too."""
+    return {"first": "first firing", "late": "late row"}.get(cause, cause)
+
+
 def pair_text(old: Any, new: Any) -> str:
     """`old → new`, with as many digits as it takes to tell two numbers apart; one text where they are
     equal.

@@ -32,7 +32,7 @@ QUESTIONS: Mapping[str, str] = {
     source.SOURCE: "do rows still arrive in the source?",
     source.PARTITIONS: "are source partitions silent?",
     series.LATE_ROWS: "did more rows come too late than usual?",
-    series.STATE: "does what is parked grow by itself?",
+    series.STATE: "is open state growing faster than the input?",
     stored.SINKS: "do corrections wait for a sink?",
     stragglers.STRAGGLERS: "have rows appeared in slices that were run before?",
     stored.SNAPSHOTS: "is upkeep of the snapshots due?",

@@ -161,7 +161,7 @@ def _recorded_results(inspection: Inspection, run_id: str) -> dict[str, list["Ex
             suite = Suite(description["name"], tuple(description["expectations"]))
             texts = (results_by_title.get(suite.title(item)) for item in suite.expectations)
             results.setdefault(suite.name, []).extend(map(_read_result, filter(None, texts)))
-    return {name: of_suite for name, of_suite in results.items() if of_suite}
+    return {name: checks for name, checks in results.items() if checks}
 
 
 def _read_result(result_json: str) -> "ExpectationValidationResult":
@@ -294,8 +294,8 @@ def _build_site(results: Mapping[ValidatedSuite, "ExpectationSuiteValidationResu
         expectations.setdefault(name, []).extend(
             item.to_domain_obj() for item in configurations if item is not None
         )
-    for name, of_suite in expectations.items():
-        context.suites.add(gx.ExpectationSuite(name=name, expectations=of_suite))
+    for name, suite_expectations in expectations.items():
+        context.suites.add(gx.ExpectationSuite(name=name, expectations=suite_expectations))
     for suite, result in drawable_results.items():
         key = ValidationResultIdentifier(
             expectation_suite_identifier=ExpectationSuiteIdentifier(suite.name),

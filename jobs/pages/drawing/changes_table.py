@@ -4,12 +4,13 @@ their life.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from fastapi import Request
 from starlette.routing import NoMatchFound
 
-from slackwater.jobs.inspection.changes.change_text import change_text, window_text
+from slackwater.jobs.inspection.changes.change_text import cause_text, change_text, window_text
 from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
 from slackwater.jobs.pages.drawing.answer_table import key_argument
 from slackwater.jobs.pages.drawing.table_view import Cell, PageColumn, TableView
@@ -17,7 +18,6 @@ from slackwater.jobs.pages.frame.links import link
 from slackwater.jobs.protocol.restating.branches import counts_text
 from slackwater.jobs.readable import key_text
 
-_CAUSES = {"first": "fired", "late": "late rows"}
 # Causes that stand out: rows that came late.
 _LATE = frozenset({"late", "redrive"})
 
@@ -70,7 +70,7 @@ def key_cell(request: Request, pipeline: str, row: Mapping[str, Any], keys: Sequ
 def window_cell(request: Request, pipeline: str, row: Mapping[str, Any], keys: Sequence[str]) -> Cell:
     """A window, which leads to the page of its life, where there is one; else to its history."""
     moment = row["window_start"] or row["timestamp"]
-    if moment is None:
+    if not isinstance(moment, datetime):  # none, or text of a far time, which nobody can ask for
         return Cell(window_text(row))
     query = {"key": key_argument([row[name] for name in keys]), "start": moment.isoformat()}
     href = link(request, "history", query, pipeline=pipeline)
@@ -82,4 +82,4 @@ def window_cell(request: Request, pipeline: str, row: Mapping[str, Any], keys: S
 
 def cause_cell(cause: str) -> Cell:
     """The cause of a change."""
-    return Cell(_CAUSES.get(cause, cause), tone="late" if cause in _LATE else None)
+    return Cell(cause_text(cause), tone="late" if cause in _LATE else None)

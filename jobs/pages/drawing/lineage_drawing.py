@@ -5,8 +5,8 @@ main, below it the branches, each from where it began to where main took it.
                   ╲      ╱
     restate        ●────●            published
 
-A run leads to its page. What a mark means is told by its shape as well as by its colour: a disc counts, a
-ring waits on a branch, a cross counts no more, a diamond is a publication.
+A run leads to its page. What a mark means is told by its shape as well as by its colour: a disc is live, a
+ring waits on a branch, a cross was replaced, a diamond is a publication.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -153,7 +153,7 @@ def _publication(row: LedgerRow, scale: _Scale, href: str) -> Markup:
     mark = Markup('<path class="f-third" d="M{:.1f} {} l6 6 l-6 6 l-6 -6 Z"/>').format(
         scale.x(row.slice_end), scale.y(0) - 6
     )
-    return _link(href, f"publish {row.seq}, {range_text(row.slice_start, row.slice_end)}", mark)
+    return _link(href, f"publication {row.seq}, {range_text(row.slice_start, row.slice_end)}", mark)
 
 
 def _link(href: str, what: str, mark: Markup) -> Markup:

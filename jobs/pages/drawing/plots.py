@@ -15,6 +15,8 @@ from slackwater.windowing.times import to_ms
 # In the order in which series take them; told apart by the colour-blind, and on light and dark.
 ACCENT, SECOND, THIRD, FOURTH = "var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"
 GREY, LINE, BAD, GOOD = "var(--muted)", "var(--line)", "var(--bad)", "var(--good)"
+# Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
+_UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))
 SERIES = (ACCENT, SECOND, THIRD, FOURTH, GREY)
 
 
@@ -49,6 +51,11 @@ class Plot:
     def is_empty(self) -> bool:
         """Whether there is nothing to draw."""
         return not any(len(trace.get("x", trace.get("y", ()))) for trace in self.traces)
+
+
+def duration_unit(most_ms: float) -> tuple[int, str]:
+    """The unit in which durations up to `most_ms` are a few: its milliseconds and its name."""
+    return next((unit for unit in _UNITS if most_ms >= 2 * unit[0]), _UNITS[-1])
 
 
 def plot_times(moments: Iterable[datetime | None]) -> list[int | None]:

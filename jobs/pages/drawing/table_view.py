@@ -4,6 +4,7 @@ and not by a template, because pages have thousands of cells.
 Every value is escaped; control characters are shown, not sent.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -104,6 +105,25 @@ def html_of(table: TableView) -> Markup:
     return Markup("".join(parts))
 
 
+# Letters that are written from right to left, with what lies between two of them.
+_RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff](?:[^\n]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff])?"
+)
+
+
+def isolated(text: str) -> Markup:
+    """The text, escaped; what is written from right to left in it does not move the numbers and brackets
+    beside it.
+    """
+    if not _RIGHT_TO_LEFT.search(text):
+        return escape(text)
+    pieces, end = [], 0
+    for match in _RIGHT_TO_LEFT.finditer(text):
+        pieces += [escape(text[end : match.start()]), Markup("<bdi>{}</bdi>").format(match[0])]
+        end = match.end()
+    return Markup("").join([*pieces, escape(text[end:])])
+
+
 def value_text(value: Any) -> str:
     """A value of any column of a user's table, for people; Markup stays what it is."""
     return value if isinstance(value, Markup) else readable.value_text(value)
@@ -132,13 +152,15 @@ def _heading(column: PageColumn) -> str:
     return f'<th scope="col"{kind}{title}>{escape(column.heading)}</th>'
 
 
+def _text(text: str) -> Markup:
+    return escape(text) if text.isascii() or isinstance(text, Markup) else isolated(text)
+
+
 def _cell(value: Any, write: Callable[[Any], str], kind: str) -> str:
     if not isinstance(value, Cell):
-        return (
-            f'<td class="{kind}">{escape(write(value))}</td>' if kind else f"<td>{escape(write(value))}</td>"
-        )
+        return f'<td class="{kind}">{_text(write(value))}</td>' if kind else f"<td>{_text(write(value))}</td>"
     classes = " ".join(filter(None, (kind, value.tone)))
     title = f' title="{escape(value.title)}"' if value.title else ""
-    text = escape(write(value.value))
+    text = _text(write(value.value))
     inner = f'<a href="{escape(value.href)}">{text}</a>' if value.href else text
     return f'<td class="{classes}"{title}>{inner}</td>'

@@ -69,6 +69,14 @@ def handle_failures(app: FastAPI) -> None:
         message = explain_damage(error) if isinstance(error, DamagedFile) else error.message
         return _failure_page(request, _status(error), message)
 
+    @app.exception_handler(NoRuns)
+    def answer_without_runs(request: Request, error: NoRuns) -> Response:
+        site, name = site_of(request), request.path_params.get("pipeline")
+        if name is None or site.has_tables(name) or site.declaration(name) is None:
+            return answer_error(request, error)
+        command = site.command("run", name, "--to", "TIME")
+        return render(request, "without_runs.html", pipeline=name, command=command)
+
     @app.exception_handler(WindowingError)
     def answer_windowing_error(request: Request, error: WindowingError) -> Response:
         return _failure_page(request, 503 if error.retryable else 500, without_credentials(str(error)))
@@ -119,7 +127,8 @@ def _nearby(request: Request, status: int, name: str | None) -> Sequence[Nearby]
         return ()
     names = site_of(request).visible_names(request)
     if name in names:
-        return (Nearby(f"the runs of {name}", link(request, "pipeline", pipeline=name)),)
+        runs = link(request, "pipeline", pipeline=name)
+        return () if request.url.path == runs else (Nearby(f"the runs of {name}", runs),)
     asked_name = name or request.url.path.strip("/").split("/")[0]
     near = difflib.get_close_matches(asked_name, names, n=3, cutoff=0.5)
     return [Nearby(name, link(request, "pipeline", pipeline=name)) for name in near]

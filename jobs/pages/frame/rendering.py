@@ -17,10 +17,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.routing import NoMatchFound
 
 from slackwater.jobs import readable
+from slackwater.jobs.pages.drawing.table_view import isolated
 from slackwater.jobs.pages.frame.links import link, same_page
 from slackwater.jobs.pages.frame.security_headers import SECURITY_HEADERS
 from slackwater.jobs.pages.frame.site import site_of
 from slackwater.jobs.pages.frame.static_files import static_url
+from slackwater.jobs.tables.ledger.row_kinds import noun_of
 
 FOLDER = Path(__file__).parents[1] / "templates"
 
@@ -62,6 +64,8 @@ def _filters() -> dict[str, Callable[..., Any]]:
         "range": lambda bounds: readable.range_text(*bounds),
         "plain": readable.plain_text,
         "key": readable.key_text,
+        "noun": noun_of,
+        "isolated": isolated,
     }
 
 

@@ -4,6 +4,7 @@ only through here, so that none can forget to ask.
 Knows no page, and no Airflow: whoever mounts the pages says who may see what.
 """
 
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from fastapi import Depends, HTTPException, Request
 from slackwater.jobs.errors import SlackwaterError
 from slackwater.jobs.inspection.inspection import Inspection
 from slackwater.jobs.pipelines import Pipeline, registry
-from slackwater.jobs.pipelines.registry import Registry
+from slackwater.jobs.pipelines.registry import VARIABLE, Registry
+from slackwater.jobs.readable import time_text
+from slackwater.jobs.tables.errors import NoRuns
 from slackwater.jobs.tables.warehouse import Warehouse
 
 # Raises HTTPException where the sender of a request may not see a pipeline; None stands for the list of those
@@ -149,11 +152,10 @@ class Site:
 
     def command(self, *words: object) -> str:
         """A command line of ours to copy, with the warehouse and the pipelines file of these pages."""
-        arguments = ["slackwater", *map(str, words)]
-        if self.warehouse_uri is not None:
-            arguments += ["--warehouse", self.warehouse_uri]
-        if self.pipelines is not None and _takes_pipelines(arguments[1]):
-            arguments += ["--pipelines", self.pipelines]
+        arguments = ["slackwater", *map(str, words), "--warehouse", self.warehouse.root]
+        pipelines = self.pipelines or os.environ.get(VARIABLE)
+        if pipelines and _takes_pipelines(arguments[1]):
+            arguments += ["--pipelines", pipelines]
         return shlex.join(arguments)
 
 
@@ -180,6 +182,15 @@ class PipelineView:
     @cached_property
     def declaration(self) -> Pipeline | None:
         return self.site.declaration(self.name)
+
+    @cached_property
+    def example_time(self) -> str:
+        """A time of the newest run, as an example of what a form takes; empty where nothing has run."""
+        try:
+            head = self.inspection.tables.ledger.head()
+        except NoRuns:
+            return ""
+        return "" if head is None or head.slice_start is None else time_text(head.slice_start)
 
     def command(self, verb: str, *words: object) -> str:
         """A command line about this pipeline to copy: `verb`, which may be two words, its name, and the

@@ -203,10 +203,10 @@ class Erasure:
         if not places:
             return erasures
         keys = self.pipeline.keys
-        of_keys = [person for person in persons if set(keys).issuperset(person.columns)]
+        persons_by_key = [person for person in persons if set(keys).issuperset(person.columns)]
         corrections = CommittedCorrections(self.tables, keys, all_columns(self.pipeline))
-        where = where_any(of_keys, self.tables[CORRECTIONS].schema)
-        gaps = tuple(corrections.gaps_of(where, partial(is_of_any, of_keys)))
+        where = where_any(persons_by_key, self.tables[CORRECTIONS].schema)
+        gaps = tuple(corrections.gaps_of(where, partial(is_of_any, persons_by_key)))
         first = replace(erasures[places[0]], gaps=gaps)
         return (*erasures[: places[0]], first, *erasures[places[0] + 1 :])
 

@@ -29,4 +29,13 @@ class RowKind(StrEnum):
     ERASE = "erase"
 
 
+# What a row is called, where its kind is no noun.
+_NOUNS = {RowKind.PUBLISH: "publication", RowKind.ADOPT: "adoption", RowKind.ERASE: "erasure"}
+
+
+def noun_of(kind: str) -> str:
+    """What a row of this kind is called: `run`, `publication`."""
+    return _NOUNS.get(RowKind(kind), kind)
+
+
 RUN_KINDS = frozenset({RowKind.RUN, RowKind.CLOSE})

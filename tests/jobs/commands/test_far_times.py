@@ -7,10 +7,28 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.jobs.pages.app import create_app
 from tests.jobs.commands.own_source import SCHEMA, TIME, OwnPipeline, every_hour, moment
+from tests.jobs.pages.page_reader import PageReader
 
 AFTER, BEFORE = 253_402_300_800_000_000 + 7, -62_135_596_800_000_000 - 3
 SELECT = 'select={"n": agg.count(), "until": agg.max("u"), "since": agg.min("u")}'
+PAGES = (
+    "/own",
+    "/own/runs/1",
+    "/own/late",
+    "/own/state/windows",
+    "/own/state/late",
+    "/own/state/late?key=a",
+    "/own/state/quarantine",
+    "/own/history?key=a",
+    "/own/history?run=1",
+    "/own/window?key=a&start=2013-01-01T02:00",
+    "/own/window?key=a&start=2013-01-01T22:00&elements=true",
+    "/own/sql?statement=FROM+published",
+    "/own/state/late/file.csv",
+    "/-/diff?a=own&b=own",
+)
 VERBS = (
     ("late", "list", "own"),
     ("late", "report", "own"),
@@ -43,6 +61,12 @@ def test_every_verb_shows_times_that_python_cannot_express(
     for verb in VERBS:
         for form in ("table", "json"):
             assert own(*verb, "--output", form) == 0, (verb, form, capsys.readouterr())
+
+    pages = PageReader(create_app(str(own.warehouse), str(own.file)))
+    for path in PAGES:
+        assert pages.get(path).status == 200, (path, pages.get(path).text)
+    for path in ("/own/state/late", "/own/state/late/file.csv", "/own/history?key=a", PAGES[9], PAGES[11]):
+        assert f"{AFTER} µs since 1970" in pages.get(path).source, path
 
     assert own.json(capsys, "late", "list", "own")[0]["u"] == f"{AFTER} µs since 1970"
     [first, *_] = own.json(capsys, "sql", "own", "SELECT until, since FROM published")

@@ -177,7 +177,7 @@ class TestBranches:
         assert verb(hourly, "branches drop", "other") == 2
         assert "there is no branch other; it has none beside main" in new_output()
         assert verb(hourly, "state fork", "fix") == 0
-        for words, told in [
+        for words, refusal in [
             (("state fork", "fix"), "there is a branch fix already"),
             (("state fork", "main"), "'main' can't name a branch"),
             (("state fork", "other", "--run", "9"), "the ledger has no row 9"),
@@ -192,7 +192,7 @@ class TestBranches:
         ]:
             new_output()
             assert verb(hourly, *words) == 2, words
-            assert told in new_output()
+            assert refusal in new_output()
         assert len(ledger(hourly)) == 2
 
 
@@ -348,8 +348,8 @@ class TestDiff:
             )
         new_output()
         assert verb(hourly, "state diff", 2, "longer") == 0
-        told = new_output()
-        assert "cleanup_time 2013-01-02 " in told and "only in longer" in told
+        differences = new_output()
+        assert "cleanup_time 2013-01-02 " in differences and "only in longer" in differences
 
 
 class TestClose:

@@ -163,8 +163,8 @@ def test_files_of_other_types_go_together_where_a_type_holds_both(
     assert (published(own)[10], published(own)[12]) == ((2, 21), (2, 25))
     write(own, "c.parquet", [], pa.schema([*SCHEMA][:3]).append(pa.field("x", pa.string())))
     assert own("run", "own", "--to", "2013-01-03") == 2
-    told = capsys.readouterr().err
-    assert "reads the column 'x', and it is int64 in a.parquet and string in c.parquet" in told
+    refusal = capsys.readouterr().err
+    assert "reads the column 'x', and it is int64 in a.parquet and string in c.parquet" in refusal
 
 
 def test_looking_records_nothing(own: OwnPipeline) -> None:

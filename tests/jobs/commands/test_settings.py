@@ -35,7 +35,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
     assert hourly.run_here("--to", "2013-01-04") == 0
     changed = checks(hourly, 3, new_output)["setting changed: allowed_lateness"]
     assert (changed["observed"], changed["severity"], changed["passed"]) == (
-        f"4 hours → {hours} hours",
+        f"4 hours → {f'{hours} hours' if hours else '0 s'}",
         "note",
         True,
     )

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import click
 import pytest
 
+from slackwater.jobs.commands import health, runs
 from slackwater.jobs.commands.table_layout import Column, facts, shorten, table, wrap, wrap_sentence
+from tests.jobs.tables.ledger.ledger_rows import run_row
 
 SIX = datetime(2013, 1, 10, 18, tzinfo=UTC)
 ROWS = [
@@ -96,6 +99,44 @@ def test_headings_wrap_between_words_and_texts_within_their_column() -> None:
         "   5  one two three four five six",
         "      seven eight nine ten",
     ]
+
+
+def test_the_colour_of_a_cell_takes_no_room() -> None:
+    columns = [Column("health", "text", colours={"red": "red"}), Column("n")]
+    rows = [{"health": "red", "n": 1}, {"health": "grey", "n": 20}]
+    lines = table(rows, columns, 40, is_wide=False).lines
+    assert lines[1] == "\x1b[31mred   \x1b[0m   1"
+    assert [click.unstyle(line) for line in lines] == ["health   n", "red      1", "grey    20"]
+
+
+def test_reasons_of_health_have_room_beside_a_long_name_on_a_narrow_terminal() -> None:
+    row = {
+        "pipeline": "arrivals_of_trips_by_borough_and_vehicle_with_corrections",
+        "health": "red",
+        "reasons_text": "4 corrections for the sink feed have waited for 2 hours",
+        "head": datetime(2013, 1, 4, tzinfo=UTC),
+        "watermark_lag_ms": 7_200_000,
+    }
+    layout = table([row], [column for column in health.COLUMNS if not column.is_wide], 80, is_wide=False)
+    assert "reasons" in layout.lines[0] and "health" in layout.lines[0]
+    assert max(len(click.unstyle(line)) for line in layout.lines) <= 80 and len(layout.lines) <= 4
+
+
+def test_a_long_branch_is_cut_before_the_verdict_of_its_run_is_left_out() -> None:
+    ledger_row = run_row("r-7", branch="restate-2013-01-02-of-the-whole-second-week")
+    columns = runs.log_columns([ledger_row])
+    shown = {
+        "seq": 7,
+        "kind": "run",
+        "branch": ledger_row.branch,
+        "slice_start": datetime(2013, 1, 2, tzinfo=UTC),
+        "slice_end": datetime(2013, 1, 3, tzinfo=UTC),
+        **{"verdict": "passed", "rows_read": 842, "late": 2, "live": ledger_row.branch},
+    }
+    row = {column.name: shown.get(column.name, 0) for column in columns if column.kind != "range"} | shown
+    layout = table([row], [column for column in columns if not column.is_optional], 80, is_wide=False)
+    assert {"verdict", "rows", "late"} <= set(layout.lines[0].split())
+    assert "…" in layout.lines[1]
 
 
 def test_an_optional_column_is_there_only_where_it_says_something() -> None:

@@ -88,4 +88,4 @@ def test_a_staged_try_becomes_a_run(tries: Tries) -> None:
 def _tries_of(tries: Tries) -> list[list[str]]:
     page = tries.pages().page("/hourly")
     assert f"/hourly/attempts/{tries.rejected}" in page.links
-    return page.table("Tries that are no runs yet, newest first").rows
+    return page.table("Attempts without a run so far, newest first").rows

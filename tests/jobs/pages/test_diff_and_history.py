@@ -120,7 +120,7 @@ def test_a_history_says_the_same_as_its_verb_page_by_page(world: World, reader: 
     assert first[2:] == [
         "new: n 2, total 2",
         "fired with 2 rows when the watermark reached 2013-01-01 22:00",
-        "fired",
+        "first firing",
     ]
     of_run: list[Any] = reader.page("/daily/history?run=2").table("What row 2 has changed").rows
     assert len(of_run) == sum(change.seq == 2 for change in history.changes)

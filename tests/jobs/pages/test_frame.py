@@ -82,9 +82,10 @@ def test_a_run_that_is_not_there_leads_to_those_that_are(pages: PageReader) -> N
 
 
 def test_a_pipeline_that_never_ran_says_so(pages: PageReader) -> None:
-    page = pages.get("/turnarounds")
-    assert page.status == 404
-    assert "has never run" in page.text
+    page = pages.page("/turnarounds")
+    assert "has not run in this warehouse yet" in page.text
+    assert "slackwater run turnarounds --to TIME --warehouse " in page.text
+    assert "Perhaps you meant" not in page.text
 
 
 def only_departures(request: Request, pipeline: str | None) -> None:

@@ -73,8 +73,7 @@ def test_each_change_of_a_window_stands_with_its_run_and_what_caused_it(world: W
     assert restated.after is not None and restated.after.elements == 5
     assert restated.after.seq in {row.seq for row in world.ledger.rows() if row.branch != "main"}
     assert reason_of(restated) == (
-        f"run {restated.after.seq} counts instead of run 2; 1 late row taken in; rows in the window 4 → 5; "
-        "a slow feed"
+        f"run {restated.after.seq} replaces run 2; 1 late row taken in; rows in the window 4 → 5; a slow feed"
     )
     assert [row.is_taken for row in restored.moved_rows] == [False]
     assert restored.after is not None and restored.after.seq == 2

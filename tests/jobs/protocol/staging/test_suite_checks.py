@@ -164,12 +164,12 @@ def test_over_no_rows_every_expectation_of_a_suite_passes(
 
 
 def test_what_the_library_raises_is_a_failed_check_and_the_others_are_judged(staged: Staged) -> None:
-    of_parameter = item("column_values_to_be_between", column="flights", min_value={"$PARAMETER": "least"})
+    parameter_item = item("column_values_to_be_between", column="flights", min_value={"$PARAMETER": "least"})
     raising = [
         item("column_values_to_not_be_null", "a column that is not there", column="freight"),
         item("column_values_to_be_heavy", "a type that nobody has defined", column="flights"),
         item("column_values_to_be_between", "no bounds", column="flights"),
-        {**of_parameter, "description": "a parameter without a value", "severity": "warning"},
+        {**parameter_item, "description": "a parameter without a value", "severity": "warning"},
     ]
     checks = check_suites([suite(*raising, item("table_row_count_to_equal", value=3))], staged())
     assert [(check.expectation, check.severity, check.passed) for check in checks[:-1]] == [
@@ -199,16 +199,16 @@ def test_an_expectation_of_the_users_own_is_loaded_from_its_file(staged: Staged)
 
 
 @pytest.mark.parametrize(
-    ("of_suite", "severities"),
+    ("severity_of_suite", "severities"),
     [(None, ["reject", "warn", "warn"]), ("warn", ["warn"] * 3), ("reject", ["reject"] * 3)],
 )
 def test_an_expectation_has_the_severity_of_its_suite_or_its_own(
-    staged: Staged, of_suite: Any, severities: list[str]
+    staged: Staged, severity_of_suite: Any, severities: list[str]
 ) -> None:
     items = [
         item("table_row_count_to_equal", severity=name, value=9) for name in ("critical", "warning", "info")
     ]
-    checks = check_suites([suite(*items, severity=of_suite)], staged())
+    checks = check_suites([suite(*items, severity=severity_of_suite)], staged())
     assert [check.severity for check in checks] == severities
     assert not any(check.passed for check in checks)
 

@@ -256,6 +256,6 @@ def test_the_log_takes_as_many_bytes_for_each_of_many_runs_as_of_few(attempts: A
         attempts.record(row, now + 2 * SECOND, outcome="committed", exit_code=0)
         if number in {20, 40}:
             bytes_per_run.append(sum(file.stat().st_size for file in log.iterdir()) / number)
-    of_few, of_many = bytes_per_run
-    assert of_many < 1.1 * of_few
-    assert of_many < 10_000
+    bytes_of_short, bytes_of_long = bytes_per_run
+    assert bytes_of_long < 1.1 * bytes_of_short
+    assert bytes_of_long < 10_000

@@ -7,8 +7,8 @@ Names and types are the schemas'; only meanings stand here.
 TABLES = {
     "runs": "The ledger: one row for each committed run and for each row that only moves the lineage. "
     "Append-only, by compare-and-swap. It alone says which rows of all other tables count.",
-    "attempts": "Every try at a slice and what it came to, append-only: the newest row of a `run_id` says "
-    "how that try stands. Also the advisory claims.",
+    "attempts": "Every attempt at a slice and its outcome, append-only: the newest row of a `run_id` says "
+    "how it ended. Also the advisory claims.",
     "published": "The result: for each key and window the newest firing. This is the table for readers.",
     "corrections": "Every change of `published`, with old and new values and the cause.",
     "panes": "Every firing of every window, of every run; only rows of live runs count.",
@@ -51,7 +51,7 @@ EVERYWHERE = {
     "revision": "how often the row has changed, counted from 1",
     "slice_start": "first arrival of the slice",
     "slice_end": "end of the slice's arrivals, exclusive",
-    "attempt": "number of the try at exactly this slice, counted from 1",
+    "attempt": "number of the attempt at exactly this slice, counted from 1",
     "parent_seq": "the ledger row that this one continues",
 }
 

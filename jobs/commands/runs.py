@@ -87,9 +87,9 @@ def command(
     output: Output,
 ) -> None:
     """The ledger, newest rows last; with SEQ or RUN_ID one run in detail: its counts, hashes, phases and
-    checks; of a try that is not committed its whole error.
+    checks; of an attempt that is not committed its whole error.
 
-    The column "live" names for a run the branch in which it counts now (none: it was replaced), and for any
+    The column "live" names for a run the branch in which it is live (none: it was replaced), and for any
     other row the runs that it made live.
 
     \b
@@ -293,7 +293,7 @@ def _show_attempts(attempts: list[dict[str, Any]], output: Output) -> None:
 
 
 def _show_attempt(attempt: dict[str, Any], checks: list[dict[str, Any]], output: Output) -> None:
-    """A try at a run that is not committed, with its whole error."""
+    """An attempt that is not committed, with its whole error."""
     if output.is_json:
         printing.show([{**attempt, "checks": checks}], [], output, empty="")
         return

@@ -41,7 +41,7 @@ MEANINGS: Mapping[str, str] = {
     "keyed_now": "what functions keep for each key",
     "progress_now": "progress of each source partition; without a name the watermark",
     "runs": "the ledger",
-    "attempts": "every try at a slice and what it came to",
+    "attempts": "every attempt at a slice and its outcome",
     "validations": "every check of every run",
     "corrections": "every change of published, with old and new values and the cause",
     "overrides": "arrivals that were changed on purpose",

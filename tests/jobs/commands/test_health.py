@@ -27,7 +27,7 @@ def test_a_healthy_pipeline_is_green_with_the_figures_of_its_tables(
     assert health["head"] == "2013-01-04T00:00:00Z"
     assert health["windows_open"] == len(replayed.parked("window_state"))
     assert here("health", *where) == 0
-    assert re.search(r"^departures +green +2013-01-04 00:00 ", new_output(), flags=re.MULTILINE)
+    assert re.search(r"^departures +green +– +2013-01-04 00:00 ", new_output(), flags=re.MULTILINE)
 
 
 def test_metrics_are_in_the_text_format_of_prometheus(

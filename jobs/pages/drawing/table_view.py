@@ -4,7 +4,6 @@ and not by a template, because pages have thousands of cells.
 Every value is escaped; control characters are shown, not sent.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup, escape
 
 from slackwater.jobs import readable
+from slackwater.jobs.pages.frame.directions import isolated
 from slackwater.jobs.readable import Precision
 
 # `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
@@ -103,25 +103,6 @@ def html_of(table: TableView) -> Markup:
         parts.append("</tr>")
     parts.append("</tbody></table></div>")
     return Markup("".join(parts))
-
-
-# Letters that are written from right to left, with what lies between two of them.
-_RIGHT_TO_LEFT = re.compile(
-    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff](?:[^\n]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff])?"
-)
-
-
-def isolated(text: str) -> Markup:
-    """The text, escaped; what is written from right to left in it does not move the numbers and brackets
-    beside it.
-    """
-    if not _RIGHT_TO_LEFT.search(text):
-        return escape(text)
-    pieces, end = [], 0
-    for match in _RIGHT_TO_LEFT.finditer(text):
-        pieces += [escape(text[end : match.start()]), Markup("<bdi>{}</bdi>").format(match[0])]
-        end = match.end()
-    return Markup("").join([*pieces, escape(text[end:])])
 
 
 def value_text(value: Any) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.pages.drawing.plots import duration_unit
-from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView, html_of, isolated
+from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView, html_of
+from slackwater.jobs.pages.frame.directions import isolated
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader
 from tests.jobs.protocol.world import World, every_hour

@@ -213,7 +213,7 @@ class _ColumnPlace:
             return [wrap(text, width) for text in self.texts]
         return [[shorten(text, width)] for text in self.texts]
 
-    def coloured(self, cell: str) -> str:
+    def colour_cell(self, cell: str) -> str:
         """A cell with the colour of its text."""
         code = _COLOUR_CODES.get(self.column.colours.get(cell.strip(), ""))
         return cell if code is None else f"\x1b[{code}m{cell}\x1b[0m"
@@ -249,7 +249,7 @@ def _lines(places: list[_ColumnPlace], widths: list[int]) -> list[str]:
     blocks += [list(row_cells) for row_cells in zip(*cells, strict=True)]
     return [
         _GAP.join(
-            place.coloured(pad(cell[number] if number < len(cell) else "", width, is_right=place.is_right))
+            place.colour_cell(pad(cell[number] if number < len(cell) else "", width, is_right=place.is_right))
             for place, width, cell in zip(places, widths, block, strict=True)
         ).rstrip()
         for block in blocks

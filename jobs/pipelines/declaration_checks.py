@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from slackwater.jobs.pipelines.aggregates import Aggregate
 from slackwater.jobs.pipelines.cron import PRESETS, Cron, NotACron
 from slackwater.jobs.pipelines.errors import PipelineError
 from slackwater.jobs.pipelines.expectations import InputExpectation
@@ -198,6 +199,20 @@ def check_forgetting(subject: str, declarations: Mapping[str, object]) -> None:
             subject,
             f"distinct_by remembers rows for the bound of the watermarks, and {watermarks.kind} watermarks "
             "have none; choose WatermarkStrategy.bounded_out_of_orderness(...)",
+        )
+
+
+def check_aggregates(subject: str, select: Mapping[str, object]) -> None:
+    """Each result of `select` is an aggregate."""
+    for name, aggregate in select.items():
+        if isinstance(aggregate, Aggregate):
+            continue
+        way = "write an aggregate there"
+        if isinstance(aggregate, str):
+            way = f"write a formula of other results as results={{{name!r}: {aggregate!r}}}"
+        raise PipelineError(
+            subject,
+            f"select[{name!r}] is {aggregate!r}, and select takes aggregates such as agg.count(); {way}",
         )
 
 

@@ -460,18 +460,7 @@ class Pipeline:
                 self._subject,
                 f"key_by is {self.key_by!r}; it is one column or several different ones, or None",
             )
-        for name, aggregate in self.select.items():
-            if not isinstance(aggregate, Aggregate):
-                way = (
-                    f"write a formula of other results as results={{{name!r}: {aggregate!r}}}"
-                    if isinstance(aggregate, str)
-                    else "write an aggregate there"
-                )
-                raise PipelineError(
-                    self._subject,
-                    f"select[{name!r}] is {aggregate!r}, and select takes aggregates such as agg.count(); "
-                    f"{way}",
-                )
+        checks.check_aggregates(self._subject, self.select)
         if self.output is not None and not self.results:
             raise PipelineError(
                 self._subject, f"output {self.output!r} has keys alone; name at least one result"

@@ -93,9 +93,9 @@ class WindowElements:
 def growth(by_run: Sequence[HeldElements]) -> list[HeldElements]:
     """The runs that changed what the window held; those that left it as it was are left out."""
     return [
-        held
-        for before, held in zip((None, *by_run), by_run, strict=False)
-        if before is None or (before.elements, before.firings) != (held.elements, held.firings)
+        after
+        for before, after in zip((None, *by_run), by_run, strict=False)
+        if before is None or (before.elements, before.firings) != (after.elements, after.firings)
     ]
 
 

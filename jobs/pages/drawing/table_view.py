@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup, escape
 
 from slackwater.jobs import readable
-from slackwater.jobs.pages.frame.directions import isolated
+from slackwater.jobs.pages.frame.directions import isolate
 from slackwater.jobs.readable import Precision
 
 # `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
@@ -134,7 +134,7 @@ def _heading(column: PageColumn) -> str:
 
 
 def _text(text: str) -> Markup:
-    return escape(text) if text.isascii() or isinstance(text, Markup) else isolated(text)
+    return escape(text) if text.isascii() or isinstance(text, Markup) else isolate(text)
 
 
 def _cell(value: Any, write: Callable[[Any], str], kind: str) -> str:

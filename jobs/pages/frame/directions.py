@@ -10,7 +10,7 @@ _RIGHT_TO_LEFT = re.compile(
 )
 
 
-def isolated(text: str) -> Markup:
+def isolate(text: str) -> Markup:
     """The text, escaped; what is written from right to left in it does not move the numbers and brackets
     beside it.
     """

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.routing import NoMatchFound
 
 from slackwater.jobs import readable
-from slackwater.jobs.pages.frame.directions import isolated
+from slackwater.jobs.pages.frame.directions import isolate
 from slackwater.jobs.pages.frame.links import link, same_page
 from slackwater.jobs.pages.frame.security_headers import SECURITY_HEADERS
 from slackwater.jobs.pages.frame.site import site_of
@@ -65,7 +65,7 @@ def _filters() -> dict[str, Callable[..., Any]]:
         "plain": readable.plain_text,
         "key": readable.key_text,
         "noun": noun_of,
-        "isolated": isolated,
+        "isolate": isolate,
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.pages.drawing.plots import duration_unit
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView, html_of
-from slackwater.jobs.pages.frame.directions import isolated
+from slackwater.jobs.pages.frame.directions import isolate
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader
 from tests.jobs.protocol.world import World, every_hour
@@ -142,7 +142,7 @@ def test_one_cause_has_one_name(restated: PageReader, pages: PageReader) -> None
     ],
 )
 def test_what_is_written_from_right_to_left_moves_nothing_beside_it(text: str, written: str) -> None:
-    assert isolated(text) == written
+    assert isolate(text) == written
     table = TableView(caption="t", columns=[PageColumn("key", "key")], rows=[(text,)])
     assert f"<td>{written}</td>" in html_of(table)
 

@@ -6,6 +6,7 @@ Knows no verb. Changes of delta-rs, DuckDB and polars need no JVM; those of Spar
 """
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -281,6 +282,21 @@ _ROWS_CHANGED_BY_SPARK = {
 def changes_rows(name: str) -> bool:
     """Whether the table has other rows after a change: of a source, others are to be read then."""
     return name in _ROWS_CHANGED_BY_SPARK or (name in ROWS and name not in _ROWS_KEPT)
+
+
+_SPARK_ON_ROWS = re.compile("DELETE|UPDATE|INSERT|RESTORE|COLUMN|anew")
+_SPARK_ON_FILES = re.compile("OPTIMIZE|VACUUM")
+
+
+def kind_of(name: str) -> str:
+    """What a change is counted under."""
+    kinds = {"features": FEATURES, "properties": PROPERTIES, "rows and columns": ROWS, "files": FILES}
+    kind = next((kind for kind, changes in kinds.items() if name in changes), None)
+    if kind is not None:
+        return f"delta-rs, DuckDB, polars: {kind}"
+    is_on_rows, is_on_files = _SPARK_ON_ROWS.search(name), _SPARK_ON_FILES.search(name)
+    kind = "rows and columns" if is_on_rows else "files" if is_on_files else "features and properties"
+    return f"Spark: {kind}"
 
 
 # Statements of Spark over the table `t`; `{key}` is a column of texts, `{last}` the last one.

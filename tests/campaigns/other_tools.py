@@ -8,6 +8,7 @@ does (`tests.campaigns.foreign_changes`). Then verbs that look and `run` are cal
                rightly, and `health` is not green. After the cure that is named the same commands succeed and
                leave what they leave in an untouched warehouse.
     named      as refused, where files that are needed have been deleted, so that nothing can bring them back.
+    not done   the tool itself has refused, so nothing was changed: Spark clusters no partitioned table.
 
 Anything else is a fault. Trials that have a verdict in the folder are not repeated.
 """
@@ -30,13 +31,13 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from tests.campaigns.faults import state_of
-from tests.campaigns.foreign_changes import CHANGES, Change, changes_rows, of_spark
+from tests.campaigns.foreign_changes import CHANGES, Change, changes_rows, kind_of, of_spark
 from tests.campaigns.verdicts import Verdict, Verdicts, as_table
 from tests.integration.command import here
 
 PIPELINE = "watched"
 SOURCE = "source"
-GOOD = ("equal", "refused", "named")
+GOOD = ("equal", "refused", "named", "not done")
 BAD = ("silently wrong", "traceback", "unnamed", "not cured")
 TABLES = (
     "runs",
@@ -157,9 +158,8 @@ def judge(prepared: Prepared, table: str, name: str, change: Change) -> Verdict:
     try:
         change(place_of(trial.warehouse, table))
     except Exception as error:  # noqa: BLE001 - the tool itself has refused, so nothing was changed
-        return Verdict(f"{table}: {name}", name, "equal", [f"the tool has refused: {str(error)[:200]}"])
-    outcome = trial.outcome()
-    return Verdict(f"{table}: {name}", name, outcome, trial.details)
+        return Verdict(f"{table}: {name}", kind_of(name), "not done", [str(error)[:200]])
+    return Verdict(f"{table}: {name}", kind_of(name), trial.outcome(), trial.details)
 
 
 class _Trial:

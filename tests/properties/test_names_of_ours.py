@@ -4,6 +4,7 @@ verb what the same source with plain names gives.
 
 import io
 import json
+import keyword
 import random
 import re
 import sqlite3
@@ -121,7 +122,7 @@ _VERBS = (
 
 def names_of_ours() -> list[str]:
     """Columns of all tables, and what queries of the product call by a name; each once, whatever its case.
-    Names with two underscores are ours, and refused.
+    Names with two underscores are ours, and refused; other columns are attributes of an element.
     """
     tables = (schemas.RUNS, schemas.ATTEMPTS, schemas.QUARANTINE, schemas.VALIDATIONS, schemas.OVERRIDES)
     columns = {name for table in tables for name, *_ in table}
@@ -131,10 +132,12 @@ def names_of_ours() -> list[str]:
         for file in (ROOT / "jobs" / folder).rglob("*.py")
         for name in _NAMED_IN_SQL.findall(file.read_text())
     }
-    by_lower_case = {
-        name.lower(): name for name in sorted(columns | in_sql | RESERVED_NAMES) if "__" not in name
-    }
-    return sorted(by_lower_case.values())
+    by_lower_case = {name.lower(): name for name in sorted(columns | in_sql | RESERVED_NAMES)}
+    return [
+        name
+        for name in sorted(by_lower_case.values())
+        if "__" not in name and not name.startswith("_") and not keyword.iskeyword(name)
+    ]
 
 
 @dataclass
@@ -221,7 +224,7 @@ def differences(plain: Any, named: Any, names: Mapping[str, str], place: str = "
     elif isinstance(plain, list) and isinstance(named, list) and len(plain) == len(named):
         for number, pair in enumerate(zip(plain, named, strict=True)):
             yield from differences(*pair, names, f"{place}[{number}]")
-    elif isinstance(plain, str) and plain.startswith("{") and isinstance(named, str):
+    elif isinstance(plain, str) and plain.startswith(("{", "[{")) and isinstance(named, str):
         yield from differences(json.loads(plain), json.loads(named), names, place)
     elif isinstance(plain, str) and isinstance(named, str):
         for plain_name, name in names.items():

@@ -26,6 +26,7 @@ from slackwater.jobs.protocol.staging.collected_mark import Latenesses, collects
 from slackwater.jobs.protocol.staging.lease import only_upkeep
 from slackwater.jobs.tables.delta.stored_files import Within
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep
+from slackwater.jobs.tables.errors import new_lineage
 from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
 from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
 from slackwater.jobs.tables.ledger.spans import seqs_of
@@ -61,8 +62,7 @@ def require_history(pipeline: str, tables: Tables, live: Sequence[int]) -> None:
         f"{pipeline}: panes and corrections up to run {seq} were dropped (`keep_history`), and what "
         "`published` shows of them can't be "
         f"worked out again. What arrived from {tables.ledger.row(seq).slice_end:%Y-%m-%dT%H:%M:%SZ} on can "
-        "be restated and restored; "
-        "what lies before, in a pipeline of another name.",
+        f"be restated and restored. To replay what lies before, {new_lineage(pipeline)}.",
         seq=seq,
     )
 

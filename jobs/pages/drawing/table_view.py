@@ -139,7 +139,9 @@ def _text(text: str) -> Markup:
 
 def _cell(value: Any, write: Callable[[Any], str], kind: str) -> str:
     if not isinstance(value, Cell):
-        return f'<td class="{kind}">{_text(write(value))}</td>' if kind else f"<td>{_text(write(value))}</td>"
+        text = _text(write(value))
+        title = f' title="{escape(write(value))}"' if kind == "code" else ""  # its line may be cut
+        return f'<td class="{kind}"{title}>{text}</td>' if kind else f"<td>{text}</td>"
     classes = " ".join(filter(None, (kind, value.tone)))
     title = f' title="{escape(value.title)}"' if value.title else ""
     text = _text(write(value.value))

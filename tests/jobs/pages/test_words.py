@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from slackwater.jobs.pages.app import create_app
 from slackwater.jobs.pages.drawing.plots import duration_unit
 from slackwater.jobs.pages.drawing.table_view import PageColumn, TableView, html_of
 from slackwater.jobs.pages.frame.directions import isolate
+from slackwater.jobs.pages.frame.static_files import FOLDER
 from tests.integration.stored import StoredTables
 from tests.jobs.pages.page_reader import PageReader
 from tests.jobs.protocol.world import World, every_hour
@@ -145,6 +147,14 @@ def test_what_is_written_from_right_to_left_moves_nothing_beside_it(text: str, w
     assert isolate(text) == written
     table = TableView(caption="t", columns=[PageColumn("key", "key")], rows=[(text,)])
     assert f"<td>{written}</td>" in html_of(table)
+
+
+def test_a_long_text_takes_one_line_and_is_seen_whole_under_the_pointer() -> None:
+    text = 'carrier "EV" ' * 30
+    cell = html_of(TableView(caption="t", columns=[PageColumn("row", "code")], rows=[(text,)]))
+    assert f'<td class="code" title="{escape(text)}">' in cell
+    style = (FOLDER / "site.css").read_text()
+    assert "td.code { max-width: 60ch; overflow: hidden; text-overflow: ellipsis; }" in style
 
 
 @pytest.mark.parametrize(

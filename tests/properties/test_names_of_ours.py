@@ -82,7 +82,7 @@ _NAMED_IN_SQL = re.compile(r"\b(?:AS|FROM|JOIN|WITH|lambda) \"?([A-Za-z_]\w*)")
 # What differs from run to run, and what depends on the bytes of a source's files or on a pipeline's code.
 _CHANGING = re.compile(
     r"run_id|table_id|_at$|^at$|second|bytes|hash|files?$|version|uri$|place"
-    r"|^fixed$|^removed$|^recorded$|^replayed$|^stored$"
+    r"|^fixed$|^removed$|^compacted$|^recorded$|^replayed$|^stored$"
 )
 _CHANGING_TEXT = re.compile(r"(?:\w+-)?\d{8}T\d{6}-[0-9a-f]+|\d[\d.,]* (?:[kMG]?B|m?s)\b|seconds=\S+|/\S+")
 _PAGES = (

@@ -1,4 +1,5 @@
-"""A simulated year: `python -m tests.campaigns.soak --work FOLDER [--days 365] [--seed 1] [--plot FILE]`.
+"""A simulated year:
+`python -m tests.campaigns.soak --work FOLDER [--days 365] [--seed 1] [--runs 3000] [--plot FILE]`.
 
 Two pipelines run once a day over the flights of 2013; the clock of their processes goes on by a week after
 seven of them. One flight in 200 reports one to five days late. One run in ten is killed (-9) at one of its
@@ -7,7 +8,8 @@ before appears, and that day is restated. Each week ends with upkeep.
 
 The year is then held against one run over all rows of the same source: the same rows must be published. What
 a run takes, and what the tables hold after upkeep, must be as flat as the guide "Keep it small" says; the
-report is a table, JSON (report.json), and a plot. A second call goes on where the first ended.
+report is a table, JSON (report.json), and a plot. A second call goes on where the first ended. Then comes a
+month with a run each quarter of an hour (`quarter_hours`).
 """
 
 import argparse
@@ -17,7 +19,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,15 +36,13 @@ from rich.table import Table
 from slackwater.jobs.examples.appending import append_missing, within
 from slackwater.jobs.examples.flights import SCHEMA, SOURCE, read_flights
 from tests.campaigns.faults import published
+from tests.campaigns.quarter_hours import DAY, FIRST_DAY, PIPELINES, RUNS, excesses, month_in
 from tests.integration.command import environment
 from tests.integration.driver import Plan
 from tests.integration.fork_server import ForkServer
 from tests.integration.stored import ROOT, StoredTables
 
-PIPELINES = ROOT / "tests" / "campaigns" / "year.py"
 NAMES = ("departures", "turnarounds")
-FIRST_DAY = datetime(2013, 1, 1, tzinfo=UTC)
-DAY = timedelta(days=1)
 LATE, HELD_BACK, KILLED = 1 / 200, 1 / 50, 1 / 10
 MOST_WRITES = 24  # a kill that would come after a run's end is none
 # The days that are compared: what is kept for 60 days, and dropped snapshots that go a week later, are
@@ -325,6 +325,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=RUNS, help="how many the month has")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     year = Year(options.work.absolute(), options.seed)
@@ -332,6 +333,9 @@ def main() -> None:
         print(json.dumps(asdict(facts)), file=sys.stderr)
     problems = year.problems()
     year.close()
+    problems += [
+        problem for sizes in month_in(year.work / "month", options.runs) for problem in excesses(sizes)
+    ]
     rows = by_month(year.days)
     kills, restated = sum(one.kills for one in year.days), sum(one.restated for one in year.days)
     report = {

@@ -22,6 +22,8 @@ departures = replace(
     expect=[expect.between("flights", min=1), expect.in_set("origin", ["EWR", "JFK", "LGA"])],
     **_HISTORY,
 )
+# Of a simulated month that has a run each quarter of an hour.
+quarter_hours = replace(departures, name="quarter_hours", slice=timedelta(minutes=15))
 turnarounds = replace(
     by_aircraft.turnarounds,
     allowed_lateness=timedelta(days=2),

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY
+from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY, packed, unpacked
 from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.delta.written_files import WrittenFile
 from slackwater.jobs.tables.errors import LogDamaged
 from tests.object_store.conftest import Store
@@ -31,6 +32,10 @@ def table_in(store: Store, name: str, commits: int) -> tuple[str, Path]:
     return folder.uri, store.folder / name
 
 
+def checkpoint_versions(files: Path) -> list[int]:
+    return sorted(int(path.name[:20]) for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
+
+
 def values(folder: Folder) -> list[int]:
     return sorted(folder.read()["n"].to_pylist())
 
@@ -39,8 +44,7 @@ def test_it_is_opened_by_its_checkpoint_and_the_commits_since(in_store: Store) -
     uri, files = table_in(in_store, "long", 22)
     table = DeltaTable(files)
     assert (table.version(), sorted(table.to_pyarrow_table()["n"].to_pylist())) == (22, list(range(22)))
-    checkpoints = sorted(path.name[:20] for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
-    assert list(map(int, checkpoints)) == [2, 5, 8, 11, 14, 17, 20]
+    assert checkpoint_versions(files) == [17, 20], "the ones before these are superseded"
     reader = Folder(uri, SCHEMA)
     assert reader.version() == 22
     counts = in_store.proxy.counts()
@@ -99,8 +103,7 @@ def test_a_commit_carries_those_since_the_last_checkpoint(in_store: Store) -> No
         folder.append(pa.table({"n": [version]}))
         if (version + 1) % CARRIED_COMMITS:
             assert in_store.proxy.counts() == {"PUT": len(["rows", "commit"])}
-    checkpoints = sorted(path.name[:20] for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
-    assert list(map(int, checkpoints)) == [CARRIED_COMMITS - 1, 2 * CARRIED_COMMITS - 1]
+    assert checkpoint_versions(files) == [CARRIED_COMMITS - 1, 2 * CARRIED_COMMITS - 1]
     in_store.proxy.forget()
     table = carrying(uri).find_behind(versions - 1)
     assert table is not None and in_store.proxy.counts() == {"GET": len(["commit"])}
@@ -122,8 +125,7 @@ def test_commits_that_are_too_large_to_be_carried_get_a_checkpoint_every_third_t
         folder = carrying(uri)
         in_store.proxy.forget()
         assert folder.find_behind(version - 1) is not None
-        checkpoints = sorted(path.name[:20] for path in (files / "_delta_log").glob("*.checkpoint.parquet"))
-        assert list(map(int, checkpoints)) == list(range(2, version, 3))
+        assert checkpoint_versions(files) == list(range(2, version, 3))[-2:]
         counts = in_store.proxy.counts()
         assert counts.keys() == {"GET"} and counts["GET"] <= len(["checkpoint", "a commit", "the next one"])
         folder.commit_files(new_files)
@@ -152,6 +154,48 @@ def test_a_commit_that_later_ones_carry_may_be_gone(in_store: Store) -> None:
     assert newest_table is not None
     with pytest.raises(LogDamaged, match="checkpoint"):
         carrying(uri).read_at(newest_table)
+
+
+@pytest.mark.parametrize("has_recorded_version", [False, True], ids=["every third", "carried"])
+def test_every_version_can_be_read_though_its_checkpoint_is_superseded(
+    in_store: Store, has_recorded_version: bool
+) -> None:
+    name, count = f"versions_{has_recorded_version}", 3 * CARRIED_COMMITS
+    folder, files = Folder(f"s3://{BUCKET}/{name}", SCHEMA, (), None, has_recorded_version), in_store.folder
+    for n in range(count):
+        folder.append(pa.table({"n": [n]}))
+    interval = CARRIED_COMMITS if has_recorded_version else 3
+    last = count // interval * interval - 1
+    assert checkpoint_versions(files / name) == [last - interval, last]
+    assert [DeltaTable(files / name, version=version).count() for version in range(count + 1)] == list(
+        range(count + 1)
+    )
+
+
+def test_checkpoints_of_upkeep_and_the_two_before_them_are_not_superseded(in_store: Store) -> None:
+    """Upkeep takes commits away, and the oldest version that is left then begins with one of these."""
+    uri, files = table_in(in_store, "kept_small", 12)
+    TableUpkeep(Folder(uri, SCHEMA)).checkpoint()
+    for n in range(12, 24):
+        Folder(uri, SCHEMA).append(pa.table({"n": [n]}))
+    assert checkpoint_versions(files) == [8, 11, 12, 20, 23]
+    assert values(Folder(uri, SCHEMA)) == list(range(24))
+
+
+def test_who_is_behind_by_more_commits_than_one_carries_opens_the_newest_checkpoint(in_store: Store) -> None:
+    """The commit whose version is recorded names one that was superseded since."""
+    uri = f"s3://{BUCKET}/far_behind"
+    folder, recorded, count = carrying(uri), CARRIED_COMMITS + 5, 4 * CARRIED_COMMITS
+    for n in range(count):
+        folder.append(pa.table({"n": [n]}))
+    reader = carrying(uri)
+    assert reader.find_behind(recorded) is not None
+    in_store.proxy.forget()
+    assert values(reader) == list(range(count))
+    counts = in_store.proxy.counts()
+    assert not counts["LIST"]
+    commits = 2 * CARRIED_COMMITS + 1
+    assert counts["GET"] <= count + commits + len(["hint", "checkpoint"]), "of rows, and of the log"
 
 
 def test_a_newest_commit_that_is_lost_is_missed(in_store: Store) -> None:
@@ -248,7 +292,9 @@ def test_commits_that_are_carried_are_compared_with_what_they_say(
     path = files / f"_delta_log/{4:020d}.json"
     first_line, _, own_lines = path.read_text().partition("\n")
     commit_info = json.loads(first_line)
-    reason = damage(commit_info["commitInfo"][KEY])
+    carried = unpacked(commit_info["commitInfo"][KEY])
+    reason = damage(carried)
+    commit_info["commitInfo"][KEY] = packed(carried)
     path.write_text("\n".join([json.dumps(commit_info), own_lines]))
     with pytest.raises(LogDamaged, match=f"{path.name} {reason}"):
         carrying(uri).find_behind(4)

@@ -6,13 +6,16 @@ the newest commit is not lost; of a table to which rows are only appended no oth
                                                                             |
     opened by one request   <-----------------------------------------------+
 
-It stands in Delta's commitInfo, which readers of Delta tables pass over. Each carried commit has its count of
+It stands in Delta's commitInfo, which readers of Delta tables pass over, compressed to a fifth: the commits
+of a table are much alike, and each stands in up to nineteen later ones. Each carried commit has its count of
 lines and their checksum with it (`log_files`), and is compared with them like the commit's own file. Only
 plain commits carry it (`slackwater.jobs.tables.delta.open_table`), and only commits of tables whose version
 somebody records. A log of large commits is not carried; then its files are read.
 """
 
 import json
+import zlib
+from base64 import b85decode, b85encode
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +24,7 @@ from deltalake import Schema
 
 from slackwater.jobs.tables.delta.log_files import SEAL, check_commit, commit_path, log_damaged
 
-KEY = "slackwaterLog"
+KEY = "slackwaterPackedLog"
 _INFO = "commitInfo"
 _CHANGE = "was changed: the commits that it carries are not those that were written"
 # A commit that carries more takes longer to write and to read than some small ones.
@@ -68,7 +71,7 @@ class CarriedLog(NamedTuple):
         """The columns as Arrow has them."""
         return pa.schema(Schema.from_json(self.delta_schema))
 
-    def to_facts(self) -> dict[str, Any]:
+    def to_facts(self) -> dict[str, str]:
         """What a commit says of itself that carries this; nothing where it would be too large."""
         if not self.is_small:
             return {}
@@ -78,7 +81,7 @@ class CarriedLog(NamedTuple):
             "schema": json.loads(self.delta_schema),
             "partitionColumns": list(self.partition_columns),
         }
-        return {KEY: carried_log}
+        return {KEY: packed(carried_log)}
 
     @classmethod
     def of(cls, uri: str, version: int, content: bytes) -> "CarriedLog | None":
@@ -91,12 +94,13 @@ class CarriedLog(NamedTuple):
         path = commit_path(version)
         check_commit(uri, path, content)
         try:
-            log = next((info[KEY] for info in map(_info, content.splitlines()) if KEY in info), None)
+            text = next((info[KEY] for info in map(_info, content.splitlines()) if KEY in info), None)
         except ValueError:
             return None
-        if log is None:
+        if text is None:
             return None
         try:
+            log = unpacked(text)
             carried_commits = tuple(
                 "\n".join(map(json.dumps, actions)).encode() for actions in log["commits"]
             )
@@ -106,13 +110,23 @@ class CarriedLog(NamedTuple):
                 json.dumps(log["schema"]),
                 tuple(log["partitionColumns"]),
             )
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError, zlib.error):
             raise log_damaged(uri, path, _CHANGE) from None
         for commit in carried_commits:
             check_commit(uri, path, commit)
         if carried_log.version != version:
             raise log_damaged(uri, path, _CHANGE)
         return carried_log
+
+
+def packed(value: Any) -> str:
+    """A value of JSON as a shorter text."""
+    return b85encode(zlib.compress(json.dumps(value).encode(), level=9)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """The value that `packed` took."""
+    return json.loads(zlib.decompress(b85decode(text)))
 
 
 def without_facts(content: bytes) -> bytes:

@@ -441,8 +441,8 @@ class Folder:
             return (newest.version() + 1) % MIRROR_INTERVAL == 0 and bool(newest.tail)
         if (newest.version() + 1) % _CHECKPOINT_INTERVAL or not newest.tail:
             return False
-        version, actions = last_checkpoint(filesystem(self.uri))
-        return newest.version() - version >= min(actions // _ACTIONS_FOR_COMMIT, _MOST_COMMITS)
+        last = last_checkpoint(filesystem(self.uri))
+        return newest.version() - last.version >= min(last.actions // _ACTIONS_FOR_COMMIT, _MOST_COMMITS)
 
     def _checkpoint(self, table: OpenTable) -> None:
         """Put the log's state into one file. Where that fails, the next one to open the table reads more. In

@@ -33,8 +33,10 @@ LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
-_PLAIN_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_PLAIN_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.parquet")
 NO_VERSION = -1
+# A tag of the hint to a checkpoint in an object store, see `Checkpoint.earlier_version`.
+_EARLIER_CHECKPOINT = "slackwaterEarlierCheckpoint"
 # What a commit says of its lines.
 SEAL = LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
 _EMPTY = "is empty: what that commit changed is lost, and would be passed over in silence"
@@ -92,7 +94,9 @@ def check_commit(uri: str, path: str, content: bytes) -> None:
     """
     if not content.strip():
         raise log_damaged(uri, path, _EMPTY)
-    first_line, _, following_lines = content.partition(b"\n")
+    first_line, _, following_lines = content.lstrip().partition(b"\n")
+    if not first_line.rstrip().endswith(b"}"):
+        raise log_damaged(uri, path, "was cut off within its first line")
     if LINES.encode() not in first_line:
         return
     try:
@@ -190,22 +194,36 @@ def newest_commit(folder: FileSystem) -> int:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint of a log: its version, and how many actions it has, above all one for each file."""
+    """A checkpoint of a log, as the log's hint describes it.
+
+    Attributes:
+        version: NO_VERSION without a hint that can be read: a log of few commits has none, a damaged one may
+            have lost it.
+        actions: how many it has, above all one for each file.
+        earlier_version: of the checkpoint before, if runs have put both into an object store; NO_VERSION if
+            only this one is of a run, None if this one is not.
+    """
 
     version: int
     actions: int
+    earlier_version: int | None = None
+
+    @classmethod
+    def of(cls, hint: bytes | None) -> "Checkpoint":
+        """What a hint of this content describes."""
+        try:
+            values = json.loads(hint or b"")
+            earlier = (values.get("tags") or {}).get(_EARLIER_CHECKPOINT)
+            return cls(
+                int(values["version"]), int(values.get("size", 0)), None if earlier is None else int(earlier)
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return cls(NO_VERSION, 0)
 
 
 def last_checkpoint(folder: FileSystem) -> Checkpoint:
-    """The last checkpoint by the log's own hint. Its version is NO_VERSION without a hint that can be read: a
-    log of few commits has none, a damaged one may have lost it.
-    """
-    try:
-        with folder.open_input_stream(HINT) as stream:
-            hint = json.loads(stream.read())
-        return Checkpoint(int(hint["version"]), int(hint.get("size", 0)))
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError):
-        return Checkpoint(NO_VERSION, 0)
+    """The last checkpoint by the log's own hint."""
+    return Checkpoint.of(content_of(folder, HINT))
 
 
 def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
@@ -214,15 +232,27 @@ def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
     them together would grow with the square of the commits.
 
     The newest two stay, the last but one for readers that are opening the table from it. Only versions that
-    end an `interval` are superseded, so most checkpoints of `maintain` and of other writers stay, too.
+    end an `interval` are superseded, so most checkpoints of `maintain` and of other writers stay, too. So
+    does the first that is there, where commits before it are gone.
+
+    A log in an object store is not listed. There the last hint names the checkpoint that the next one
+    supersedes, if it and the one between are of runs (`Checkpoint.earlier_version`). So a checkpoint that was
+    there when `maintain` took commits away stays.
     """
-    versions = sorted(
-        int(match[1])
-        for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True))
-        if (match := _PLAIN_CHECKPOINT.fullmatch(info.base_name))
-    )
-    superseded_versions = [version for version in versions[:-2] if (version + 1) % interval == 0]
+    paths = {info.path for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True))}
+    versions = sorted(int(match[1]) for path in paths if (match := _PLAIN_CHECKPOINT.fullmatch(path)))
+    oldest = 0 if commit_path(0) in paths else 1
+    superseded_versions = [version for version in versions[oldest:-2] if (version + 1) % interval == 0]
     return [f"{LOG}/{version:020d}.checkpoint.parquet" for version in superseded_versions]
+
+
+def hint_behind(last: Checkpoint, hint: bytes, size: int) -> bytes:
+    """`hint`, to the checkpoint of `size` bytes that a run puts into an object store behind `last`, as it
+    names that one.
+    """
+    earlier_version = NO_VERSION if last.earlier_version is None else last.version
+    own_values = {"sizeInBytes": size, "tags": {_EARLIER_CHECKPOINT: str(earlier_version)}}
+    return json.dumps({**json.loads(hint), **own_values}).encode()
 
 
 def log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:

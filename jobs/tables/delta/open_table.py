@@ -29,7 +29,7 @@ from slackwater.jobs.tables.delta.log_mirror import LogMirror
 from slackwater.jobs.tables.delta.opening_errors import error_of_opening
 
 # A tail is applied again to each list of files, and a log without a checkpoint takes long to open.
-MOST_COMMITS = 100
+_MOST_COMMITS = 100
 # Writers quote other characters, and not all of them alike.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_=:./-]+")
 _PLAIN_ACTIONS = {"commitInfo", "txn", "add", "remove"}
@@ -120,6 +120,13 @@ class OpenTable:
 
     def version(self) -> int:
         return self.base_version + len(self.tail)
+
+    @property
+    def has_long_tail(self) -> bool:
+        """Whether the table had better be opened anew. When a carried log was followed by as many commits as
+        one carries, the checkpoint that it begins with, which is read late, is the last but one.
+        """
+        return len(self.tail) > (_MOST_COMMITS if self.carried_log is None else CARRIED_COMMITS)
 
     @property
     def base(self) -> DeltaTable:

@@ -32,7 +32,7 @@ from slackwater.jobs.tables.delta.log_files import (
     content_of,
 )
 from slackwater.jobs.tables.delta.log_mirror import LogMirror
-from slackwater.jobs.tables.delta.open_table import MOST_COMMITS, OpenTable, PlainCommit
+from slackwater.jobs.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.jobs.tables.delta.opening_errors import error_of_opening
 from slackwater.jobs.tables.errors import NotADeltaTable
 from slackwater.jobs.tables.storage_errors import reads, reason
@@ -202,7 +202,7 @@ class TableHandles:
         with reads(self.uri):
             if is_local(self.uri) and not _is_a_commit(folder, table.version()):
                 return None
-            while len(table.tail) <= MOST_COMMITS and table.takes_plain_commits:
+            while not table.has_long_tail and table.takes_plain_commits:
                 path = commit_path(table.version() + 1)
                 content = content_of(folder, path)
                 if content is None:

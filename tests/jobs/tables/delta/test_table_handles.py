@@ -89,6 +89,18 @@ def test_checkpoints_of_upkeep_and_of_other_writers_are_not_superseded(folder: F
     assert sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")) == [24, 49, 59]
 
 
+def test_the_checkpoint_before_which_commits_are_gone_is_not_superseded(folder: Folder) -> None:
+    log = Path(folder.uri, "_delta_log")
+    for n in range(12):
+        folder.append(rows((n, MONDAY)))
+    for version in range(9):
+        (log / f"{version:020d}.json").unlink()
+    for n in range(12, 50):
+        folder.append(rows((n, MONDAY)))
+    assert sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")) == [9, 39, 49]
+    assert [DeltaTable(folder.uri, version=version).count() for version in range(9, 51)] == list(range(9, 51))
+
+
 def test_a_table_that_was_opened_from_a_superseded_checkpoint_says_how_far_a_writer_is(
     folder: Folder,
 ) -> None:

@@ -32,11 +32,11 @@ from slackwater.jobs.tables.delta.log_files import (
     HINT,
     LOG,
     NO_VERSION,
+    Checkpoint,
     check_commit,
     commit_path,
     content_of,
     hint_behind,
-    last_checkpoint,
 )
 from slackwater.jobs.tables.stores import filesystem
 
@@ -154,11 +154,12 @@ class LogMirror:
         Raises:
             OSError, DeltaError: that failed. Readers read the commits all the same.
         """
+        store, hint_file = filesystem(self.uri), self._folder.path / HINT
+        last = Checkpoint.of(hint_file.read_bytes() if hint_file.exists() else content_of(store, HINT))
         self.open_table().create_checkpoint()
-        store = filesystem(self.uri)
-        last = last_checkpoint(store)
         checkpoint = _compressed(self._folder.path / _checkpoint_path(self.version))
-        hint = hint_behind(last, (self._folder.path / HINT).read_bytes(), len(checkpoint))
+        hint = hint_behind(last, hint_file.read_bytes(), len(checkpoint))
+        hint_file.write_bytes(hint)
         for path, content in ((_checkpoint_path(self.version), checkpoint), (HINT, hint)):
             with store.open_output_stream(path) as stream:
                 stream.write(content)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY, packed, unpacked
+from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY, pack, unpack
 from slackwater.jobs.tables.delta.folder import Folder
 from slackwater.jobs.tables.delta.upkeep import TableUpkeep
 from slackwater.jobs.tables.delta.written_files import WrittenFile
@@ -292,9 +292,9 @@ def test_commits_that_are_carried_are_compared_with_what_they_say(
     path = files / f"_delta_log/{4:020d}.json"
     first_line, _, own_lines = path.read_text().partition("\n")
     commit_info = json.loads(first_line)
-    carried = unpacked(commit_info["commitInfo"][KEY])
+    carried = unpack(commit_info["commitInfo"][KEY])
     reason = damage(carried)
-    commit_info["commitInfo"][KEY] = packed(carried)
+    commit_info["commitInfo"][KEY] = pack(carried)
     path.write_text("\n".join([json.dumps(commit_info), own_lines]))
     with pytest.raises(LogDamaged, match=f"{path.name} {reason}"):
         carrying(uri).find_behind(4)

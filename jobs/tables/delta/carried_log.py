@@ -81,7 +81,7 @@ class CarriedLog(NamedTuple):
             "schema": json.loads(self.delta_schema),
             "partitionColumns": list(self.partition_columns),
         }
-        return {KEY: packed(carried_log)}
+        return {KEY: pack(carried_log)}
 
     @classmethod
     def of(cls, uri: str, version: int, content: bytes) -> "CarriedLog | None":
@@ -100,7 +100,7 @@ class CarriedLog(NamedTuple):
         if text is None:
             return None
         try:
-            log = unpacked(text)
+            log = unpack(text)
             carried_commits = tuple(
                 "\n".join(map(json.dumps, actions)).encode() for actions in log["commits"]
             )
@@ -119,13 +119,13 @@ class CarriedLog(NamedTuple):
         return carried_log
 
 
-def packed(value: Any) -> str:
+def pack(value: Any) -> str:
     """A value of JSON as a shorter text."""
     return b85encode(zlib.compress(json.dumps(value).encode(), level=9)).decode()
 
 
-def unpacked(text: str) -> Any:
-    """The value that `packed` took."""
+def unpack(text: str) -> Any:
+    """The value that `pack` took."""
     return json.loads(zlib.decompress(b85decode(text)))
 
 

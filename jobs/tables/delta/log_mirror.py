@@ -157,7 +157,7 @@ class LogMirror:
         store, hint_file = filesystem(self.uri), self._folder.path / HINT
         last = Checkpoint.of(hint_file.read_bytes() if hint_file.exists() else content_of(store, HINT))
         self.open_table().create_checkpoint()
-        checkpoint = _compressed(self._folder.path / _checkpoint_path(self.version))
+        checkpoint = _compress(self._folder.path / _checkpoint_path(self.version))
         hint = hint_behind(last, hint_file.read_bytes(), len(checkpoint))
         hint_file.write_bytes(hint)
         for path, content in ((_checkpoint_path(self.version), checkpoint), (HINT, hint)):
@@ -169,7 +169,7 @@ class LogMirror:
         return replace(self, checkpoint_version=self.version, commits=())
 
 
-def _compressed(path: Path) -> bytes:
+def _compress(path: Path) -> bytes:
     """A checkpoint that delta-rs has written, which does not compress, in a fifth of its bytes."""
     content = io.BytesIO()
     with (

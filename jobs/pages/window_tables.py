@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import Request
 
-from slackwater.jobs.inspection.changes.change_text import change_text, source_row_text
+from slackwater.jobs.inspection.changes.change_text import cause_text, change_text, source_row_text
 from slackwater.jobs.inspection.windows.window_answer import short_time_text
 from slackwater.jobs.inspection.windows.window_elements import growth
 from slackwater.jobs.inspection.windows.window_firings import WindowFiring
@@ -116,7 +116,7 @@ def corrections_table(request: Request, life: WindowExplanation) -> TableView:
         rows=[
             (
                 Cell(one.seq, link(request, "run", pipeline=life.window.pipeline, seq=one.seq)),
-                *(one.op, one.cause),
+                *(one.op, cause_text(one.cause)),
                 Cell(
                     change_text({"old": one.old, "new": one.new, "firing": one.firing, "kind": one.kind}),
                     tone="wrap",

@@ -31,7 +31,10 @@ def test_the_page_shows_what_explain_answers(pages: PageReader, replayed: Path) 
     firings = page.table("Firings").rows
     assert len(firings) == len(life.firings) > 1
     assert [row[3] for row in firings] == [str(firing.elements) for firing in life.firings]
-    assert len(page.table("What was published").rows) == len(life.corrections)
+    published = page.table("What was published")
+    assert len(published.rows) == len(life.corrections)
+    cause = published.headings.index("cause")
+    assert {row[cause] for row in published.rows} <= {"first firing", "late row"}
     assert len(page.table("Rows of the source").rows) == len(life.elements.rows or ())
     assert "slackwater explain departures --key EWR --window 2013-01-04T18:00 --elements" in page.text
 

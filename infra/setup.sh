@@ -114,7 +114,7 @@ usable || python=$(find_python)
 "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
 usable || python=$(find_python) # another set-up may have finished, or failed, in the meantime
 locks=(requirements.lock)
-"$python" -c 'from slackwater.jobs.runtime.java import machine_java; raise SystemExit(machine_java() is None)' || locks+=(requirements-jre.lock)
+"$python" -c 'from slackwater.runtime.java import machine_java; raise SystemExit(machine_java() is None)' || locks+=(requirements-jre.lock)
 command -v redis-server >/dev/null || locks+=(requirements-redis-server.lock) # its line is for Pythons and machines that have a wheel of it
 wanted=$(fingerprint)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
@@ -123,4 +123,4 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
 fi
 exec 9>&-
 
-.venv/bin/python -m slackwater.jobs.runtime
+.venv/bin/python -m slackwater.runtime

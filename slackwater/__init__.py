@@ -1,24 +1,23 @@
 """The front door: what a user's file imports, `from slackwater import Pipeline, DeltaSource, agg, expect,
 TumblingEventTimeWindows`.
 
-Names are those of `slackwater.jobs.pipelines`, `slackwater.jobs.sinks`, `slackwater.windowing` and
-`slackwater.jobs.inspection.sql.engine_views`, imported when one of them is first asked for:
-`slackwater.jobs.args`, which DAG files import, needs the standard library alone. In a checkout the folders
-`jobs`, `windowing` and `dags` stand beside this one, which links to them.
+Names are those of `slackwater.pipelines`, `slackwater.sinks`, `slackwater.windowing` and
+`slackwater.inspection.sql.engine_views`, imported when one of them is first asked for:
+`slackwater.args`, which DAG files import, needs the standard library alone.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slackwater.jobs.inspection.sql.engine_views import *  # noqa: F403
-    from slackwater.jobs.pipelines import *  # noqa: F403 - exactly the names of its __all__
-    from slackwater.jobs.sinks import *  # noqa: F403
+    from slackwater.inspection.sql.engine_views import *  # noqa: F403
+    from slackwater.pipelines import *  # noqa: F403 - exactly the names of its __all__
+    from slackwater.sinks import *  # noqa: F403
     from slackwater.windowing import *  # noqa: F403
 
-_ROOMS = ("slackwater.jobs.pipelines", "slackwater.jobs.sinks", "slackwater.windowing")
+_ROOMS = ("slackwater.pipelines", "slackwater.sinks", "slackwater.windowing")
 # A room that imports pyarrow is imported for its own names alone.
-_VIEWS = "slackwater.jobs.inspection.sql.engine_views"
+_VIEWS = "slackwater.inspection.sql.engine_views"
 _NAMES_OF_VIEWS = frozenset({"polars_views", "spark_views"})
 
 

@@ -29,8 +29,8 @@ _KEPT = {
 }
 # Where a test takes seconds: begun first, so that no process is left alone with a long file at the end.
 _COSTLY = (
-    "tests/jobs/commands/",
-    "tests/jobs/protocol/",
+    "tests/cli/",
+    "tests/runs/",
     "tests/integration/",
     "tests/properties/",
     "tests/conformance/",
@@ -41,15 +41,15 @@ _ALONE = (
     "tests/browser/",
     "tests/integration/airflow/",
     "tests/integration/test_bounded_memory.py",
-    "tests/jobs/engines/replaying/test_task_memory.py",
+    "tests/engine/replaying/test_task_memory.py",
 )
 # Files with fast tests that ask for the fixture `spark`.
 _ON_SPARK = {
     "tests/integration/test_replays_of_flights.py",
     "tests/integration/test_turnarounds.py",
-    "tests/jobs/engines/transport/test_transport.py",
-    "tests/jobs/runtime/test_session.py",
-    "tests/jobs/runtime/test_user_code.py",
+    "tests/engine/transport/test_transport.py",
+    "tests/runtime/test_session.py",
+    "tests/runtime/test_user_code.py",
 }
 
 
@@ -122,7 +122,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """The product's own session on two cores, started by the first test that asks for it."""
-    from slackwater.jobs.runtime.session import session
+    from slackwater.runtime.session import session
 
     started = session("tests", "local[2]")
     yield started

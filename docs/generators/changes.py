@@ -1,6 +1,6 @@
 """What a change of each setting means for a lineage, from the rules that decide it before a run."""
 
-from slackwater.jobs.protocol.staging.evolution import RULES
+from slackwater.runs.staging.evolution import RULES
 
 MEANINGS = {
     "free": "nothing that is parked depends on them",

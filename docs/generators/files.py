@@ -9,8 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
-    "windowing/README.md": "windowing.md",
-    "windowing/watermarks/README.md": "fidelity/watermarks.md",
+    "slackwater/windowing/README.md": "windowing.md",
+    "slackwater/windowing/watermarks/README.md": "fidelity/watermarks.md",
 }
 
 

@@ -9,7 +9,7 @@ import re
 import pyarrow as pa
 
 from generators.column_meanings import COLUMNS, EVERYWHERE, TABLES
-from slackwater.jobs.tables.schemas import TEXT, Shape, partitioned_by, table_columns
+from slackwater.tables.schemas import TEXT, Shape, partitioned_by, table_columns
 
 # A pipeline's own columns, as the page names them; their types are the pipeline's.
 _SHAPE = Shape(

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from slackwater.jobs import errors
-from slackwater.jobs.command_line import VERBS, slackwater
+from slackwater import errors
+from slackwater.cli.command_line import VERBS, slackwater
 
 # Options that most verbs take; the page explains them once.
 SHARED_OPTIONS = ("--warehouse", "--pipelines", "--output", "--wide", "--limit", "--log-format")

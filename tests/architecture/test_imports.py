@@ -1,4 +1,5 @@
-"""Who may import whom: dags start jobs by argv, jobs start windowing, and what only looks stays light.
+"""Who may import whom: DAGs start commands by argv, nothing else knows Airflow, and what only looks stays
+light.
 
 Read from the source (every import statement, wherever it stands) and from fresh interpreters (what an import
 really brings in).
@@ -37,8 +38,11 @@ def imported(file: Path) -> Iterator[str]:
 
 
 def foreign(file: Path, *allowed_packages: str) -> set[str]:
-    """The packages that a file imports beyond the standard library and `own`; ours as their folders."""
-    packages = {name.removeprefix("slackwater.").partition(".")[0] for name in imported(file)}
+    """The packages that a file imports beyond the standard library and `allowed_packages`; ours with their
+    rooms, such as `slackwater.tables`.
+    """
+    names = [name.split(".") for name in imported(file)]
+    packages = {".".join(parts[:2]) if parts[0] == "slackwater" else parts[0] for parts in names}
     return packages - sys.stdlib_module_names - set(allowed_packages)
 
 
@@ -60,81 +64,61 @@ def top_levels_after(statement: str) -> set[str]:
 
 
 def may_use_columns(file: Path) -> bool:
-    return file.is_relative_to("windowing/columnar") or file.is_relative_to("windowing/snapshot")
+    return file.is_relative_to("slackwater/windowing/columnar") or file.is_relative_to(
+        "slackwater/windowing/snapshot"
+    )
 
 
 def test_windowing_imports_the_standard_library_alone() -> None:
     strangers = {}
-    for file in python_files("windowing"):
+    for file in python_files("slackwater/windowing"):
         allowed_modules = {"numpy", "pyarrow"} if may_use_columns(file) else set()
-        if file.parent == Path("windowing/state/rocksdb"):
+        if file.parent == Path("slackwater/windowing/state/rocksdb"):
             allowed_modules = allowed_modules | {"rocksdict"}
-        if foreign_modules := foreign(file, "windowing") - allowed_modules:
+        if foreign_modules := foreign(file, "slackwater.windowing") - allowed_modules:
             strangers[str(file)] = foreign_modules
     assert strangers == {}
 
 
 def test_rocksdb_is_known_to_one_file_at_most() -> None:
-    assert len([file for file in python_files("windowing") if "rocksdict" in foreign(file, "windowing")]) <= 1
+    files = python_files("slackwater/windowing")
+    assert len([file for file in files if "rocksdict" in foreign(file, "slackwater.windowing")]) <= 1
 
 
-def test_jobs_know_neither_airflow_nor_dags() -> None:
-    assert {str(file) for file in python_files("jobs") if {"airflow", "dags"} & foreign(file)} == set()
+def test_nothing_but_dags_knows_airflow() -> None:
+    rooms = [file for file in python_files("slackwater") if not file.is_relative_to("slackwater/airflow")]
+    strangers = {"airflow", "slackwater.airflow"}
+    assert {str(file) for file in [*rooms, *python_files("jobs")] if strangers & foreign(file)} == set()
 
 
-def test_dags_start_jobs_by_argv_alone() -> None:
+def test_dags_start_commands_by_argv_alone() -> None:
     strangers = {}
-    for file in python_files("dags"):
-        light = ["slackwater.jobs.args", "slackwater.jobs.pipelines"]
-        packages = ["airflow", "dags", "jobs", "anyio"]
-        if file.name == "pages.py":  # the one file for which Airflow's API server shows the pages
-            light.append("slackwater.jobs.pages")
-            packages.append("fastapi")
-        foreign_modules = foreign(file, *packages)
-        foreign_modules |= {
-            name
-            for name in imported(file)
-            if name.startswith("slackwater.jobs.") and not name.startswith(tuple(light))
-        }
-        if foreign_modules:
+    light = ["airflow", "anyio", "slackwater.airflow", "slackwater.args", "slackwater.pipelines"]
+    for file in python_files("slackwater/airflow"):
+        # The one file for which Airflow's API server shows the pages.
+        allowed = [*light, "slackwater.pages", "fastapi"] if file.name == "pages.py" else light
+        if foreign_modules := foreign(file, *allowed):
             strangers[str(file)] = foreign_modules
     assert strangers == {}
+
+
+def test_a_dag_file_and_an_application_know_one_door() -> None:
+    assert {name for file in python_files("dags") for name in foreign(file)} == {"slackwater.airflow"}
+    assert {name for file in python_files("jobs") for name in foreign(file)} == {"slackwater.cli"}
 
 
 def test_importing_windowing_brings_in_nothing_else() -> None:
     assert top_levels_after("import slackwater.windowing") == {"slackwater"}
 
 
-def test_jobs_args_needs_the_standard_library_alone() -> None:
-    assert top_levels_after("import slackwater.jobs.args") == {"slackwater"}
-
-
-@pytest.mark.parametrize("folder", ["jobs", "windowing", "dags"])
-def test_a_folder_of_ours_is_not_imported_by_its_own_name(folder: str) -> None:
-    """In a checkout it lies on the path: a second copy of every class would come in with it."""
-    probe = f"try:\n    import {folder}\nexcept ImportError as error:\n    print(error)"
-    process = subprocess.run(
-        [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert f"this folder is the package slackwater.{folder}" in process.stdout
-
-
-def test_no_file_imports_a_folder_of_ours_by_its_own_name() -> None:
-    short = {"jobs", "windowing", "dags"}
-    files = [
-        file
-        for folder in ("jobs", "windowing", "dags", "slackwater", "tests")
-        for file in python_files(folder)
-    ]
-    offenders = {str(file) for file in files if short & {name.partition(".")[0] for name in imported(file)}}
-    assert offenders == set()
+def test_the_arguments_of_commands_need_the_standard_library_alone() -> None:
+    assert top_levels_after("import slackwater.args") == {"slackwater"}
 
 
 def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
     import slackwater
-    from slackwater import windowing
-    from slackwater.jobs import pipelines, sinks
-    from slackwater.jobs.inspection.sql import engine_views
+    from slackwater import pipelines, sinks, windowing
+    from slackwater.inspection.sql import engine_views
 
     rooms = [pipelines.__all__, sinks.__all__, windowing.__all__, engine_views.__all__]
     names = {name for room in rooms for name in room}
@@ -149,7 +133,7 @@ def test_the_front_door_has_every_name_that_a_pipelines_file_needs() -> None:
 
 def test_the_front_door_opens_no_room_before_it_is_asked() -> None:
     probe = (
-        "import sys, slackwater.jobs.args; "
+        "import sys, slackwater.args; "
         "print(*sorted(name for name in sys.modules if name.startswith('slackwater')))"
     )
     process = subprocess.run(
@@ -157,20 +141,19 @@ def test_the_front_door_opens_no_room_before_it_is_asked() -> None:
     )
     assert process.stdout.split() == [
         "slackwater",
-        "slackwater.jobs",
-        "slackwater.jobs.args",
-        "slackwater.jobs.errors",
+        "slackwater.args",
+        "slackwater.errors",
     ]
 
 
 @pytest.mark.parametrize(
     "module",
     [
-        "slackwater.jobs.pipelines",
-        "slackwater.jobs.runtime.session",
-        "slackwater.jobs.runtime.packaging",
-        "slackwater.jobs.runtime.jars",
-        "slackwater.jobs.command_line",
+        "slackwater.pipelines",
+        "slackwater.runtime.session",
+        "slackwater.runtime.packaging",
+        "slackwater.runtime.jars",
+        "slackwater.cli.command_line",
     ],
 )
 def test_what_every_command_imports_stays_light(module: str) -> None:

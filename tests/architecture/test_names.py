@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.architecture.tracked import ROOT, syntax_tree, tracked
 
-PRODUCT = ("jobs", "windowing", "dags", "slackwater")
+PRODUCT = ("slackwater", "jobs", "dags")
 WORDS = """
     again alone already asked behind came done found given gone held here kept known left lost made meant
     needed once own put rest said same seen sent some taken there those told took wanted was went were whole

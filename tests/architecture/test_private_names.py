@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.architecture.tracked import ROOT, syntax_tree, tracked
 
-PRODUCT = ("jobs", "windowing", "dags", "slackwater")
+PRODUCT = ("slackwater", "jobs", "dags")
 BY_NAME = {"setattr", "getattr", "delattr", "hasattr", "object"}
 
 
@@ -57,5 +57,5 @@ def test_no_test_reaches_into_a_private_name_of_the_product() -> None:
 
 
 def test_a_private_name_would_be_noticed() -> None:
-    source = "from slackwater.jobs import _a\nvalue._b()\nself._b\npatch.setattr(value, '_b', 1)\n"
-    assert {*reached(ast.parse(source), {"_a", "_b"})} == {"slackwater.jobs._a", "value._b", "_b"}
+    source = "from slackwater import _a\nvalue._b()\nself._b\npatch.setattr(value, '_b', 1)\n"
+    assert {*reached(ast.parse(source), {"_a", "_b"})} == {"slackwater._a", "value._b", "_b"}

@@ -1,5 +1,5 @@
-"""What a user gets from `pip install`: both packages whole, the module that starts the command, and nothing
-else of the repository.
+"""What a user gets from `pip install`: the package, the PySpark applications inside it, and nothing else of
+the repository.
 """
 
 import subprocess
@@ -27,26 +27,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 def test_the_wheel_holds_one_top_level_name_and_every_file_of_ours(wheel: zipfile.ZipFile) -> None:
     names = [str(file.relative_to(ROOT)) for file in tracked()]
-    folders = ("windowing/", "jobs/", "dags/")
-    expected = {f"slackwater/{name}" for name in names if name.startswith(folders)}
+    expected = {f"slackwater/{name}" for name in names if name.startswith("jobs/")}
     expected |= {name for name in names if name.startswith("slackwater/")}
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert {name.partition("/")[0] for name in shipped} == {"slackwater"}
     assert shipped == expected
     runtime = {"ivy.xml", "ivysettings.xml", "log4j2.properties", "log4j2-file.properties"}
-    assert {f"slackwater/jobs/runtime/{name}" for name in runtime} <= shipped
+    assert {f"slackwater/runtime/{name}" for name in runtime} <= shipped
 
 
 def test_the_wheel_carries_its_licence_and_its_command(wheel: zipfile.ZipFile) -> None:
     (licence,) = [name for name in wheel.namelist() if Path(name).name == "LICENSE"]
     assert wheel.read(licence).decode() == (ROOT / "LICENSE").read_text()
     (scripts,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
-    assert (
-        "slackwater = slackwater.jobs.command_line:application" in wheel.read(scripts).decode().splitlines()
-    )
+    assert "slackwater = slackwater.cli.command_line:application" in wheel.read(scripts).decode().splitlines()
 
 
 def test_the_command_that_the_wheel_names_exists() -> None:
-    from slackwater.jobs.command_line import application
+    from slackwater.cli.command_line import application
 
     assert callable(application)

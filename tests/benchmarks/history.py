@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
-from slackwater.jobs.pipelines.code import PipelineCode
-from slackwater.jobs.pipelines.registry import config_hash
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.jobs.protocol.staging.run import Runner
-from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.pipelines import DeltaSource, Pipeline, agg
+from slackwater.pipelines.code import PipelineCode
+from slackwater.pipelines.registry import config_hash
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.staging.run import Runner
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.warehouse import Warehouse
 from slackwater.windowing import TumblingEventTimeWindows, WatermarkStrategy
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -31,18 +31,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Transaction
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.parts import Parts
-from slackwater.jobs.tables.delta.upkeep import TableUpkeep
-from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
-from slackwater.jobs.tables.ledger.row_kinds import RowKind
-from slackwater.jobs.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.jobs.tables.ledger.spans import Span, Spans
-from slackwater.jobs.tables.schemas import COUNTS
-from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.parts import Parts
+from slackwater.tables.delta.upkeep import TableUpkeep
+from slackwater.tables.delta.written_files import WrittenFile, write_file
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.ledger.spans import Span, Spans
+from slackwater.tables.schemas import COUNTS
+from slackwater.tables.warehouse import APPLICATION, Tables, Warehouse
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 
 NAME = "quarters"

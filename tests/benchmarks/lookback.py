@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.runtime.session import session
+from slackwater.runs.lineage.catch_up import CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
+from slackwater.runtime.session import session
 
 DAY_MS = 86_400_000
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -13,10 +13,10 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.delta.folder import Folder
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
+from slackwater.tables.delta.folder import Folder
 
 ENGINES = ("columnar", "operator")
 KEYS = (100, 50_000)

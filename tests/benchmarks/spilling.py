@@ -23,20 +23,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying.replay import Outcome, Replay
-from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import Progress
-from slackwater.jobs.engines.rows.tick_pass import timeline_of
-from slackwater.jobs.engines.source.files import InputFile
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.scan import SliceScan
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
-from slackwater.jobs.protocol.staging.shapes import shape_of
-from slackwater.jobs.tables.delta.written_files import write_file
-from slackwater.jobs.tables.run_files.staging import stack
-from slackwater.jobs.tables.schemas import table_schemas
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying.replay import Outcome, Replay
+from slackwater.engine.rows.judge import Judge
+from slackwater.engine.rows.progress import Progress
+from slackwater.engine.rows.tick_pass import timeline_of
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.scan import SliceScan
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.pipelines import DeltaSource, Pipeline
+from slackwater.runs.staging.shapes import shape_of
+from slackwater.tables.delta.written_files import write_file
+from slackwater.tables.run_files.staging import stack
+from slackwater.tables.schemas import table_schemas
 from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.times import to_datetime
 from tests.benchmarks.state_backends import ROOT, peak_mb

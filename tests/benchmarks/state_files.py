@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from slackwater.jobs.tables.delta.commits import PendingCommit, add_action
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.statistics import Statistics
-from slackwater.jobs.tables.delta.stored_files import Within
-from slackwater.jobs.tables.delta.written_files import WrittenFile
-from slackwater.jobs.tables.schemas import Shape, partitioned_by, table_schemas
+from slackwater.tables.delta.commits import PendingCommit, add_action
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.statistics import Statistics
+from slackwater.tables.delta.stored_files import Within
+from slackwater.tables.delta.written_files import WrittenFile
+from slackwater.tables.schemas import Shape, partitioned_by, table_schemas
 from tests.benchmarks.state_backends import peak_mb
 
 TABLE = "window_state"

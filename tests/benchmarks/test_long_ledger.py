@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.tables.ledger.lineage_rows import drop_row, fork_row, publish_row
-from slackwater.jobs.tables.ledger.rows import MAIN, Branch, LedgerRow
-from slackwater.jobs.tables.ledger.spans import Spans
-from slackwater.jobs.tables.ledger.writer import bind_rows
+from slackwater.tables.ledger.lineage_rows import drop_row, fork_row, publish_row
+from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.tables.ledger.spans import Spans
+from slackwater.tables.ledger.writer import bind_rows
 from tests.benchmarks.ledger_rows import REAL_RUNS, LongLedger
 from tests.benchmarks.long_ledger import main, verbs
-from tests.jobs.tables.ledger.ledger_rows import clock, run_row
+from tests.tables.ledger.ledger_rows import clock, run_row
 
 ROWS, RESTATEMENTS = 80, 7
 

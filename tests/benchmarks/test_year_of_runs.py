@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.jobs.tables.warehouse import Tables, Warehouse
+from slackwater.tables.warehouse import Tables, Warehouse
 from tests.benchmarks.year_of_runs import NAME, YearOfRuns
 
 DAYS = 8

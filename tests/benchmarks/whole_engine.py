@@ -16,14 +16,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from slackwater.jobs.bench.cases import BenchmarkCase
-from slackwater.jobs.bench.contenders.flink import Flink
-from slackwater.jobs.bench.own_code import own_workload
-from slackwater.jobs.bench.workloads import WORKLOADS, Workload
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.runtime.heap import keep_heap
+from slackwater.bench.cases import BenchmarkCase
+from slackwater.bench.contenders.flink import Flink
+from slackwater.bench.own_code import own_workload
+from slackwater.bench.workloads import WORKLOADS, Workload
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
+from slackwater.runtime.heap import keep_heap
 
 NAMES = ("a", "b", "c", "d")
 OWN_CODE = ("timers", "trigger")

@@ -24,17 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import Transaction
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.parts import Parts
-from slackwater.jobs.tables.delta.stored_files import Within
-from slackwater.jobs.tables.delta.written_files import WrittenFile, write_file
-from slackwater.jobs.tables.ledger.rows import LedgerRow
-from slackwater.jobs.tables.run_files.staging import declaration_of, pack, write_staged
-from slackwater.jobs.tables.schemas import SNAPSHOT_TABLES
-from slackwater.jobs.tables.warehouse import APPLICATION, Tables, Warehouse
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.parts import Parts
+from slackwater.tables.delta.stored_files import Within
+from slackwater.tables.delta.written_files import WrittenFile, write_file
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.run_files.staging import declaration_of, pack, write_staged
+from slackwater.tables.schemas import SNAPSHOT_TABLES
+from slackwater.tables.warehouse import APPLICATION, Tables, Warehouse
 
 NAME = "orders"
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.pages.app import create_app
-from slackwater.jobs.protocol import opened_pipeline
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.pages.app import create_app
+from slackwater.runs import opened_pipeline
 from tests.integration.command import here
 
 

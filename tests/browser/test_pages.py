@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import served
 from tests.integration.stored import StoredTables
-from tests.jobs.protocol.own_lanes import LANES
-from tests.jobs.protocol.world import Event, World, every_hour
+from tests.runs.own_lanes import LANES
+from tests.runs.world import Event, World, every_hour
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -13,15 +13,15 @@ import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.replaying import results, snapshot_rows
-from slackwater.jobs.protocol import opened_pipeline
-from slackwater.jobs.protocol.publishing import roll_forward
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging import run
-from slackwater.jobs.tables.delta import parquet, stored_files, table_handles
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.ledger.writer import LedgerWriter
-from slackwater.jobs.tables.run_files import staging
+from slackwater.engine.replaying import results, snapshot_rows
+from slackwater.runs import opened_pipeline
+from slackwater.runs.publishing import roll_forward
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging import run
+from slackwater.tables.delta import parquet, stored_files, table_handles
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.ledger.writer import LedgerWriter
+from slackwater.tables.run_files import staging
 
 Function = Callable[..., Any]
 

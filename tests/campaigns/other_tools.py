@@ -293,7 +293,7 @@ def main() -> None:
     options = parser.parse_args()
     changes = dict(CHANGES)
     if options.spark:
-        from slackwater.jobs.runtime.session import session
+        from slackwater.runtime.session import session
 
         changes |= {f"Spark: {name}": change for name, change in of_spark(session("other tools")).items()}
     work = options.work.absolute()

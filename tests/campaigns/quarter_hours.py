@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.examples.appending import append_missing, within
-from slackwater.jobs.examples.flights import SOURCE, read_flights
-from slackwater.jobs.protocol.lineage.catch_up import CatchUp, CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.examples.appending import append_missing, within
+from slackwater.examples.flights import SOURCE, read_flights
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
 from tests.integration.stored import ROOT
 
 PIPELINES = ROOT / "tests" / "campaigns" / "year.py"

@@ -37,7 +37,7 @@ PIPELINES = ROOT / "tests" / "integration" / "hourly.py"
 DECLARATION = """
 from dataclasses import replace
 from slackwater import SqlSink, agg, expect
-from slackwater.jobs.examples import departures as example
+from slackwater.examples import departures as example
 
 departures = example.departures
 departures = replace(departures, {changes})

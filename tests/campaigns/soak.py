@@ -33,8 +33,8 @@ from deltalake import DeltaTable
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.jobs.examples.appending import append_missing, within
-from slackwater.jobs.examples.flights import SCHEMA, SOURCE, read_flights
+from slackwater.examples.appending import append_missing, within
+from slackwater.examples.flights import SCHEMA, SOURCE, read_flights
 from tests.campaigns.faults import published
 from tests.campaigns.quarter_hours import DAY, FIRST_DAY, PIPELINES, RUNS, excesses, month_in
 from tests.integration.command import environment

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.errors import ForeignFeature
-from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.tables.errors import ForeignFeature
+from slackwater.tables.warehouse import Warehouse
 from tests.campaigns.foreign_changes import CHANGES, FEATURES, delete_one_file, of_spark
 from tests.campaigns.other_tools import BAD, GOOD, PIPELINE, TABLES, Prepared, call, judge, place_of, trials
 from tests.campaigns.other_tools import run as run_campaign
@@ -94,7 +94,7 @@ def test_each_change_is_borne_or_refused_and_cured_in_every_table(prepared: Prep
 @pytest.mark.spark
 @pytest.mark.parametrize("table", ["published", "runs", "window_state"])
 def test_what_spark_does_is_borne_or_refused_and_cured(prepared: Prepared, table: str) -> None:
-    from slackwater.jobs.runtime.session import session
+    from slackwater.runtime.session import session
 
     verdicts = [
         judge(prepared, table, f"Spark: {name}", change)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from slackwater import expect
-from slackwater.jobs.examples import departures as by_hour
-from slackwater.jobs.examples import turnarounds as by_aircraft
+from slackwater.examples import departures as by_hour
+from slackwater.examples import turnarounds as by_aircraft
 
 _HISTORY = {
     "keep_history": timedelta(days=60),

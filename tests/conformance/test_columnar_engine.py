@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slackwater.jobs.commands.conformance import command
-from slackwater.jobs.commands.recorded_cases import play, play_case
-from slackwater.windowing.conformance import Case, read_cases
+from slackwater.cli.conformance import command
+from slackwater.cli.recorded_cases import play, play_case
+from slackwater.conformance import Case, read_cases
 from slackwater.windowing.errors import TraceError
 from tests.conformance.test_recorded_traces import trace
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.windowing.conformance import play
+from slackwater.conformance import play
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.shared_windows import takes_together
 from slackwater.windowing.runtime.window_operator import WindowOperator

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
+from slackwater.conformance import play_case, read_cases, window
 from slackwater.windowing import MergingWindowAssigner, TimeWindow, WindowAssigner
-from slackwater.windowing.conformance import play_case, read_cases, window
 from tests.conformance.test_recorded_traces import CASES, trace
 from tests.properties.own_windows import Spans, SpanSessions
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.windowing.conformance import Case, play, play_case, read_cases
+from slackwater.conformance import Case, play, play_case, read_cases
 from slackwater.windowing.errors import TraceError
 
 TRACES = Path(__file__).parent / "traces"
@@ -201,9 +201,7 @@ def test_the_module_exits_with_1_when_a_case_fails(tmp_path: Path) -> None:
         file.write(line)
     bad.write_text(line.replace('"event_timers":1', '"event_timers":7', 1))
     runs = [
-        subprocess.run(
-            [sys.executable, "-m", "slackwater.windowing.conformance", path], capture_output=True, text=True
-        )
+        subprocess.run([sys.executable, "-m", "slackwater.conformance", path], capture_output=True, text=True)
         for path in (good, bad)
     ]
     assert [run.returncode for run in runs] == [0, 1]

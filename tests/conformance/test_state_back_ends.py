@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.windowing.conformance import Case, play, play_case, read_cases
-from slackwater.windowing.conformance.storages import BackEnd, Storages
+from slackwater.conformance import Case, play, play_case, read_cases
+from slackwater.conformance.storages import BackEnd, Storages
 from slackwater.windowing.key_groups import KeyGroupRange
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.order_modes import OrderMode

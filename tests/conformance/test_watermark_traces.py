@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.windowing.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
+from slackwater.conformance.watermark import WatermarkGeneratorPlayer, WatermarkInputsPlayer
 from slackwater.windowing.errors import TraceError
 
 TRACES = Path(__file__).parent / "traces"

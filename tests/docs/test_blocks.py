@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
-from slackwater.jobs.command_line import slackwater
+from slackwater.cli.command_line import slackwater
 from tests.architecture.tracked import ROOT
 from tests.docs.blocks import Block, blocks_of, expected_exit_code, pages
 from tests.integration.command import here
@@ -163,7 +163,7 @@ def test_the_readmes_example_is_the_one_that_is_shipped(tmp_path: Path) -> None:
     [block] = [block for block in story("README.md") if block.title == "pipelines.py"]
     names: dict = {}
     exec(compile(block.text, "README.md", "exec"), names)
-    from slackwater.jobs.examples.departures import departures
+    from slackwater.examples.departures import departures
 
     own = [item for item in departures.expect if item not in departures.suites]
     assert len(departures.suites) == 1, "its file lies beside the one that is shipped, and README shows none"

@@ -72,8 +72,8 @@ def test_the_reference_has_every_verb_table_and_argument(site: Path) -> None:
     from dataclasses import fields
 
     from slackwater import DeltaSource, Pipeline
-    from slackwater.jobs.command_line import VERBS
-    from slackwater.jobs.tables.schemas import Shape, table_columns
+    from slackwater.cli.command_line import VERBS
+    from slackwater.tables.schemas import Shape, table_columns
 
     verbs, tables = html_of(site, "docs/reference/verbs.md"), html_of(site, "docs/reference/tables.md")
     arguments = html_of(site, "docs/reference/pipeline.md")
@@ -90,7 +90,7 @@ def test_the_settings_are_those_that_the_product_reads() -> None:
     read = {
         name
         for file in tracked()
-        if file.relative_to(ROOT).parts[0] in ("jobs", "dags", "infra", "windowing", "slackwater")
+        if file.relative_to(ROOT).parts[0] in ("slackwater", "jobs", "dags", "infra")
         for name in named.findall(file.read_text(encoding="utf-8", errors="replace"))
     }
     described = set(named.findall((ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")))
@@ -102,7 +102,10 @@ def test_the_settings_are_those_that_the_product_reads() -> None:
 def test_the_number_of_recorded_cases_is_right_wherever_it_is_said() -> None:
     traces = sorted((ROOT / "tests/conformance/traces").glob("*.jsonl.gz"))
     cases = sum(gzip.decompress(file.read_bytes()).count(b"\n") for file in traces)
-    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in [*pages(), "windowing/README.md"]}
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in [*pages(), "slackwater/windowing/README.md"]
+    }
     counts_by_text = {
         name: set(re.findall(r"([\d,]{3,}) (?:recorded )?cases", text)) for name, text in texts.items()
     }
@@ -112,7 +115,7 @@ def test_the_number_of_recorded_cases_is_right_wherever_it_is_said() -> None:
 def test_links_between_files_of_the_repository_lead_somewhere() -> None:
     """As they are read on the repository's own pages, where no site is built."""
     broken = []
-    for name in ["CHANGELOG.md", "windowing/watermarks/README.md", *pages()]:
+    for name in ["CHANGELOG.md", "slackwater/windowing/watermarks/README.md", *pages()]:
         text = re.sub(r"^```.*?^```$", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.M | re.S)
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
             if "://" not in target and not ((ROOT / name).parent / target).exists():
@@ -121,7 +124,7 @@ def test_links_between_files_of_the_repository_lead_somewhere() -> None:
 
 
 def test_files_and_folders_that_pages_name_exist() -> None:
-    path = re.compile(r"`((?:dags|docs|infra|jobs|slackwater|tests|windowing)/[\w./-]*)`")
+    path = re.compile(r"`((?:dags|docs|infra|jobs|slackwater|tests)/[\w./-]*)`")
     named = {
         (page, name) for page in pages() for name in path.findall((ROOT / page).read_text(encoding="utf-8"))
     }
@@ -132,7 +135,7 @@ def test_files_and_folders_that_pages_name_exist() -> None:
 def test_the_drawing_of_the_rooms_names_rooms() -> None:
     drawing = (ROOT / "docs/drawings/rooms.svg").read_text(encoding="utf-8")
     rooms = re.findall(r'class="m">([^<]+)<', drawing)
-    folders = {str(file.parent.relative_to(ROOT)) for file in tracked("__init__.py")}
+    folders = {str(file.parent.relative_to(ROOT)) for file in tracked(".py")}
     assert rooms
     assert [room for room in rooms if not any(f"/{folder}".endswith(f"/{room}") for folder in folders)] == []
 

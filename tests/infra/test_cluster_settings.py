@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.jobs import spark_submit
-from slackwater.jobs.runtime.jars import JAR_DIGESTS, spark_home
-from slackwater.jobs.runtime.memory import DEFAULT_MB, IDLE_MB, JVM_MB, VARIABLE
-from slackwater.jobs.runtime.packaging import submit_settings
+from slackwater.runtime import spark_submit
+from slackwater.runtime.jars import JAR_DIGESTS, spark_home
+from slackwater.runtime.memory import DEFAULT_MB, IDLE_MB, JVM_MB, VARIABLE
+from slackwater.runtime.packaging import submit_settings
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 CONFS = {"yarn": INFRA / "yarn" / "spark-defaults.conf", "kubernetes": INFRA / "kubernetes" / "spark.conf"}

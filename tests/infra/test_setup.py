@@ -145,11 +145,12 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
 
     table = repository.parent / "table"
     job = (
-        "from slackwater.jobs.runtime.session import session; import pyspark; from slackwater import jobs; "
+        "from slackwater.runtime.session import session; import pyspark; import slackwater; "
         "spark = session('first', "
         "'local[1]');"
         f"spark.range(7).write.format('delta').save({str(table)!r});"
-        f"print(spark.read.format('delta').load({str(table)!r}).count(), jobs.__file__, pyspark.__file__)"
+        f"rows = spark.read.format('delta').load({str(table)!r}).count();"
+        "print(rows, slackwater.__file__, pyspark.__file__)"
     )
     process = subprocess.run(
         [repository / ".venv" / "bin" / "python", "-c", job],
@@ -162,7 +163,7 @@ def test_from_an_empty_home_without_uv_and_java_a_delta_table_can_be_written(
     assert process.returncode == 0, process.stderr
     rows, ours, sparks = process.stdout.strip().split(" /")
     assert rows == "7"
-    assert f"/{ours}" == str(repository / "slackwater" / "jobs" / "__init__.py")
+    assert f"/{ours}" == str(repository / "slackwater" / "__init__.py")
     assert f"/{sparks}".startswith(str(repository / ".venv"))
     shutil.rmtree(repository / ".venv")  # more than a gigabyte, which pytest would keep
     assert os.listdir(repository.parent / "home" / ".cache") != []

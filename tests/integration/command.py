@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from slackwater.jobs import command_line
+from slackwater.cli import command_line
 from tests.integration.driver import Plan
 from tests.integration.fork_server import ForkedDriver, ForkServer
 from tests.integration.stored import ROOT

@@ -22,23 +22,23 @@ from typing import Any
 import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from slackwater.jobs import command_line
-from slackwater.jobs.engines.transport import placement
-from slackwater.jobs.engines.transport.in_process import InProcess, Transport
-from slackwater.jobs.protocol import opened_pipeline
-from slackwater.jobs.protocol.publishing.delivery import Delivery
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging import lease, run
-from slackwater.jobs.protocol.staging.run import PreparedRunner, Runner
-from slackwater.jobs.sinks.targets.change_feed import ChangeFeedTarget
-from slackwater.jobs.sinks.targets.redis import RedisTarget
-from slackwater.jobs.sinks.targets.sql import SqlTarget
-from slackwater.jobs.tables.delta import written_files
-from slackwater.jobs.tables.delta.commits import PendingCommit
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.ledger import attempts
-from slackwater.jobs.tables.ledger.attempts import AttemptsWriter
-from slackwater.jobs.tables.ledger.writer import LedgerWriter
+from slackwater.cli import command_line
+from slackwater.engine.transport import placement
+from slackwater.engine.transport.in_process import InProcess, Transport
+from slackwater.runs import opened_pipeline
+from slackwater.runs.publishing.delivery import Delivery
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging import lease, run
+from slackwater.runs.staging.run import PreparedRunner, Runner
+from slackwater.sinks.targets.change_feed import ChangeFeedTarget
+from slackwater.sinks.targets.redis import RedisTarget
+from slackwater.sinks.targets.sql import SqlTarget
+from slackwater.tables.delta import written_files
+from slackwater.tables.delta.commits import PendingCommit
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.ledger import attempts
+from slackwater.tables.ledger.attempts import AttemptsWriter
+from slackwater.tables.ledger.writer import LedgerWriter
 
 # How long a driver waits for another. A test may keep one waiting while Airflow starts anew.
 PATIENCE_S = 300

@@ -1,7 +1,7 @@
 """What the pipeline of own_functions.py must leave, computed from the model's windows by a few lines of
 Python.
 
-The same facts twice, as in facts.py. Must not import jobs or windowing.
+The same facts twice, as in facts.py. Must not import slackwater.
 """
 
 from collections import Counter

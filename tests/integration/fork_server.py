@@ -139,7 +139,7 @@ def _become_a_driver_with_a_keeper(stdout: int, stderr: int, answer: int) -> Non
 
 
 def main() -> None:
-    from slackwater.jobs.protocol import opened_pipeline  # noqa: F401 - the import is the work
+    from slackwater.runs import opened_pipeline  # noqa: F401 - the import is the work
     from tests.integration import driver
 
     sys.argv[1:] = _become_the_next_driver(socket.socket(fileno=int(sys.argv[1])))

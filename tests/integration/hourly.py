@@ -4,8 +4,8 @@ import Great Expectations.
 Given to commands with --pipelines; imports nothing of the tests.
 """
 
-from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.examples.departures import departures
+from slackwater.pipelines import Pipeline
 
 hourly = Pipeline(
     name="hourly",

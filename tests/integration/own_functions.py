@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.pipelines import Pipeline, expect
+from slackwater.examples.departures import departures
+from slackwater.pipelines import Pipeline, expect
 from slackwater.windowing import (
     CountEvictor,
     ProcessWindowFunction,

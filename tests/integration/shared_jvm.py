@@ -4,7 +4,7 @@ the driver. A driver in it waits for no start of a JVM, and its tasks for no com
 
 from functools import cache
 
-from slackwater.jobs.runtime.session import session
+from slackwater.runtime.session import session
 
 
 class SharedJvm:

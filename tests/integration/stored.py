@@ -1,7 +1,7 @@
 """What a warehouse holds for one pipeline, as a reader sees it who has no package of ours: delta-rs, DuckDB
 and the SQL of the guide to the tables.
 
-Must not import jobs or windowing. Times come out as integers in milliseconds, UTC.
+Must not import slackwater. Times come out as integers in milliseconds, UTC.
 """
 
 import re

@@ -53,8 +53,8 @@ def command(stored: StoredTables, verb: str, *arguments: str) -> None:
 
 def application(stored: StoredTables, verb: str, *arguments: str) -> str:
     """The same by an application of the folder `submit`; gives what it prints."""
-    spark_submit = [sys.executable, "-m", "slackwater.jobs.spark_submit", "--master", "local[2]"]
-    file = ROOT / "jobs" / "submit" / f"{verb}.py"
+    spark_submit = [sys.executable, "-m", "slackwater.runtime.spark_submit", "--master", "local[2]"]
+    file = ROOT / "jobs" / f"{verb}.py"
     process = subprocess.run(
         list(map(str, [*spark_submit, file, "hourly", *arguments, *places(stored)])),
         cwd=stored.warehouse,

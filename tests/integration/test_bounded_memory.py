@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.bench.cases import BenchmarkCase
-from slackwater.jobs.bench.workloads import WORKLOADS
+from slackwater.bench.cases import BenchmarkCase
+from slackwater.bench.workloads import WORKLOADS
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
 
@@ -39,8 +39,8 @@ BOUND_MB = IDLE_MB + LIMIT_MB + ROWS * RECEIVED_BYTES // RANGES // 2**20
 
 REPLAY = f"""
 import json, sys
-from slackwater.jobs.protocol.lineage.catch_up import CatchUpRequest
-from slackwater.jobs.protocol.opened_pipeline import OpenedPipeline
+from slackwater.runs.lineage.catch_up import CatchUpRequest
+from slackwater.runs.opened_pipeline import OpenedPipeline
 
 warehouse, from_ms, to_ms, pipelines = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 request = CatchUpRequest("bench_b", to_ms, from_ms, engine="columnar", ranges={RANGES})
@@ -51,7 +51,7 @@ work = opened.catch_up(request, lambda line: None)
 print(json.dumps([staged.memory_mb, [row.state_hash, row.output_hash], dict(row.files)]))
 """
 
-PIPELINES = "slackwater.jobs.bench.pipelines"
+PIPELINES = "slackwater.bench.pipelines"
 ONE_GROUP = f"""
 from dataclasses import replace
 import {PIPELINES} as declared

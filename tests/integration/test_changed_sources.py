@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from slackwater.jobs.engines.source.pinned_source import SourceRewritten
-from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.engines.transport.on_spark import OnSpark
-from slackwater.jobs.protocol.lineage.erasure import Erasure
-from slackwater.jobs.protocol.lineage.persons import person_of_key
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging.run import Runner
-from tests.jobs.protocol.world import SCHEMA, START, Event, World, every_hour, moment
+from slackwater.engine.source.pinned_source import SourceRewritten
+from slackwater.engine.source.pinning import pin
+from slackwater.engine.transport.on_spark import OnSpark
+from slackwater.runs.lineage.erasure import Erasure
+from slackwater.runs.lineage.persons import person_of_key
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging.run import Runner
+from tests.runs.world import SCHEMA, START, Event, World, every_hour, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.bench.cases import BenchmarkCase
-from slackwater.jobs.bench.workloads import WORKLOADS
+from slackwater.bench.cases import BenchmarkCase
+from slackwater.bench.workloads import WORKLOADS
 from tests.integration.command import SCRIPT, environment, here, slackwater
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
 from tests.integration.standalone import Cluster, cluster
@@ -83,7 +83,7 @@ def half_of_b(tmp_path_factory: pytest.TempPathFactory) -> Workload:
     case = BenchmarkCase("b", WORKLOADS["b"], 600_000, tmp_path_factory.mktemp("b"))
     case.make()
     cut, end = (_iso(ms) for ms in (case.facts["cuts_ms"][3], case.facts["to_ms"]))
-    own = ("--pipelines", "slackwater.jobs.bench.pipelines")
+    own = ("--pipelines", "slackwater.bench.pipelines")
     assert here("run", "bench_b", "--to", cut, "--warehouse", case.folder, *own) == 0
     return Workload("bench_b", case.folder, ("--to", end, *own))
 

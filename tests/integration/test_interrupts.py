@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines.transport import on_spark
+from slackwater.engine.transport import on_spark
 from tests.integration.command import environment
 from tests.integration.stored import ROOT
 
@@ -19,9 +19,9 @@ from tests.integration.stored import ROOT
 SLEEPING = """
 import sys
 
-from slackwater.jobs import command_line
-from slackwater.jobs.engines.transport import on_spark
-from slackwater.jobs.runtime.session import session
+from slackwater.cli import command_line
+from slackwater.engine.transport import on_spark
+from slackwater.runtime.session import session
 
 
 def sleeping(batches):

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(400)]
 RANGES = 6
 PLAIN = """
 from dataclasses import replace
-from slackwater.jobs.examples.departures import departures
+from slackwater.examples.departures import departures
 
 plain = replace(departures, name="plain", expect=[])
 """
@@ -28,9 +28,9 @@ plain = replace(departures, name="plain", expect=[])
 DRIVER = """
 import json, os, sys
 from pathlib import Path
-from slackwater.jobs import command_line
-from slackwater.jobs.engines.transport import on_spark
-from slackwater.jobs.runtime.session import session
+from slackwater.cli import command_line
+from slackwater.engine.transport import on_spark
+from slackwater.runtime.session import session
 
 ranges, home, *warehouses = int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
 

@@ -44,7 +44,7 @@ NOT_PROMISED = {
 }
 
 DECLARATION = """
-from slackwater.jobs.examples.departures import departures
+from slackwater.examples.departures import departures
 from slackwater import Pipeline, agg
 
 month = Pipeline(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol import opened_pipeline
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs import opened_pipeline
 from tests.integration import facts_of_own_functions as facts
 from tests.integration.command import here
 from tests.integration.stored import Row, StoredTables

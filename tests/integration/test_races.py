@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.ledger.owners import owner_of, this_process
-from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.tables.ledger.owners import owner_of, this_process
+from slackwater.tables.warehouse import Warehouse
 from tests.integration.command import CommandResult, driver, here, start_driver
 from tests.integration.driver import Plan
 from tests.integration.facts import assert_as_model, assert_corrections_make_published

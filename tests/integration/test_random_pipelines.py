@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar.engine import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.planner import choose, why_not_columnar
-from slackwater.jobs.engines.replaying.replay import Engine
-from slackwater.jobs.engines.transport.in_process import Transport
-from slackwater.jobs.engines.transport.in_processes import InProcesses
-from slackwater.jobs.engines.transport.on_spark import OnSpark
-from slackwater.jobs.engines.transport.task_processes import TaskProcesses
-from slackwater.jobs.errors import SlackwaterError
-from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.runtime.user_code import pickled
+from slackwater.engine.columnar.engine import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.planner import choose, why_not_columnar
+from slackwater.engine.replaying.replay import Engine
+from slackwater.engine.transport.in_process import Transport
+from slackwater.engine.transport.in_processes import InProcesses
+from slackwater.engine.transport.on_spark import OnSpark
+from slackwater.engine.transport.task_processes import TaskProcesses
+from slackwater.errors import SlackwaterError
+from slackwater.pipelines import Pipeline
+from slackwater.runtime.user_code import pickled
 from slackwater.windowing.errors import WindowingError
 from tests.model import records as model
 from tests.properties import (

@@ -13,7 +13,7 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.warehouse import Warehouse
+from slackwater.tables.warehouse import Warehouse
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import COUNTS, assert_as_model
@@ -39,8 +39,8 @@ TO = "2013-01-04"
 IMPOSSIBLE = """
 from dataclasses import replace
 
-from slackwater.jobs.examples.departures import departures
-from slackwater.jobs.pipelines import expect
+from slackwater.examples.departures import departures
+from slackwater.pipelines import expect
 
 hourly = replace(departures, name="hourly", expect=[expect.between("flights", min=1000)])
 """

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 FILE = """
 from dataclasses import replace
 
-from slackwater.jobs.examples.departures import departures
+from slackwater.examples.departures import departures
 from slackwater import agg
 
 mean = agg.mean("dep_delay"{where})

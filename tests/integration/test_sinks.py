@@ -19,10 +19,10 @@ import pytest
 import redis
 from deltalake import DeltaTable, write_deltalake
 
+from tests.cli.own_source import OwnPipeline, moment
 from tests.integration.command import driver
 from tests.integration.driver import MOMENTS, Plan
-from tests.jobs.commands.own_source import OwnPipeline, moment
-from tests.jobs.sinks.servers import redis_server
+from tests.sinks.servers import redis_server
 
 Row = tuple[str, datetime, int, int]
 DELIVERIES = [name for name in MOMENTS if "batch" in name]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.examples.departures import departures
+from slackwater.engine.source.pinning import pin
+from slackwater.examples.departures import departures
 from tests.integration.command import here
 from tests.integration.facts import Facts, assert_equal, facts_of_model, facts_of_tables
 from tests.integration.stored import StoredTables

@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from slackwater.jobs.examples import find_example
-from slackwater.jobs.examples.vehicles import START, vehicles_arrived
+from slackwater.examples import find_example
+from slackwater.examples.vehicles import START, vehicles_arrived
+from tests.examples.vehicle_counts import counts_of
 from tests.integration.command import environment, here, start_driver
 from tests.integration.driver import MOMENTS, Plan
 from tests.integration.stored import ROOT, StoredTables
-from tests.jobs.examples.vehicle_counts import counts_of
-from tests.jobs.sinks.servers import redis_binary, redis_server
+from tests.sinks.servers import redis_binary, redis_server
 
 END = START + timedelta(minutes=15)
 STEPS = [step for step in MOMENTS if not step.endswith(("SQL", "appended"))]
@@ -147,7 +147,7 @@ def test_the_one_command_counts_into_its_own_redis_and_goes_on_after_a_kill(
     final_counts: dict[str, int], tmp_path: Path
 ) -> None:
     redis_binary()
-    command = [sys.executable, "-m", "slackwater.jobs.tollgates_demo", "--to", END.isoformat()]
+    command = [sys.executable, "-m", "slackwater.cli.tollgates_demo", "--to", END.isoformat()]
     command += ["--folder", str(tmp_path)]
     killed_process = subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
     ledger = tmp_path / "warehouse" / "tollgates" / "runs" / "_delta_log"

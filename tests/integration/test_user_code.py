@@ -33,7 +33,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 import hours_of_mine
-from slackwater.jobs.examples.departures import departures
+from slackwater.examples.departures import departures
 from slackwater import Evictor, KeyedProcessFunction, Pipeline, ProcessWindowFunction, ReducingStateDescriptor
 from slackwater import TimeWindow, Trigger, TriggerResult, ValueStateDescriptor, WindowAssigner
 

@@ -1,7 +1,7 @@
 """A replay of one arrival range with event-time windows, one event at a time, on plain lists.
 
 Obviously right comes before everything else here: nothing is cached or indexed, every result is computed
-again from the elements. Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges
+again from the elements. Must not import slackwater. Times are integers in milliseconds, UTC; ranges
 and windows are half-open [start, end).
 """
 

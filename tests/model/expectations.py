@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from slackwater.jobs.pipelines import Expectation
+from slackwater.pipelines import Expectation
 
 
 class Judgement(NamedTuple):

@@ -1,7 +1,7 @@
 """The flights of 2013 as events for the model, read from the CSV by itself, and the rules of the pipeline
 `departures`.
 
-Standard library only; must not import windowing or jobs: the loader of the examples is one of the things that
+Standard library only; must not import slackwater: the loader of the examples is one of the things that
 this file checks.
 """
 

@@ -1,6 +1,6 @@
 """What goes into the model and what comes out: rows, rules, and the records that one replay leaves.
 
-Values only. Must not import windowing or jobs. Times are integers in milliseconds, UTC; ranges and windows
+Values only. Must not import slackwater. Times are integers in milliseconds, UTC; ranges and windows
 are half-open [start, end).
 """
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol import opened_pipeline
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs import opened_pipeline
 from tests.integration.command import CommandResult, driver, environment, here
 from tests.integration.driver import Plan
 from tests.integration.stored import ROOT, StoredTables

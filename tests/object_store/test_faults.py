@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from obstore.store import from_url
 
-from slackwater.jobs.tables import stores
+from slackwater.tables import stores
 from tests.integration.facts import assert_as_model, assert_corrections_make_published
 from tests.object_store.conftest import HourlyOnS3
 from tests.object_store.proxy import Fault

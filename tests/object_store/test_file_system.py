@@ -6,7 +6,7 @@ import threading
 import pyarrow.fs as pafs
 import pytest
 
-from slackwater.jobs.tables.stores import filesystem, put_first
+from slackwater.tables.stores import filesystem, put_first
 from tests.object_store.conftest import Store
 from tests.object_store.server import BUCKET
 

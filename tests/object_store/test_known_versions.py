@@ -5,14 +5,14 @@ process has committed meanwhile it looks again before it refuses anything.
 import pyarrow as pa
 import pytest
 
-from slackwater.jobs.errors import LostRaceError
-from slackwater.jobs.tables import schemas
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.ledger.attempts import Attempt, AttemptsWriter
-from slackwater.jobs.tables.ledger.writer import LedgerWriter
-from tests.jobs.tables.ledger.ledger_rows import clock, day, run_row
+from slackwater.errors import LostRaceError
+from slackwater.tables import schemas
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.tables.ledger.writer import LedgerWriter
 from tests.object_store.conftest import Store
 from tests.object_store.server import BUCKET
+from tests.tables.ledger.ledger_rows import clock, day, run_row
 
 NOW = clock()
 ATTEMPTS = pa.schema(list(schemas.ATTEMPTS))

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS, KEY, pack, unpack
-from slackwater.jobs.tables.delta.folder import Folder
-from slackwater.jobs.tables.delta.upkeep import TableUpkeep
-from slackwater.jobs.tables.delta.written_files import WrittenFile
-from slackwater.jobs.tables.errors import LogDamaged
+from slackwater.tables.delta.carried_log import CARRIED_COMMITS, KEY, pack, unpack
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.upkeep import TableUpkeep
+from slackwater.tables.delta.written_files import WrittenFile
+from slackwater.tables.errors import LogDamaged
 from tests.object_store.conftest import Store
 from tests.object_store.proxy import Fault
 from tests.object_store.server import BUCKET

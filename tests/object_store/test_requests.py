@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import mean
 
-from slackwater.jobs.tables.delta.carried_log import CARRIED_COMMITS
+from slackwater.tables.delta.carried_log import CARRIED_COMMITS
 from tests.integration.command import here
 from tests.integration.driver import Plan
 from tests.object_store.conftest import HourlyOnS3

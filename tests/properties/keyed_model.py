@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.pipelines.windows import window_config
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.windows import window_config
 from slackwater.windowing import GLOBAL_WINDOW, AggregateFunction
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.key_types import STRING

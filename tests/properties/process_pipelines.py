@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from slackwater.jobs.pipelines import DeltaSource, Pipeline
+from slackwater.pipelines import DeltaSource, Pipeline
 from slackwater.windowing import (
     KeyedProcessFunction,
     ListStateDescriptor,

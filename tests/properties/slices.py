@@ -16,23 +16,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying.replay import Engine, Outcome, Replay
-from slackwater.jobs.engines.rows.carried_timeline import timeline_of_slice
-from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.rows.progress import Progress
-from slackwater.jobs.engines.rows.union_columns import PinnedSources
-from slackwater.jobs.engines.source.files import InputFile
-from slackwater.jobs.engines.source.pinned_source import PinnedSource
-from slackwater.jobs.engines.source.scan import SliceScan
-from slackwater.jobs.engines.transport.in_process import InProcess, Transport
-from slackwater.jobs.pipelines import DeltaSource, Pipeline, agg
-from slackwater.jobs.protocol.lineage.close import final_timeline
-from slackwater.jobs.protocol.staging.shapes import shape_of
-from slackwater.jobs.protocol.staging.validation import Check, check_assignments, check_panes
-from slackwater.jobs.tables.delta.written_files import write_file
-from slackwater.jobs.tables.run_files.staging import stack
-from slackwater.jobs.tables.schemas import Shape, side_table, table_columns, table_schemas
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying.replay import Engine, Outcome, Replay
+from slackwater.engine.rows.carried_timeline import timeline_of_slice
+from slackwater.engine.rows.judge import Judge
+from slackwater.engine.rows.progress import Progress
+from slackwater.engine.rows.union_columns import PinnedSources
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.scan import SliceScan
+from slackwater.engine.transport.in_process import InProcess, Transport
+from slackwater.pipelines import DeltaSource, Pipeline, agg
+from slackwater.runs.lineage.close import final_timeline
+from slackwater.runs.staging.shapes import shape_of
+from slackwater.runs.staging.validation import Check, check_assignments, check_panes
+from slackwater.tables.delta.written_files import write_file
+from slackwater.tables.run_files.staging import stack
+from slackwater.tables.schemas import Shape, side_table, table_columns, table_schemas
 from slackwater.windowing import (
     CalendarEventTimeWindows,
     EventTimeSessionWindows,

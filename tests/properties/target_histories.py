@@ -31,18 +31,18 @@ from slackwater import (
     SqlSink,
     agg,
 )
-from slackwater.jobs.engines.source.pinned_source import SourceRewritten
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.errors import RetryableError, UsageError
-from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.protocol.lineage.erasure import Erasure
-from slackwater.jobs.protocol.lineage.moves import Moves
-from slackwater.jobs.protocol.lineage.persons import person_of_key
-from slackwater.jobs.protocol.publishing.delivery import Delivery
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating.redrive import Redrive
-from slackwater.jobs.protocol.staging.declarations import Declarations
-from tests.jobs.protocol.world import DAILY, HOUR, Event, World, moment
+from slackwater.engine.source.pinned_source import SourceRewritten
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.errors import RetryableError, UsageError
+from slackwater.inspection.inspection import Inspection
+from slackwater.runs.lineage.erasure import Erasure
+from slackwater.runs.lineage.moves import Moves
+from slackwater.runs.lineage.persons import person_of_key
+from slackwater.runs.publishing.delivery import Delivery
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.restating.redrive import Redrive
+from slackwater.runs.staging.declarations import Declarations
+from tests.runs.world import DAILY, HOUR, Event, World, moment
 
 LENGTH = 4  # hours of a slice
 KEYS = "abcd"

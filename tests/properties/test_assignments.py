@@ -19,11 +19,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.pipelines import agg
-from slackwater.jobs.tables.ledger.overrides import OverridesReader
-from slackwater.jobs.tables.run_files.staging import read_staged
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.pipelines import agg
+from slackwater.tables.ledger.overrides import OverridesReader
+from slackwater.tables.run_files.staging import read_staged
 from slackwater.windowing import (
     CalendarEventTimeWindows,
     EventTimeSessionWindows,
@@ -32,10 +32,10 @@ from slackwater.windowing import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from tests.jobs.protocol.restating.test_redrive import redrive, restate
-from tests.jobs.protocol.world import DAILY, HOUR, Event, World, moment, ms
 from tests.model import brute_force
 from tests.model import records as model
+from tests.runs.restating.test_redrive import redrive, restate
+from tests.runs.world import DAILY, HOUR, Event, World, moment, ms
 
 pytestmark = pytest.mark.slow
 

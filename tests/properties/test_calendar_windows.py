@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying.parked_periods import CalendarChanged
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying.parked_periods import CalendarChanged
 from slackwater.windowing import calendars
 from slackwater.windowing.columnar import calendar_windows
 from slackwater.windowing.times import to_ms

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
 from tests.properties import test_engines, test_split_and_parallelism
 from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from slackwater.jobs.pipelines import agg
-from slackwater.jobs.protocol.lineage.close import NeverEnds, refuse_endless
+from slackwater.pipelines import agg
+from slackwater.runs.lineage.close import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     GlobalWindows,

@@ -10,8 +10,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.pipelines import agg
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.pipelines import agg
 from slackwater.windowing import EventTimeTrigger, GlobalWindows
 from tests.model import records as model
 from tests.properties.search import searched

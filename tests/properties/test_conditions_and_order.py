@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.pipelines import agg
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.pipelines import agg
 from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline
 from tests.properties.test_split_and_parallelism import check_against_model, cuts_of, left, replays

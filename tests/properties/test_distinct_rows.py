@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar.engine import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
+from slackwater.engine.columnar.engine import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
 from tests.model import brute_force
 from tests.model import records as model
 from tests.properties.search import searched

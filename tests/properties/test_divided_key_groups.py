@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying import task_memory
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying import task_memory
 from tests.properties import process_pipelines
 from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline

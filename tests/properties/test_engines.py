@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine, continuous
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
-from slackwater.jobs.engines.rows import key_numbers
-from slackwater.jobs.pipelines import agg
-from slackwater.jobs.protocol.lineage.close import NeverEnds, refuse_endless
+from slackwater.engine.columnar import ColumnarEngine, continuous
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.operator.failed_rows import FunctionRaised
+from slackwater.engine.rows import key_numbers
+from slackwater.pipelines import agg
+from slackwater.runs.lineage.close import NeverEnds, refuse_endless
 from slackwater.windowing import (
     ContinuousEventTimeTrigger,
     CountTrigger,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.functions import FunctionEngine, calls
-from slackwater.jobs.engines.functions import engine as function_engine
-from slackwater.jobs.engines.planner import why_not_columnar
-from slackwater.jobs.pipelines import vectorized
+from slackwater.engine.functions import FunctionEngine, calls
+from slackwater.engine.functions import engine as function_engine
+from slackwater.engine.planner import why_not_columnar
+from slackwater.pipelines import vectorized
 from slackwater.windowing import (
     GLOBAL_WINDOW,
     AllWindowFunction,

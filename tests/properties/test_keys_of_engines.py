@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.pipelines import agg
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.pipelines import agg
 from slackwater.windowing import EventTimeSessionWindows, TumblingEventTimeWindows
 from tests.model import records as model
 from tests.properties.slices import declared, replay_pipeline

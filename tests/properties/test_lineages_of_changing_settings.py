@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.pipelines import Pipeline, agg
-from slackwater.jobs.protocol.lineage.moves import Moves
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.staging.declarations import Declarations
-from slackwater.jobs.protocol.staging.evolution import RULES, SettingsChanged
+from slackwater.pipelines import Pipeline, agg
+from slackwater.runs.lineage.moves import Moves
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging.declarations import Declarations
+from slackwater.runs.staging.evolution import RULES, SettingsChanged
 from slackwater.windowing import (
     CountTrigger,
     EventTimeTrigger,
@@ -28,8 +28,8 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from tests.jobs.protocol.world import DAILY, HOUR, Event, World, multiset, perfect_world, version
 from tests.properties.test_paths import by_the_model, pane_of
+from tests.runs.world import DAILY, HOUR, Event, World, multiset, perfect_world, version
 
 LENGTH = 4  # hours of a slice
 SLICES = 6

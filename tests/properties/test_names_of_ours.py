@@ -19,12 +19,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.jobs.pages.app import create_app
-from slackwater.jobs.stored_columns import RESERVED_NAMES
-from slackwater.jobs.tables import schemas
+from slackwater.pages.app import create_app
+from slackwater.stored_columns import RESERVED_NAMES
+from slackwater.tables import schemas
 from tests.integration.command import here
 from tests.integration.stored import ROOT
-from tests.jobs.pages.page_reader import PageReader
+from tests.pages.page_reader import PageReader
 
 START = datetime(2024, 5, 6, tzinfo=UTC)
 _TIME = pa.timestamp("us", tz="UTC")
@@ -142,8 +142,8 @@ def names_of_ours() -> list[str]:
     columns = {name for table in tables for name, *_ in table}
     in_sql = {
         name
-        for folder in ("inspection", "protocol", "sinks", "engines", "tables")
-        for file in (ROOT / "jobs" / folder).rglob("*.py")
+        for folder in ("inspection", "runs", "sinks", "engine", "tables")
+        for file in (ROOT / "slackwater" / folder).rglob("*.py")
         for name in _NAMED_IN_SQL.findall(file.read_text())
     }
     by_lower_case = {name.lower(): name for name in sorted(columns | in_sql | RESERVED_NAMES)}

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.pipelines import Pipeline
 from slackwater.windowing import EventTimeTrigger, PurgingTrigger, TimeWindow, merge_touching_windows
 from slackwater.windowing.windows import merge_time_windows
 from tests.model import records as model

@@ -12,13 +12,13 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.publishing.delivery import Delivery
-from slackwater.jobs.sinks.sql import SqlSink
+from slackwater.pipelines import Pipeline
+from slackwater.runs.publishing.delivery import Delivery
+from slackwater.sinks.sql import SqlSink
 from slackwater.windowing import CountTrigger, EventTimeTrigger, PurgingTrigger
-from tests.jobs.protocol.own_lanes import LANES, SESSIONS, TURNS
-from tests.jobs.protocol.world import HOUR, Event, World
 from tests.properties.test_restatements import LENGTH, History, rows_of_a_slice, steps
+from tests.runs.own_lanes import LANES, SESSIONS, TURNS
+from tests.runs.world import HOUR, Event, World
 
 pytestmark = pytest.mark.slow
 

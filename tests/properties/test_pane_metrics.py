@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying.pane_metrics import merge_metrics, pane_metrics
-from slackwater.jobs.pipelines import Expectation, Pipeline, expect
-from slackwater.jobs.protocol.staging.validation import Check, check_panes
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying.pane_metrics import merge_metrics, pane_metrics
+from slackwater.pipelines import Expectation, Pipeline, expect
+from slackwater.runs.staging.validation import Check, check_panes
 from tests.model.expectations import judge
 from tests.properties.search import searched
 from tests.properties.slices import pipeline_of, replay_pipeline

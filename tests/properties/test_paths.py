@@ -12,21 +12,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
-from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.pipelines import Pipeline
-from slackwater.jobs.protocol.lineage.moves import Moves
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating.publish_branch import (
+from slackwater.inspection.changes.published_changes import PublishedChanges
+from slackwater.inspection.inspection import Inspection
+from slackwater.pipelines import Pipeline
+from slackwater.runs.lineage.moves import Moves
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.restating.publish_branch import (
     BranchBehind,
     BranchPublisher,
     ChangedSinceShown,
     ForkedFromAnotherPast,
 )
-from slackwater.jobs.protocol.staging.declarations import Declarations
-from tests.jobs.protocol.published_model import PaneRow, newest_firings
-from tests.jobs.protocol.world import Event, World, multiset
+from slackwater.runs.staging.declarations import Declarations
 from tests.properties.test_restatements import pipelines
+from tests.runs.published_model import PaneRow, newest_firings
+from tests.runs.world import Event, World, multiset
 
 pytestmark = pytest.mark.slow
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.inspection.changes.published_changes import PublishedChanges
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating.publish_branch import (
+from slackwater.inspection.changes.published_changes import PublishedChanges
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.restating.publish_branch import (
     BranchBehind,
     BranchPublisher,
     ChangedSinceShown,
     ForkedFromAnotherPast,
 )
-from tests.jobs.protocol.world import moment, ms
 from tests.properties.test_redrives import SLICE, Histories, delayed_rows
+from tests.runs.world import moment, ms
 
 keys = st.sampled_from(["a", "b", "c", None])
 steps_before = st.lists(

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.inspection.inspection import Inspection
-from slackwater.jobs.protocol.publishing.roll_forward import RollForward
-from slackwater.jobs.protocol.restating.redrive import Redrive, RedriveResult
-from slackwater.jobs.tables.ledger.lineage_rows import cause_of
-from tests.jobs.protocol.world import DAILY, HOUR, Event, World, moment, ms
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.inspection.inspection import Inspection
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.restating.redrive import Redrive, RedriveResult
+from slackwater.tables.ledger.lineage_rows import cause_of
+from tests.runs.world import DAILY, HOUR, Event, World, moment, ms
 
 SLICE = 5  # hours
 TICK = 600_000

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.source.pinned_source import SourceRewritten
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.engine.source.pinned_source import SourceRewritten
+from slackwater.pipelines import Pipeline
 from slackwater.windowing import (
     CalendarEventTimeWindows,
     EventTimeSessionWindows,
@@ -26,8 +26,8 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from tests.jobs.protocol.world import DAILY, FOLDER, UNION, Event, World, perfect
 from tests.properties.own_windows import Lanes, LaneSessions, Turns
+from tests.runs.world import DAILY, FOLDER, UNION, Event, World, perfect
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from slackwater.jobs.commands.recorded_cases import play_case
-from slackwater.windowing.conformance import Case
-from slackwater.windowing.conformance.operator_player import in_memory
-from slackwater.windowing.conformance.storages import Storages
-from slackwater.windowing.conformance.window import WindowPlayer
+from slackwater.cli.recorded_cases import play_case
+from slackwater.conformance import Case
+from slackwater.conformance.operator_player import in_memory
+from slackwater.conformance.storages import Storages
+from slackwater.conformance.window import WindowPlayer
 from slackwater.windowing.errors import TraceError
 from tests.properties.search import searched
 

@@ -13,12 +13,12 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.rows.judge import Judge
-from slackwater.jobs.engines.source.pinned_source import DeltaPlace, PinnedSource, SourceRewritten
-from slackwater.jobs.engines.source.pinning import pin
-from slackwater.jobs.engines.source.row_changes import kept_row_by_row
-from slackwater.jobs.engines.source.scan import SliceScan
-from tests.jobs.protocol.world import DAILY, SCHEMA, Event, ms
+from slackwater.engine.rows.judge import Judge
+from slackwater.engine.source.pinned_source import DeltaPlace, PinnedSource, SourceRewritten
+from slackwater.engine.source.pinning import pin
+from slackwater.engine.source.row_changes import kept_row_by_row
+from slackwater.engine.source.scan import SliceScan
+from tests.runs.world import DAILY, SCHEMA, Event, ms
 
 DAY = 24.0
 UNDATED_EVENT = 0.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.sinks.servers import redis_server
 from tests.properties.target_histories import TargetHistory
+from tests.sinks.servers import redis_server
 
 LINEAGE = ("run", "run", "run", "restate", "restore", "redrive", "change_results", "erase", "erase")
 TARGETS = ("deliver", "deliver", "fail", "fail", "reset", "add_sink")

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.operator import range as range_work
-from slackwater.jobs.engines.operator import snapshot, steps, window_range
-from slackwater.jobs.engines.operator.failed_rows import FunctionRaised
-from slackwater.jobs.engines.replaying import spilling
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.engine.operator import range as range_work
+from slackwater.engine.operator import snapshot, steps, window_range
+from slackwater.engine.operator.failed_rows import FunctionRaised
+from slackwater.engine.replaying import spilling
+from slackwater.pipelines import Pipeline
 from slackwater.windowing.errors import WindowingError
 from slackwater.windowing.snapshot import list_pieces
 from slackwater.windowing.state.rocksdb import list_state

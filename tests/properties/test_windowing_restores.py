@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from slackwater.conformance.timers import RunCommands
 from slackwater.windowing import OrderMode, TumblingEventTimeWindows
-from slackwater.windowing.conformance.timers import RunCommands
 from slackwater.windowing.key_types import STRING
 from slackwater.windowing.runtime.keyed_process_operator import KeyedProcessOperator
 from tests.properties.search import searched

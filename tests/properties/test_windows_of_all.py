@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.jobs.engines.columnar import ColumnarEngine, continuous
-from slackwater.jobs.engines.operator import OperatorEngine
-from slackwater.jobs.engines.replaying.results import name_of
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.pipelines import agg
+from slackwater.engine.columnar import ColumnarEngine, continuous
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying.results import name_of
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.pipelines import agg
 from slackwater.windowing import (
     AllWindowFunction,
     ContinuousEventTimeTrigger,

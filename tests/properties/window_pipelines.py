@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from slackwater.jobs.pipelines import Pipeline
+from slackwater.pipelines import Pipeline
 from slackwater.windowing import (
     AggregateFunction,
     MergingWindowAssigner,

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from slackwater.jobs.engines.transport.in_process import InProcess
-from slackwater.jobs.protocol import opened_pipeline
-from slackwater.jobs.tables.schemas import FORMAT_VERSION
+from slackwater.engine.transport.in_process import InProcess
+from slackwater.runs import opened_pipeline
+from slackwater.tables.schemas import FORMAT_VERSION
 from tests.integration.command import here
 
 FOLDER = Path(__file__).parent

@@ -42,7 +42,7 @@ def test_the_test_of_three_runs_has_under_twenty_lines_and_passes():
     assert len([line for line in block.splitlines() if line.strip()]) < 20
     assert block.count("with runs.run(") == 3
     names = {}
-    exec(compile(block, "windowing/README.md", "exec"), names)
+    exec(compile(block, "slackwater/windowing/README.md", "exec"), names)
     tests = [value for name, value in names.items() if name.startswith("test_")]
     assert len(tests) == 1
     tests[0]()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tests.campaigns.cases.world import Case, World, assert_equal, row
-from tests.jobs.commands.own_source import moment
+from tests.cli.own_source import moment
 
 _HEAD = """
 import math, os, sys

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from tests.campaigns.cases.world import LAST_HOUR, SETTINGS, Case, Row, World, assert_equal, row
-from tests.jobs.commands.own_source import SCHEMA, TIME, moment
+from tests.cli.own_source import SCHEMA, TIME, moment
 
 GOOD = [row(hour, x=int(hour)) for hour in (0, 1, 2, 5, 9.5)]
 Act = Callable[[World], None]

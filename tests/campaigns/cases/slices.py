@@ -5,7 +5,7 @@ from functools import partial
 
 from tests.campaigns.cases.rows import GOOD, publishes_all
 from tests.campaigns.cases.world import SETTINGS, Case, World, assert_equal, row
-from tests.jobs.commands.own_source import moment
+from tests.cli.own_source import moment
 
 
 def cases() -> Iterator[Case]:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from tests.campaigns.cases.world import LAST_KEY, Case, Row, World, row
-from tests.jobs.commands.own_source import SCHEMA
+from tests.cli.own_source import SCHEMA
 
 DAY_1 = [row(hour, x=int(hour)) for hour in (0, 1, 2, 5, 9.5)]
 DAY_2 = [row(hour, x=int(hour)) for hour in (25, 26, 33, 40)]
@@ -266,7 +266,7 @@ def _restated(world: World) -> None:
 
 
 def _hide(world: World, positions: list[int]) -> None:
-    from tests.jobs.engines.source.test_deletion_vectors import hide
+    from tests.engine.source.test_deletion_vectors import hide
 
     hide(Path(world.source), positions, "u")
 

@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from tests.cli.own_source import SCHEMA, OwnPipeline, moment
 from tests.integration.command import CommandResult, driver
 from tests.integration.driver import Plan
-from tests.jobs.commands.own_source import SCHEMA, OwnPipeline, moment
 
 # What an error of ours ends with: a command, or a sentence that says what to do.
 _STEP = re.compile(

@@ -9,10 +9,10 @@ from pathlib import Path
 _SLACKWATER = """#!/bin/sh
 exec {python} -m slackwater "$@"
 """
-# `python -m slackwater.jobs.spark_submit … replay.py PIPELINE …`
+# `python -m slackwater.runtime.spark_submit … replay.py PIPELINE …`
 _PYTHON = """#!/bin/bash
 arguments=("$@")
-while [ $# -gt 0 ] && [[ "$1" != */submit/replay.py ]]; do shift; done
+while [ $# -gt 0 ] && [[ "$1" != */jobs/replay.py ]]; do shift; done
 plan={plans}/$2.json
 if [ $# -gt 0 ] && mv $plan $plan.taken 2>/dev/null; then
     shift

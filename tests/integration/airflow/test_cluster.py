@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.dags.resource_manager import APPLICATION, RUNNING, ResourceManager
+from tests.airflow.resource_manager import APPLICATION, RUNNING, ResourceManager
 from tests.integration.airflow.conftest import Airflow, await_, start
 from tests.integration.airflow.orders import DAY, ORDERS, ORDERS_FILE, START, OrdersPipeline, load
 from tests.integration.stored import StoredTables
 
-# Of Slackwater's environment: `python -m slackwater.jobs.spark_submit …` starts an application and ends. It
-# waits for as long as there is a file `hold`, as an application waits for executors.
+# Of Slackwater's environment: `python -m slackwater.runtime.spark_submit …` starts an application and ends.
+# It waits for as long as there is a file `hold`, as an application waits for executors.
 PYTHON = """#!/bin/bash
-if [ "$2" != slackwater.jobs.spark_submit ]; then exec {python} "$@"; fi
+if [ "$2" != slackwater.runtime.spark_submit ]; then exec {python} "$@"; fi
 echo "$@" >>{folder}/submissions
-while [[ "$1" != *submit/replay.py ]]; do shift; done
+while [[ "$1" != *jobs/replay.py ]]; do shift; done
 shift
 rm -f {folder}/process
 setsid bash -c 'echo $$ >{folder}/process; while [ -e {folder}/hold ]; do sleep 0.2; done

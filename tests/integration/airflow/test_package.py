@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.examples import departures
+from slackwater.examples import departures
 from tests.integration.airflow.conftest import ROOT, Airflow, Task, await_, start
 from tests.integration.facts import assert_as_model
 from tests.integration.stored import StoredTables
-from tests.jobs.sinks.servers import redis_server
+from tests.sinks.servers import redis_server
 
 TO = "2013-01-02"
 

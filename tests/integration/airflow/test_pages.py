@@ -15,7 +15,7 @@ import pytest
 from fastapi.routing import APIRoute
 from playwright.sync_api import Browser
 
-from slackwater.jobs.pages.app import create_app
+from slackwater.pages.app import create_app
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
 from tests.integration.command import here
 

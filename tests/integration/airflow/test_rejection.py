@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.jobs.examples import departures
+from slackwater.examples import departures
 from tests.integration.airflow.conftest import Airflow, Task, await_, start
 from tests.integration.command import here
 from tests.integration.facts import assert_as_model

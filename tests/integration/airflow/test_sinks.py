@@ -18,7 +18,7 @@ FILE = """
 from dataclasses import replace
 
 from slackwater import ChangeFeedSink, SqlSink
-from slackwater.jobs.examples.departures import departures
+from slackwater.examples.departures import departures
 
 delivered = replace(
     departures,

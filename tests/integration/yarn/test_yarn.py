@@ -57,9 +57,9 @@ def warehouse(tmp_path: Path) -> Path:
 def test_a_task_of_airflow_runs_its_driver_there_and_shares_no_folder_with_it(
     running: Yarn, warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slackwater.dags.settings import read
-    from slackwater.dags.tasks.job import JobOperator
-    from slackwater.jobs.pipelines.registry import load
+    from slackwater.airflow.settings import read
+    from slackwater.airflow.tasks.job import JobOperator
+    from slackwater.pipelines.registry import load
 
     monkeypatch.delenv("PYTHONPATH", raising=False)
     extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": running.address}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.windowing.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
-from slackwater.windowing.conformance.carrying import CARRIERS, as_files, as_rows
-from slackwater.windowing.conformance.operator_player import CaseSubject
+from slackwater.conformance import BACK_ENDS, BackEnd, Case, play_case, read_cases
+from slackwater.conformance.carrying import CARRIERS, as_files, as_rows
+from slackwater.conformance.operator_player import CaseSubject
 from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
 
@@ -102,7 +102,7 @@ def test_the_command_carries_snapshots_as_it_is_told(snapshots: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "slackwater.windowing.conformance",
+        "slackwater.conformance",
         "--back-end",
         "heap",
         "--snapshots",

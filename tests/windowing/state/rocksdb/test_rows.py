@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.windowing.conformance.keys import key_from_json
+from slackwater.conformance.keys import key_from_json
 from slackwater.windowing.errors import KeyTypeError, StateSerializationError
 from slackwater.windowing.java import LONG_MAX, LONG_MIN
 from slackwater.windowing.key_groups import KeyGroupRange

@@ -1,5 +1,0 @@
-"""The operator engine: windows run element by element, for everything that the core can do."""
-
-from slackwater.jobs.engines.operator.engine import OperatorEngine
-
-__all__ = ["OperatorEngine"]

@@ -1,0 +1,59 @@
+"""The assets of a pipeline: the tables that it reads, and the one that it publishes.
+
+Whoever loads a source tells by an event of its asset that there is more to read, and by the event's extra
+`arrival_until` up to which arrival all rows are there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import Asset
+
+from slackwater.airflow.settings import Settings
+from slackwater.pipelines import Pipeline
+
+GROUP = "slackwater"
+# In the extra of an event of a source: a time, ISO 8601.
+ARRIVAL_UNTIL = "arrival_until"
+
+
+def published_asset(pipeline: Pipeline, settings: Settings) -> Asset:
+    """The table that readers of the pipeline read."""
+    return Asset(f"{pipeline.name}.published", uri=settings.uri_of(f"{pipeline.name}/published"), group=GROUP)
+
+
+def source_assets(pipeline: Pipeline, settings: Settings) -> list[Asset]:
+    """The tables that the pipeline reads, by the names by which it declares them."""
+    tables = dict.fromkeys(source.table for source in pipeline.sources)
+    return [Asset(table, uri=settings.uri_of(table), group=GROUP) for table in tables]
+
+
+def arrival_until(events_by_asset: Mapping[Any, Sequence[Any]]) -> str | None:
+    """Up to which arrival every source is there, by the events that have triggered a DAG run; None where
+    those of a source don't say, or there are none.
+    """
+    return _least(_greatest(events) for events in events_by_asset.values())
+
+
+def _greatest(events: Sequence[Any]) -> str | None:
+    times = [event.extra[ARRIVAL_UNTIL] for event in events if ARRIVAL_UNTIL in (event.extra or {})]
+    return max(times, key=_time, default=None)
+
+
+def _least(times: Iterable[str | None]) -> str | None:
+    candidates = list(times)
+    if None in candidates:
+        return None
+    return min((time for time in candidates if time is not None), key=_time, default=None)
+
+
+def _time(text: Any) -> datetime:
+    """A time that can be compared, UTC unless it says otherwise. What is none counts as before all others,
+    and is refused where it is used.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return datetime.min.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -1,0 +1,220 @@
+"""Every parameter of the DAGs, in one place: what a DAG file gives `dags`, and environment variables of
+Airflow's processes, read at each parse.
+
+Not Airflow Variables, which would cost each parse a query. No credentials: those are in the environment or in
+Airflow's connections.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from slackwater import args
+from slackwater.airflow.connections import SlackwaterHook, UnusableConnection
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.registry import split_pipelines
+
+# A run that comes before its source has settled is tried again.
+LEAST_RETRIES = 3
+_FIRST_DELAY, _LONGEST_DELAY = timedelta(minutes=1), timedelta(hours=1)
+# What the id of a restate DAG has behind the name of its pipeline.
+RESTATE = "__restate"
+
+
+class SettingsError(ValueError):
+    """A variable cannot be used; Airflow shows the message as the import error of the DAG file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The parameters of the DAGs and the variables that set them. Paths are those of the machine that runs
+    the tasks.
+
+    Args:
+        warehouse: SLACKWATER_WAREHOUSE, a folder or a URI.
+        pipelines: SLACKWATER_PIPELINES, the user's own files, modules and folders, with commas between; None
+            for none.
+        examples: SLACKWATER_EXAMPLES, whether the examples get DAGs as well.
+        spark_bin: SLACKWATER_SPARK_BIN, the bin folder of the environment that holds Spark and slackwater;
+            Airflow's own by default.
+        spark_connection: SLACKWATER_SPARK_CONNECTION, the id of the Airflow connection that names the Spark
+            master.
+        connection: SLACKWATER_CONNECTION, the id of the Airflow connection that opens the warehouse's
+            storage; None for none. One of type `slackwater` may also say where the warehouse is, and which
+            Spark works on it where `spark_connection` is not there.
+        spark_conf: SLACKWATER_SPARK_CONF, Spark properties, as a variable a JSON object; they win over ours.
+        pool: SLACKWATER_POOL, the Airflow pool of the tasks that start Spark.
+        manifests: SLACKWATER_MANIFESTS, where a command leaves its outcome for the task that started it: a
+            folder of the worker; where Spark's driver runs in a cluster, a URI, or a folder that both share.
+        driver_pipelines: SLACKWATER_DRIVER_PIPELINES, where drivers in a cluster find the pipelines; None for
+            the paths of `pipelines`.
+        retries: SLACKWATER_RETRIES, at least `LEAST_RETRIES`.
+        retry_delay: SLACKWATER_RETRY_MINUTES; a pipeline that settles more slowly waits longer.
+        upkeep: SLACKWATER_UPKEEP, what the ids of the DAGs of the whole warehouse begin with; several
+            warehouses in one Airflow need several.
+        maintain_schedule, health_schedule: SLACKWATER_MAINTAIN_SCHEDULE, SLACKWATER_HEALTH_SCHEDULE, cron
+            expressions or presets, UTC.
+    """
+
+    warehouse: str
+    pipelines: str | None
+    examples: bool
+    spark_bin: Path
+    spark_connection: str
+    connection: str | None
+    spark_conf: Mapping[str, str]
+    pool: str
+    manifests: Path | str
+    driver_pipelines: str | None
+    retries: int
+    retry_delay: timedelta
+    upkeep: str
+    maintain_schedule: str
+    health_schedule: str
+
+    def retry_delay_of(self, pipeline: Pipeline) -> timedelta:
+        """Long enough that the next try of a replay finds the source settled."""
+        return max(self.retry_delay, pipeline.settle)
+
+    @property
+    def default_args(self) -> dict[str, Any]:
+        """How tasks are tried again, after growing delays. What another try would end with as well is not
+        tried again: such a task fails at once.
+        """
+        return {
+            "retries": self.retries,
+            "retry_delay": min(self.retry_delay, _FIRST_DELAY),
+            "retry_exponential_backoff": 2,
+            "max_retry_delay": max(self.retry_delay, _LONGEST_DELAY),
+        }
+
+    def uri_of(self, table: str) -> str:
+        """The URI of a table: below the warehouse, unless it is one already, or an absolute path."""
+        if "://" in table:
+            return table
+        if Path(table).is_absolute():
+            return Path(table).as_uri()
+        root = self.warehouse if "://" in self.warehouse else Path(self.warehouse).as_uri()
+        return f"{root.rstrip('/')}/{table}"
+
+    def with_places(self, text: str) -> str:
+        """`text`, in which each command of ours names the warehouse and the pipelines."""
+        return args.with_places(text, warehouse=self.warehouse, pipelines=self.pipelines)
+
+
+def read(environment: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
+    """The settings of this process. What is given by the name of a field, and is not None, counts in place
+    of its variable.
+
+    Raises:
+        SettingsError: one of them can't be used, or there is no warehouse.
+    """
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    if unknown_names := overrides.keys() - {field.name for field in fields(Settings)}:
+        names = ", ".join(field.name for field in fields(Settings))
+        raise SettingsError(f"there is no setting {', '.join(sorted(unknown_names))}; there are {names}.")
+    home = Path(environment.get("AIRFLOW_HOME") or Path.home() / "airflow")
+    connection = overrides.pop("connection", None) or environment.get("SLACKWATER_CONNECTION") or None
+    warehouse = overrides.pop("warehouse", None) or environment.get("SLACKWATER_WAREHOUSE")
+    warehouse = warehouse or _warehouse_of(connection)
+    if not warehouse:
+        raise SettingsError(
+            "there is no warehouse: give dags(warehouse=…), set SLACKWATER_WAREHOUSE, or name by "
+            "SLACKWATER_CONNECTION an Airflow connection that says where it is."
+        )
+    pipelines = overrides.pop("pipelines", None) or environment.get("SLACKWATER_PIPELINES") or ()
+    for name, kind in (("spark_bin", Path), ("manifests", _folder_or_uri)):
+        if name in overrides:
+            overrides[name] = kind(overrides[name])
+    settings = Settings(
+        warehouse=warehouse if "://" in warehouse else str(Path(warehouse).expanduser().absolute()),
+        pipelines=_absolute(split_pipelines(pipelines) if isinstance(pipelines, str) else pipelines),
+        examples=_claim("SLACKWATER_EXAMPLES", environment.get("SLACKWATER_EXAMPLES") or "false"),
+        spark_bin=Path(environment.get("SLACKWATER_SPARK_BIN") or Path(sys.executable).parent),
+        spark_connection=environment.get("SLACKWATER_SPARK_CONNECTION") or "slackwater_spark",
+        connection=connection,
+        spark_conf=_properties(environment.get("SLACKWATER_SPARK_CONF") or "{}"),
+        pool=environment.get("SLACKWATER_POOL") or "default_pool",
+        manifests=_folder_or_uri(environment.get("SLACKWATER_MANIFESTS") or home / "manifests"),
+        driver_pipelines=environment.get("SLACKWATER_DRIVER_PIPELINES") or None,
+        retries=_number(
+            "SLACKWATER_RETRIES", environment.get("SLACKWATER_RETRIES") or "3", least=LEAST_RETRIES
+        ),
+        retry_delay=timedelta(
+            minutes=_number(
+                "SLACKWATER_RETRY_MINUTES", environment.get("SLACKWATER_RETRY_MINUTES") or "10", least=0
+            )
+        ),
+        upkeep=environment.get("SLACKWATER_UPKEEP") or "slackwater",
+        maintain_schedule=environment.get("SLACKWATER_MAINTAIN_SCHEDULE") or "@weekly",
+        health_schedule=environment.get("SLACKWATER_HEALTH_SCHEDULE") or "@hourly",
+    )
+    settings = replace(settings, **overrides)
+    if settings.retries < LEAST_RETRIES:
+        raise SettingsError(f"retries is {settings.retries}; it is a whole number, at least {LEAST_RETRIES}.")
+    return settings
+
+
+def _warehouse_of(connection: str | None) -> str | None:
+    """The warehouse that an Airflow connection names. Costs each parse a query, so it is asked last."""
+    if connection is None:
+        return None
+    try:
+        return SlackwaterHook(connection).warehouse
+    except (AirflowNotFoundException, UnusableConnection) as error:
+        raise SettingsError(f"SLACKWATER_CONNECTION: {error}") from error
+
+
+def _folder_or_uri(location: str | Path) -> Path | str:
+    text = str(location)
+    return text.rstrip("/") if "://" in text else Path(text)
+
+
+def _absolute(pipelines: Sequence[str]) -> str | None:
+    """Files and folders by their absolute paths, since tasks run in folders of their own, and modules as they
+    are, with commas between.
+    """
+    parts = []
+    for part in pipelines:
+        if "://" in part:
+            raise SettingsError(
+                f"{part}: DAGs are declared by pipelines of this machine, by path or module. "
+                "SLACKWATER_DRIVER_PIPELINES says where drivers in a cluster find theirs, also by URI."
+            )
+        path = Path(part).expanduser()
+        parts.append(str(path.absolute()) if part.endswith(".py") or path.is_dir() else part)
+    return ",".join(parts) or None
+
+
+def _claim(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise SettingsError(f"{name} is {text!r}; it is true or false.")
+    return text == "true"
+
+
+def _number(name: str, text: str, *, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        raise SettingsError(f"{name} is {text!r}; it is a whole number, at least {least}.")
+    return int(text)
+
+
+def _properties(text: str) -> Mapping[str, str]:
+    try:
+        properties = json.loads(text)
+    except ValueError as error:
+        raise SettingsError(
+            f'SLACKWATER_SPARK_CONF is no JSON ({error}); write {{"spark.executor.memory": "4g"}}.'
+        ) from error
+    if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
+        raise SettingsError(
+            f'SLACKWATER_SPARK_CONF is {text!r}; it is a JSON object of strings: {{"spark.executor.memory": '
+            '"4g"}.'
+        )
+    return properties

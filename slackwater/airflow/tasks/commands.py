@@ -1,0 +1,109 @@
+"""Runs `slackwater` commands that need no Spark, and turns their exit codes into the success, the failure or
+the retry of a task.
+
+Knows exit codes, not verbs.
+"""
+
+import os
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from slackwater.airflow.connections import SlackwaterHook, UnusableConnection
+from slackwater.airflow.settings import Settings
+
+# Exit codes after which a retry would end the same way, and what they mean. Exit code 3 and a killed process
+# are retried.
+FINAL = {
+    1: "failed for good",
+    2: "was asked for something that cannot be",
+    4: "was rejected by validation",
+    5: "lost the race to another run; clear the task `replay` to go on from what that one published",
+}
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+
+class CommandOperator(BaseOperator):
+    """A task that runs `slackwater` commands, their output in its log, and ends them when it is stopped."""
+
+    def __init__(self, *, settings: Settings, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.settings = settings
+
+    @cached_property
+    def hook(self) -> SubprocessHook:
+        """One per task process, so that `on_kill` finds the command that `execute` started."""
+        return SubprocessHook()
+
+    def run_command(self, arguments: Sequence[str], variables: Mapping[str, str] = NO_VARIABLES) -> None:
+        """Run `slackwater` with these arguments, and variables beside those that open the storage. Raises as
+        `require_success` does.
+        """
+        command = command_of(self.settings, arguments)
+        result = self.hook.run_command(command, env={**environment_of(self.settings), **variables})
+        require_success(self.settings, command, result.exit_code, result.output)
+
+    def on_kill(self) -> None:
+        """Airflow calls this when the task is stopped from outside."""
+        self.hook.send_sigterm()
+
+
+def require_success(settings: Settings, command: Sequence[str], exit_code: int, output: str) -> None:
+    """Raises unless the command succeeded: AirflowFailException when a retry is useless, else
+    AirflowException. Both messages end with `output`, its commands as they work in any shell.
+    """
+    if exit_code == 0:
+        return
+    name = " ".join(command[1:3])
+    output = settings.with_places(output)
+    if exit_code in FINAL:
+        raise AirflowFailException(f"`{name}` {FINAL[exit_code]} (exit {exit_code}): {output}")
+    raise AirflowException(f"`{name}` must be tried again (exit {exit_code}): {output}")
+
+
+def answer_of(
+    settings: Settings, arguments: Sequence[str], *, answers: Collection[int] = (0,)
+) -> subprocess.CompletedProcess[str]:
+    """What `slackwater` with these arguments says, which change nothing; with an exit code of `answers`, or
+    raises as `require_success` does.
+    """
+    command = command_of(settings, arguments)
+    process = subprocess.run(
+        command, env=environment_of(settings), capture_output=True, text=True, check=False
+    )
+    if process.returncode not in answers or not process.stdout:
+        require_success(settings, command, process.returncode, process.stderr.strip())
+    return process
+
+
+def command_of(settings: Settings, arguments: Sequence[str]) -> list[str]:
+    """`slackwater` of the environment that has Spark, with these arguments."""
+    return [str(settings.spark_bin / "slackwater"), *arguments]
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The environment of a command: that of this process, and `variables_of_connection`, whose errors it
+    raises.
+    """
+    return {**os.environ, **variables_of_connection(settings)}
+
+
+def variables_of_connection(settings: Settings) -> Mapping[str, str]:
+    """The variables that open the warehouse's storage; none where no connection does.
+
+    Raises:
+        AirflowFailException: the connection that is to open it isn't there, or can't be used.
+    """
+    if settings.connection is None:
+        return NO_VARIABLES
+    try:
+        return SlackwaterHook(settings.connection).environment
+    except (AirflowNotFoundException, UnusableConnection) as error:
+        raise AirflowFailException(f"the storage can't be opened: {error}") from error

@@ -1,0 +1,85 @@
+"""The task `restate`, which replays a range on a branch and publishes it, and the task `conclude`, which
+succeeds or fails by its outcome.
+
+the verb says what a restatement is.
+"""
+
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from slackwater import args
+from slackwater.airflow.page_links import RunPageLink
+from slackwater.airflow.settings import RESTATE, Settings
+from slackwater.airflow.tasks.job import JobOperator, sentence_of
+from slackwater.airflow.tasks.replay import check_time
+from slackwater.args import ManifestError, manifest_of
+from slackwater.pipelines import Pipeline
+
+UNTIL = "{{ '--until-converged' if params.until == 'state' else '--until-same-code' }}"
+PUBLISH = "{{ '--publish' if params.publish else '--preview' }}"
+REASON = "{{ params.reason or 'restated from Airflow' }}"
+
+
+def manifest(pipeline: Pipeline, settings: Settings) -> str:
+    """Where the restatement of a DAG run leaves its outcome: one file per run, written anew by each try."""
+    return f"{settings.manifests}/{pipeline.name}{RESTATE}/{{{{ run_id }}}}.json"
+
+
+def restate(pipeline: Pipeline, settings: Settings, on: str | None = None) -> JobOperator:
+    """The task that restates the range of the run's parameters. It fails when the command crashed or main
+    kept moving, and a retry goes on after the last finished slice.
+    """
+    arguments = args.backfill(
+        pipeline.name,
+        from_="{{ params['from'] }}",
+        to="{{ params.to }}",
+        until=UNTIL,
+        publish=PUBLISH,
+        reason=REASON,
+        manifest=manifest(pipeline, settings),
+        warehouse=settings.warehouse,
+        pipelines=settings.pipelines,
+    )
+    return JobOperator(
+        task_id="restate",
+        pipeline=pipeline,
+        arguments=[*arguments, *args.on(on)],
+        settings=settings,
+        before_try=prepare,
+    )
+
+
+def prepare(context: Any) -> None:
+    """Before each try: refuses parameters that are no times, and removes the manifest of an earlier try."""
+    for name in ("from", "to"):
+        check_time(name, context["params"][name])
+    context["task"].forget_manifest()
+
+
+class ConcludeOperator(BaseOperator):
+    """Succeeds when the range is published, or kept as a branch as asked; fails without a retry when another
+    try would end the same way.
+
+    Args:
+        manifest: what `restate` returned (an XComArg).
+    """
+
+    template_fields = ("manifest",)
+    operator_extra_links = (RunPageLink(),)
+
+    def __init__(self, *, manifest: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.manifest = manifest
+
+    def execute(self, context: Any) -> str:
+        """The message of the outcome. Raises AirflowFailException."""
+        try:
+            outcome = manifest_of(self.manifest)
+        except ManifestError as error:
+            raise AirflowFailException(str(error)) from error
+        if outcome.outcome not in ("published", "kept"):
+            raise AirflowFailException(sentence_of(outcome))
+        self.log.info("%s: %s", outcome.outcome, outcome.message)
+        return outcome.message

@@ -1,0 +1,26 @@
+"""The cases of a billion rows a night: workloads over fifty times the time, with fifty times the rows, so
+that windows are as large as ever. The project replays each in one run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from slackwater.bench.cases import BenchmarkCase
+from slackwater.bench.workloads import WORKLOADS
+
+NAME = "billion"
+_TIMES = 50
+_WORKLOADS = ("a", "b")
+
+
+def billion_cases(rows: int, work: Path) -> Iterator[BenchmarkCase]:
+    """Cases of fifty times `rows` rows: a billion, of twenty million."""
+    for name in _WORKLOADS:
+        workload = replace(WORKLOADS[name], repeats=_TIMES)
+        yield BenchmarkCase(f"{NAME}-{name}", workload, _TIMES * rows, work)
+
+
+def is_of_billion(label: str) -> bool:
+    """Whether the case with that label is one of these."""
+    return label.startswith(f"{NAME}-")

@@ -1,0 +1,4 @@
+"""The verbs of the command line, one file each.
+
+Nothing heavy is imported before a verb runs.
+"""

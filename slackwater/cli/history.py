@@ -1,0 +1,223 @@
+"""`slackwater history`: what was published when, old → new, and why. Starts no JVM."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slackwater.cli import changed_rows, options, printing
+from slackwater.cli.options import Time
+from slackwater.cli.printing import Output
+from slackwater.cli.table_layout import Column
+from slackwater.inspection.changes.change_text import source_row_text
+
+if TYPE_CHECKING:
+    from slackwater.inspection.changes.causing_rows import CausingRow
+    from slackwater.inspection.changes.published_change import PublishedChange
+    from slackwater.inspection.changes.window_history import WindowHistory
+    from slackwater.inspection.inspection import Inspection
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+
+@click.command("history")
+@click.argument("pipeline")
+@options.key
+@click.option(
+    "--window",
+    "window_ms",
+    type=Time(),
+    metavar="START",
+    help="only the window that starts then (of a process function: the rows with this timestamp)",
+)
+@click.option(
+    "--run", "seq", type=options.SEQ, metavar="SEQ", help="only what this row of the ledger changed"
+)
+@click.option(
+    "--elements",
+    is_flag=True,
+    help="with --window: read the rows that caused each change from the source, too",
+)
+@options.warehouse
+@options.pipelines
+@printing.output
+def command(
+    pipeline: str,
+    *,
+    key: str | None,
+    window_ms: int | None,
+    seq: int | None,
+    elements: bool,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """What was published of a key, when, and what it was before, the newest change first; which run brought
+    each change, and why: the watermark, late rows, a merge, or a restatement with what it read differently.
+
+    With --run and no key: every row that a publication or a run has changed.
+
+    \b
+    Examples: slackwater history departures --key JFK
+              slackwater history departures --key JFK --window 2013-01-02T15:00
+              slackwater history departures --key JFK --window 2013-01-02T15:00 --elements
+              slackwater history departures --run 7
+    """
+    from slackwater.inspection.changes.window_history import HistoryQuestion, history_of
+    from slackwater.inspection.inspection import Inspection
+
+    if elements and window_ms is None:
+        raise click.UsageError("--elements reads the rows of one window; name it with --window START")
+    inspection = Inspection.of(pipeline, warehouse)
+    inspection.say_if_unfinished()
+    if key is None and seq is not None and window_ms is None:
+        _show_row(inspection, seq, output)
+        return
+    if key is None and inspection.key_columns():
+        raise click.UsageError(
+            f"name the key with --key, by its {', '.join(inspection.key_columns())}, or a row of the ledger "
+            f"with --run SEQ (`slackwater runs {pipeline}` lists them)"
+        )
+    question = HistoryQuestion(key=key, window_ms=window_ms, seq=seq, limit=output.row_limit)
+    history = history_of(inspection, question)
+    rows_by_change = None
+    if elements:
+        from slackwater.runs.opened_pipeline import OpenedPipeline
+
+        opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+        rows_by_change = _causing_rows(opened_pipeline, inspection, key, history)
+    if output.is_json:
+        rows = [
+            _json_row(change, None if rows_by_change is None else rows_by_change[place])
+            for place, change in enumerate(history.changes)
+        ]
+        printing.show(rows, [], output, empty="")
+        return
+    _show_history(pipeline, key, history, output, is_of_window=window_ms is not None)
+    if rows_by_change is not None:
+        _show_causing_rows(history, rows_by_change, output)
+
+
+def _causing_rows(
+    opened_pipeline: "OpenedPipeline", inspection: "Inspection", key: str | None, history: "WindowHistory"
+) -> "list[Sequence[CausingRow]]":
+    """The rows of the source that caused each change of one window."""
+    from slackwater.inspection.changes.causing_rows import CausingRows
+    from slackwater.inspection.windows.key_rows import KeyRows
+
+    declaration = opened_pipeline.pipeline
+    key_rows = KeyRows.of(inspection.tables, inspection.key_columns(), key, declaration.max_parallelism)
+    causes = CausingRows(declaration, inspection.tables, opened_pipeline.warehouse, key_rows)
+    return [causes.of(change) for change in history.changes]
+
+
+def _show_row(inspection: "Inspection", seq: int, output: Output) -> None:
+    """Everything that a row of the ledger has changed."""
+    from slackwater.inspection.changes.published_changes import PublishedChanges
+
+    row = inspection.run(seq)
+    changes = PublishedChanges.of_row(inspection, row, output.row_limit)
+    rows = [
+        changed_rows.json_row(change, changes.keys) if output.is_json else changed_rows.table_row(change)
+        for change in changes.rows
+    ]
+    columns = [
+        *changed_rows.columns(changes.keys, changes.windows, changes.rows),
+        Column("change", "text"),
+        Column("cause"),
+    ]
+    empty = f"{inspection.pipeline}: row {seq}, a {row.kind}, has changed nothing in `published`."
+    printing.show(rows, columns, output, empty=empty, total=changes.total)
+
+
+def _show_history(
+    pipeline: str, key: str | None, history: "WindowHistory", output: Output, *, is_of_window: bool
+) -> None:
+    whose = "" if key is None else f" of {key}"
+    rows = [_table_row(change) for change in history.changes]
+    has_starts = all(change.window["window_start"] is not None for change in history.changes)
+    window = [Column("window", "range") if has_starts else Column("window_text", heading="window")]
+    own_columns = [Column(name) for name in list(history.changes[0].window)[2:]] if history.changes else []
+    columns = [
+        *([] if is_of_window else [*window, *own_columns]),
+        Column("seq", "id", heading="run"),
+        Column("change", "text"),
+        Column("why", "text"),
+        Column("at", heading="published at"),
+        *printing.wide("op", "cause", "kind", "firing", "revision"),
+    ]
+    empty = f"{pipeline}: nothing{whose} was published{' in this window' if is_of_window else ''}."
+    printing.show(rows, columns, output, empty=empty)
+    if history.has_more:
+        printing.note("There are older changes; --limit N shows more, --limit 0 all.")
+    if history.dropped_seq is not None:
+        printing.note(
+            f"Changes up to run {history.dropped_seq} of windows that were final by then are not kept "
+            "(keep_history)."
+        )
+
+
+def _show_causing_rows(
+    history: "WindowHistory", rows_by_change: "Sequence[Sequence[CausingRow]]", output: Output
+) -> None:
+    """The rows of the source below the changes that they caused."""
+    rows = [
+        {
+            "seq": change.seq,
+            "what": "taken in" if cause.is_taken else "left out",
+            "event_time": cause.row.event_time,
+            "arrival_time": cause.row.arrival_time,
+            "row": dict(cause.row.values) if output.is_json else source_row_text(cause.row.values),
+        }
+        for change, causes in zip(history.changes, rows_by_change, strict=True)
+        for cause in causes
+    ]
+    columns = [
+        Column("seq", "id", heading="run"),
+        Column("what", heading="what"),
+        *(Column("event_time"), Column("arrival_time"), Column("row", "text")),
+    ]
+    empty = "No row of the source differs."
+    printing.show(rows, columns, output, empty=empty, title="\nRows of the source")
+
+
+def _table_row(change: "PublishedChange") -> dict[str, Any]:
+    from slackwater.inspection.changes.change_reason import reason_of
+
+    facts = {
+        name: getattr(change, name)
+        for name in ("seq", "at", "old", "new", "op", "cause", "kind", "firing", "revision", "timestamp")
+    }
+    minute = change.at.replace(second=0, microsecond=0)
+    return changed_rows.table_row({**facts, **change.window}) | {"why": reason_of(change), "at": minute}
+
+
+def _json_row(change: "PublishedChange", causes: "Sequence[CausingRow] | None") -> dict[str, Any]:
+    from slackwater.inspection.changes.change_reason import reason_of
+
+    brought_by = change.brought_by
+    return {
+        "seq": change.seq,
+        "at": change.at,
+        "row_kind": brought_by.kind,
+        "slice_start": brought_by.slice_start,
+        "slice_end": brought_by.slice_end,
+        "verdict": brought_by.verdict,
+        "key": dict(change.key),
+        **change.window,
+        **{
+            name: getattr(change, name)
+            for name in ("timestamp", "ordinal", "kind", "firing", "revision", "op", "cause", "old", "new")
+        },
+        "why": reason_of(change),
+        "before": None if change.before is None else vars(change.before),
+        "after": None if change.after is None else vars(change.after),
+        "late_arrivals": list(change.late_arrivals),
+        "absorbed_by": change.absorbed_by,
+        "moved_count": change.moved_count,
+        "moved_rows": [vars(row) for row in change.moved_rows],
+        **({} if causes is None else {"source_rows": [_source_row(cause) for cause in causes]}),
+    }
+
+
+def _source_row(cause: "CausingRow") -> dict[str, Any]:
+    return {"is_taken": cause.is_taken, **vars(cause.row)}

@@ -1,0 +1,194 @@
+"""`slackwater state fork`, `restore`, `adopt` and `close`: the verbs that change a lineage without a slice of
+the source. Only `close` runs windows, on Spark.
+"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from slackwater.cli import options, printing
+from slackwater.cli.printing import Output
+from slackwater.readable import count_text, time_text
+
+if TYPE_CHECKING:
+    from slackwater.engine.transport.placement import On
+    from slackwater.tables.ledger.rows import LedgerRow
+
+
+@click.command("fork")
+@click.argument("pipeline")
+@click.argument("branch")
+@click.option(
+    "--run", "seq", type=options.SEQ, metavar="SEQ", help="fork behind this run (default: main's head)"
+)
+@options.warehouse
+@options.pipelines
+@printing.json_or_text
+@options.log_format
+def fork(
+    pipeline: str,
+    branch: str,
+    *,
+    seq: int | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
+) -> None:
+    """Make BRANCH, which begins with the runs that are live up to SEQ and the state that they left. Main
+    stays as it is.
+
+    \b
+    Example: slackwater state fork departures trial --run 3
+    """
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+    options.log_to_stderr(log_format)
+    row = OpenedPipeline(pipeline, warehouse, pipelines).moves().fork(branch, seq)
+    fork_point = "at the start of the lineage" if not row.live else f"behind run {row.live[-1].last_seq}"
+    requested_run_note = (
+        ""
+        if seq is None or not row.live or row.live[-1].last_seq == seq
+        else f", the nearest whose snapshot is kept before {seq}"
+    )
+    sentence = (
+        f"{pipeline}: the branch {branch} begins {fork_point}{requested_run_note}, at "
+        f"{time_text(row.slice_end)}."
+    )
+    printing.show_result([row.values()], [sentence], output)
+
+
+@click.command("restore")
+@click.argument("pipeline")
+@click.argument("seq", type=options.SEQ)
+@options.warehouse
+@options.pipelines
+@printing.json_or_text
+@options.log_format
+def restore(
+    pipeline: str,
+    seq: int,
+    *,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
+) -> None:
+    """Make main again what it was after SEQ: its runs, its state, and what it had published. Later runs stay
+    in the ledger, and can be restored in turn.
+
+    \b
+    Example: slackwater state restore departures 3
+    """
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+    options.log_to_stderr(log_format)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines)
+    with opened_pipeline.delivering(options.warn):
+        row = opened_pipeline.moves().restore(seq)
+    sentence = (
+        f"{pipeline}: nothing to do; what was live after {seq} is live now."
+        if row is None
+        else f"{pipeline}: main is what it was after {seq}, by row {row.seq}; it ends at "
+        f"{time_text(row.slice_end)}."
+    )
+    printing.show_result([] if row is None else [row.values()], [sentence], output)
+
+
+@click.command("adopt")
+@click.argument("pipeline")
+@click.option(
+    "--accept",
+    metavar="REASON",
+    help="why numbers of rows are enough, where the old table can't be read any more",
+)
+@options.warehouse
+@options.pipelines
+@printing.json_or_text
+@options.log_format
+def adopt(
+    pipeline: str,
+    *,
+    accept: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
+) -> None:
+    """Declare the table that stands where the source was dropped and made again the same, so that runs go on
+    with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
+    the old table can still be read, else their numbers.
+
+    \b
+    Example: slackwater state adopt departures
+    """
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+    options.log_to_stderr(log_format)
+    result = OpenedPipeline(pipeline, warehouse, pipelines).adoption().run(accept)
+    if result is None:
+        sentence = (
+            f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger "
+            "knows."
+        )
+        printing.show_result([], [sentence], output)
+        return
+    comparison = (
+        "the rows are the same"
+        if result.by_values
+        else "as many rows as were read; their values could not be compared"
+    )
+    sentence = (
+        f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: "
+        f"{count_text(result.rows, 'row')}, {comparison}."
+    )
+    printing.show_result([result.row.values()], [sentence], output)
+
+
+@click.command("close")
+@click.argument("pipeline")
+@options.on
+@options.warehouse
+@options.pipelines
+@printing.json_or_text
+@options.log_format
+def close(
+    pipeline: str,
+    *,
+    on: "On | None",
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
+) -> None:
+    """End the lineage with the final watermark: every open window fires that waits for a watermark. Timers of
+    processing time do not fire; they stay pending. Nothing can be run afterwards until `state restore` takes
+    the close back. As in Flink, a function that registers a timer of event time whenever one fires is never
+    done.
+
+    \b
+    Example: slackwater state close departures
+    """
+    from slackwater.openlineage.reporting import run_events
+    from slackwater.openlineage.results import VerbResults
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+    options.log_to_stderr(log_format)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    rows: list[LedgerRow] = []
+    with (
+        opened_pipeline.delivering(options.warn),
+        run_events("close", opened_pipeline, lambda: VerbResults(publications=rows), options.warn),
+    ):
+        row = opened_pipeline.close(output.say_meanwhile)
+        rows += [] if row is None else [row]
+    if row is None:
+        printing.show_result([], [f"{pipeline}: nothing to do; the lineage is closed."], output)
+        return
+    sentence = (
+        f"{pipeline}: closed at {time_text(row.slice_end)} by row {row.seq}; "
+        f"{count_text(row.windows_open, 'window stays', 'windows stay')} open, "
+        f"{count_text(row.timers_pending, 'timer stays', 'timers stay')} pending. `slackwater state restore "
+        f"{pipeline} {row.parent_seq}` reopens it."
+    )
+    printing.show_result([row.values()], [sentence], output)

@@ -1,0 +1,276 @@
+"""The options that several verbs share, their types, and how verbs log and print rows. Every option is
+accepted after the verb.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from slackwater.cli import printing
+from slackwater.cli.table_layout import value_text
+from slackwater.pipelines.registry import VARIABLE as PIPELINES_VARIABLE
+from slackwater.pipelines.registry import split_pipelines
+from slackwater.readable import range_of_slice
+from slackwater.runtime.cache import cache
+from slackwater.windowing.times import to_ms
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+PIPELINES = f"{__name__}.pipelines"  # under which click's `Context.meta` has what --pipelines says
+
+
+class Time(click.ParamType):
+    """An ISO 8601 date or time; a naive one is UTC. Becomes milliseconds of UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is not an ISO 8601 date or time, e.g. 2013-01-02 or 2013-01-02T06:00:00Z",
+                param,
+                ctx,
+            )
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        if moment.microsecond % 1000:
+            self.fail(f"{value!r}: slice bounds are whole milliseconds", param, ctx)
+        return to_ms(moment)
+
+
+class Length(click.ParamType):
+    """A length of time such as 90s, 15m, 6h or 1d. Becomes milliseconds."""
+
+    name = "length"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        number, unit = value[:-1], _UNITS.get(value[-1:])
+        if unit is None or not number.isdecimal() or int(number) == 0:
+            self.fail(
+                f"{value!r} is no length of time; write a whole number of seconds, minutes, hours or days: "
+                "90s, 15m, 6h, 1d",
+                param,
+                ctx,
+            )
+        return int(number) * unit
+
+
+# A ledger row's seq: the column is a signed 64-bit integer, and seqs begin at 1.
+SEQ = click.IntRange(1, 2**63 - 1)
+
+
+class SeqOrRunId(click.ParamType):
+    """A seq of the ledger, or the run id of a run or of a try at one, as text."""
+
+    name = "seq"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """A number is a seq; a text with a hyphen is a run id."""
+        text = str(value)
+        if text.removeprefix("-").isdecimal():
+            return int(SEQ.convert(value, param, ctx))
+        if "-" not in text[1:]:
+            self.fail(
+                f"{text!r} is neither a seq nor a run id; `runs PIPELINE --wide` lists both", param, ctx
+            )
+        return text
+
+
+_UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def warehouse(function: Function) -> Function:
+    """--warehouse"""
+    return click.option(
+        "--warehouse",
+        metavar="DIR-or-URI",
+        help="where the tables stand (default: SLACKWATER_WAREHOUSE, else ./warehouse)",
+    )(function)
+
+
+def pipelines(function: Function) -> Function:
+    """--pipelines"""
+    return click.option(
+        "--pipelines",
+        metavar="FILES",
+        callback=_pipelines_here,
+        help="your own pipelines: a file, a module, a folder of files, or several with commas between; files "
+        "and folders may be given by URI (default: SLACKWATER_PIPELINES)",
+    )(function)
+
+
+def _pipelines_here(context: click.Context, option: click.Parameter, pipelines: str | None) -> str | None:
+    """The pipelines, with copies in place of those that are given by URI, as to a driver in a cluster."""
+    text = pipelines or os.environ.get(PIPELINES_VARIABLE) or ""
+    if ":/" in text:
+        from slackwater.tables.files_by_uri import fetch_python_files, is_uri
+
+        folder = cache() / "pipelines"
+        parts = split_pipelines(text)
+        pipelines = ",".join(
+            str(fetch_python_files(part, folder)) if is_uri(part) else part for part in parts
+        )
+    context.meta[PIPELINES] = pipelines
+    return pipelines
+
+
+def key(function: Function) -> Function:
+    """--key"""
+    return click.option(
+        "--key",
+        metavar="K",
+        help="only this key; several columns: values separated by commas, or a JSON list where a value holds "
+        "a comma: '[\"a,b\", 7]'",
+    )(function)
+
+
+def output(function: Function) -> Function:
+    """--output"""
+    return click.option(
+        "--output", type=click.Choice(["table", "json"]), default="table", help="a table to read, or JSON"
+    )(function)
+
+
+def on(function: Function) -> Function:
+    """--on"""
+    return click.option(
+        "--on",
+        type=click.Choice(["auto", "here", "spark"]),
+        help="where slices are replayed: by Spark's tasks (spark), on this machine without Spark (here), or "
+        "small ones here and others by Spark (auto) (default: as the pipeline declares)",
+    )(function)
+
+
+def replaying(function: Function) -> Function:
+    """--engine, --partitions, --on and --manifest, for verbs that replay slices"""
+    for option in (
+        click.option(
+            "--manifest",
+            metavar="FILE-or-URI",
+            help="write the outcome here as JSON (for Airflow)",
+        ),
+        click.option(
+            "--partitions",
+            type=click.IntRange(1),
+            metavar="N",
+            help="key-group ranges per slice (default: by input size)",
+        ),
+        click.option(
+            "--engine", type=click.Choice(["columnar", "operator"]), help="override the planner's choice"
+        ),
+        on,
+    ):
+        function = option(function)
+    return function
+
+
+def log_format(function: Function) -> Function:
+    """--log-format"""
+    return click.option(
+        "--log-format",
+        type=click.Choice(["progress", "text", "json"]),
+        help="how protocol steps are told (stderr): a line that changes, or a log (default: progress on a "
+        "terminal, else text)",
+    )(function)
+
+
+def no_deliver(function: Function) -> Function:
+    """--no-deliver"""
+    return click.option(
+        "--no-deliver", is_flag=True, help="leave the pipeline's sinks to `slackwater sinks deliver`"
+    )(function)
+
+
+def warn(line: str) -> None:
+    """Print a warning where it does not mix with results."""
+    click.echo(line, err=True)
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps({"at": _moment(record), "step": record.getMessage(), **_facts(record)}, default=str)
+
+
+class _TextLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{_moment(record)} {record.getMessage()} " + " ".join(
+            f"{name}={value}" for name, value in _facts(record).items()
+        )
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
+class _ShortLines(logging.Formatter):
+    """Without the time, which whoever keeps the lines adds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        slice_text = getattr(record, "slice", None)
+        zone = getattr(record, "zone", UTC)
+        place = f"{range_of_slice(str(slice_text), zone)}  " if slice_text else ""
+        text = f"{place}{record.getMessage()}"
+        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+
+
+_FACTS = ("pipeline", "seq", "run_id", "attempt", "slice", "seconds")
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _FACTS if hasattr(record, name)}
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def log_to_stderr(kind: str | None, level: int = logging.INFO) -> None:
+    """Tell on stderr what the protocol does, until the verb ends: in one line on a terminal that changes, or
+    a line for each step, as text or JSON.
+
+    Args:
+        kind: progress, text or json; None: progress on a terminal, else text. Progress that no terminal shows
+            is a line for each step that goes on for seconds.
+    """
+    logger = logging.getLogger("slackwater")
+    is_progress = kind == "progress" or (kind is None and sys.stderr.isatty())
+    if is_progress and sys.stderr.isatty():
+        from rich.console import Console
+
+        from slackwater.cli.progress import ProgressLine
+
+        logger.handlers = [ProgressLine(Console(stderr=True))]
+        logger.setLevel(logging.DEBUG)
+    else:
+        from slackwater.cli.long_steps import LongSteps
+
+        lines = logging.StreamHandler(sys.stderr)
+        lines.setLevel(logging.WARNING if is_progress else level)
+        lines.setFormatter(_JsonLines() if kind == "json" else _ShortLines() if is_progress else _TextLines())
+        logger.handlers = [lines] if kind == "json" else [LongSteps(lines), lines]
+        logger.setLevel(level if kind == "json" else logging.DEBUG)
+    logger.propagate = False
+    context = click.get_current_context(silent=True)
+    for handler in logger.handlers:
+        if context is not None:
+            context.call_on_close(handler.close)
+
+
+def show(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], kind: str, *, empty: str, title: str | None = None
+) -> None:
+    """Print `rows` as `printing.show` does, for verbs that have neither --wide nor --limit."""
+    output = printing.Output("json" if kind == "json" else "table", row_limit=None)
+    printing.show(rows, columns, output, empty=empty, title=title)
+
+
+def cell(value: Any) -> str:
+    """A value in a table for people."""
+    return value_text(value)

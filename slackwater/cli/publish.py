@@ -1,0 +1,165 @@
+"""`slackwater publish`: makes staged runs or a branch live, without Spark."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from slackwater.cli import changed_rows, options, printing
+from slackwater.cli.printing import Output
+from slackwater.readable import range_text
+
+if TYPE_CHECKING:
+    from slackwater.engine.transport.placement import On
+    from slackwater.pipelines import Pipeline
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+    from slackwater.runs.publishing.rebuild import Rebuild
+    from slackwater.tables.delta.take_back import TakenBack
+    from slackwater.tables.ledger.rows import LedgerRow
+
+
+@click.command("publish")
+@click.argument("pipeline")
+@click.argument("run_id", required=False, metavar="[RUN|BRANCH]")
+@click.option(
+    "--accept", metavar="REASON", help="publish in spite of a failed validation; the reason is recorded"
+)
+@click.option(
+    "--as-of",
+    type=options.SEQ,
+    metavar="SEQ",
+    help="publish BRANCH only if it and main are as they were after this row of the ledger; `diff` prints it "
+    "(default for a preview: its last row)",
+)
+@click.option(
+    "--rebuild",
+    is_flag=True,
+    help="make `published` and `corrections` right again, where a verb says that they are not",
+)
+@options.on
+@options.no_deliver
+@options.warehouse
+@options.pipelines
+@printing.json_or_text
+@options.log_format
+def command(
+    pipeline: str,
+    *,
+    run_id: str | None,
+    accept: str | None,
+    as_of: int | None,
+    rebuild: bool,
+    no_deliver: bool,
+    on: "On | None",
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+    log_format: str | None,
+) -> None:
+    """Commit every staged slice up to RUN (default: the newest staged run that continues main), in one commit
+    or not at all.
+
+    With BRANCH: make its runs live, and main's later runs behind them if the branch has converged with main.
+    It says what that changes. `slackwater diff PIPELINE --branch BRANCH` shows it beforehand, to the row,
+    with the command that publishes this and nothing else: where main has moved since, it asks you to look
+    again.
+
+    With --rebuild: take tables that others have changed back to what runs have written; remove doubled rows
+    from the ledger, `corrections` and `published`, make `published` what its corrections say, and correct it
+    where the panes of the live runs say otherwise.
+
+    \b
+    Examples: slackwater publish departures trial
+              slackwater publish departures RUN_ID --accept 'seen by ops'
+    """
+    from slackwater.openlineage.reporting import run_events
+    from slackwater.openlineage.results import VerbResults
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+    if accept is not None and (run_id is None or not accept.strip()):
+        raise click.UsageError(
+            "--accept takes the run that is accepted and a reason: slackwater publish PIPELINE RUN --accept "
+            "REASON"
+        )
+    if rebuild and run_id is not None:
+        raise click.UsageError("--rebuild is of everything that is published; leave out the run or branch")
+    options.log_to_stderr(log_format)
+    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
+    rows: list[LedgerRow] = []
+    with (
+        opened_pipeline.delivering(options.warn, delivers=not no_deliver),
+        run_events("publish", opened_pipeline, lambda: VerbResults(publications=rows), options.warn),
+    ):
+        if rebuild:
+            rows += _rebuild(pipeline, opened_pipeline.rebuild(), output)
+        elif run_id is not None and opened_pipeline.tables.ledger.branch(run_id) is not None:
+            if accept is not None:
+                raise click.UsageError(
+                    "--accept is for staged runs; what failed its validation never becomes part of a branch"
+                )
+            rows += _publish_branch(opened_pipeline, run_id, as_of, output)
+        elif as_of is not None:
+            raise click.UsageError("--as-of is for branches; `slackwater branches list PIPELINE` lists them")
+        else:
+            rows += opened_pipeline.publisher().publish(run_id, accept)
+            _tell_of_runs(opened_pipeline.pipeline, rows, output)
+
+
+def _publish_branch(
+    opened_pipeline: "OpenedPipeline", branch: str, as_of: int | None, output: Output
+) -> "list[LedgerRow]":
+    """The row that made the branch live, if there was something to publish."""
+    from slackwater.runs.restating.branches import changed_by
+
+    pipeline, row = opened_pipeline.name, opened_pipeline.publish_branch(branch, as_of)
+    if row is None:
+        printing.show_result(
+            [], [f"{pipeline}: branch {branch}: nothing to publish; main has all its runs."], output
+        )
+        return []
+    sentence = (
+        f"{pipeline}: branch {branch}: published by row {row.seq}, verdict {row.verdict}; "
+        f"{changed_by(opened_pipeline.tables, row.seq)}"
+    )
+    printing.show_result([row.values()], [sentence, *changed_rows.first_lines(opened_pipeline, row)], output)
+    return [row]
+
+
+def _tell_of_runs(pipeline: "Pipeline", rows: "Sequence[LedgerRow]", output: Output) -> None:
+    sentences = [
+        f"{pipeline.name}: published run {row.seq} of "
+        f"{range_text(row.slice_start, row.slice_end, zone=pipeline.zone)}, verdict {row.verdict}."
+        for row in rows
+    ] or [f"{pipeline.name}: nothing to publish; no staged run continues what is live."]
+    printing.show_result([row.values() for row in rows], sentences, output)
+
+
+def _taken_back(item: "TakenBack") -> str:
+    versions = ", ".join(map(str, item.commits))
+    reasons = [f"versions {versions} of others were passed over"] if item.commits else []
+    reasons += [f"it no longer has {', '.join(item.features)}"] if item.features else []
+    reasons += [f"{item.lost_files} of its files are gone from storage"] if item.lost_files else []
+    return f"{item.uri} was taken back to what runs have written: {'; '.join(reasons)}."
+
+
+def _rebuild(pipeline: str, work: "Rebuild", output: Output) -> "list[LedgerRow]":
+    """The row that corrects `published`, if it said otherwise than the panes."""
+    repairs = work.run()
+    sentences = [_taken_back(item) for item in repairs.taken_back]
+    sentences += [
+        f"{count:,} rows of {table} stood there more than once, and stand there once."
+        for table, count in repairs.removed_copies.items()
+    ]
+    if repairs.is_published_anew and "published" not in repairs.removed_copies:
+        sentences.append("`published` was not what its corrections make it, and is now.")
+    if repairs.row is not None:
+        sentences.append(
+            f"the panes of the live runs said otherwise than `published`; corrected by row {repairs.row.seq}."
+        )
+    if not sentences:
+        sentences.append("nothing to do; every row stands once and says what the panes of the live runs say.")
+    rows = [] if repairs.row is None else [repairs.row]
+    printing.show_result(
+        [row.values() for row in rows], [f"{pipeline}: {sentence}" for sentence in sentences], output
+    )
+    return rows

@@ -1,0 +1,210 @@
+"""The functions of recorded cases as a pipeline's user would write them: of elements with a field `value`.
+
+What a function emits becomes one column of JSON, so that emitted rows can be compared whatever their types.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from slackwater.conformance import functions
+from slackwater.conformance.trace import Json
+from slackwater.windowing import (
+    AggregateFunction,
+    DeltaEvictor,
+    DeltaTrigger,
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    Evictor,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    Trigger,
+    WindowAssigner,
+    WindowFunction,
+)
+from slackwater.windowing.errors import TraceError
+
+EMISSION = "emitted"
+SIDE = "side"
+
+
+def as_json(value: Any) -> str:
+    """What a function emits, as text; without the clock, which moves otherwise here than in the recording."""
+    if isinstance(value, dict):
+        value = {name: item for name, item in value.items() if name != "processing_time"}
+    return json.dumps(value, sort_keys=True)
+
+
+class Emitting(ProcessWindowFunction):
+    """Calls a recorded function with the values of elements, and not its `clear`."""
+
+    def __init__(self, function: ProcessWindowFunction, read: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.read = read
+
+    def open(self, runtime_context: Any) -> None:
+        self.function.open(runtime_context)
+
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
+        for row in self.function.process(key, SideContext(context), map(self.read, elements)) or ():
+            yield {EMISSION: as_json(row)}
+
+
+class Clearing(Emitting):
+    """`Emitting` for a function with state of a window. What it writes while it clears that is left out."""
+
+    def clear(self, context: Any) -> None:
+        self.function.clear(SilentContext(context))
+
+
+class SideContext:
+    """A WindowContext whose side output takes JSON."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def output(self, tag: str, value: Any) -> None:
+        self._context.output(tag, {EMISSION: as_json(value)})
+
+
+class SilentContext(SideContext):
+    """A WindowContext without side outputs."""
+
+    def output(self, tag: str, value: Any) -> None:
+        pass
+
+
+class Applying(WindowFunction):
+    """`Emitting` for the older kind of function."""
+
+    def __init__(self, function: WindowFunction) -> None:
+        self.function = function
+
+    def apply(self, key: Any, window: Any, inputs: Iterable[Any]) -> Iterator[Any]:
+        for row in self.function.apply(key, window, map(_value, inputs)) or ():
+            yield {EMISSION: as_json(row)}
+
+
+class Aggregating(AggregateFunction):
+    """Calls a recorded aggregate with the values of elements."""
+
+    def __init__(self, function: AggregateFunction) -> None:
+        self.function = function
+
+    def create_accumulator(self) -> Any:
+        return self.function.create_accumulator()
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self.function.add(value.value, accumulator)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self.function.get_result(accumulator)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return self.function.merge(a, b)
+
+
+class Each(ProcessWindowFunction):
+    """Emits each element."""
+
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterable[Any]:
+        return elements
+
+
+class Reducing:
+    """Calls a recorded reduce with the values of elements."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        value = self.function(a.value, b.value)
+        return None if value is None else a._replace(value=value)
+
+
+def _value(element: Any) -> Any:
+    return None if element is None else element.value
+
+
+def _itself(result: Any) -> Any:
+    return result
+
+
+def _reduce(function: Callable[[Any, Any], Any], process: ProcessWindowFunction | None = None) -> Json:
+    return {"reduce": Reducing(function), "process": Emitting(process or Each(), _value)}
+
+
+def _aggregate(function: AggregateFunction, process: ProcessWindowFunction | None = None) -> Json:
+    return {"aggregate": Aggregating(function), "process": Emitting(process or Each(), _itself)}
+
+
+def _process(function: ProcessWindowFunction) -> Json:
+    return {"process": Emitting(function, _value)}
+
+
+_DECLARATIONS: dict[str, Callable[[Json], Json]] = {
+    "reduce_sum": lambda _: _reduce(functions.add),
+    "reduce_concat": lambda _: _reduce(functions.concat, functions.Text()),
+    "reduce_null_on_zero": lambda _: _reduce(functions.add_or_none),
+    "reduce_then_process": lambda _: _reduce(functions.add, functions.Describe()),
+    "aggregate_avg": lambda _: _aggregate(functions.Average()),
+    "aggregate_concat": lambda _: _aggregate(functions.Concat()),
+    "aggregate_null_when_even": lambda _: _aggregate(functions.NullWhenEven()),
+    "aggregate_then_process": lambda _: _aggregate(functions.SumAggregate(), functions.Describe()),
+    "process_list": lambda _: _process(functions.ListProcess()),
+    "apply_list": lambda _: {"process": Applying(functions.ListApply())},
+    "process_multi": lambda _: _process(functions.Multi()),
+    "process_state": lambda config: {"process": Clearing(functions.WithState(config["clear"]), _value)},
+    "process_global_state": lambda _: _process(functions.WithGlobalState()),
+    "process_count_collision": lambda _: _process(functions.CountCollision()),
+}
+
+
+def declarations_of(function: Json) -> Json:
+    """What a pipeline declares for a recorded function."""
+    if function["type"] not in _DECLARATIONS:
+        raise TraceError(f"no function {function['type']!r}")
+    return {
+        **_DECLARATIONS[function["type"]](function),
+        "output": f"{EMISSION} string",
+        "side_outputs": {SIDE: f"{EMISSION} string"},
+        "columns": ["value"],
+    }
+
+
+class OfValues:
+    """A recorded function of values, called with elements."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *elements: Any) -> Any:
+        return self.function(*(element.value for element in elements))
+
+
+def assigner_of_elements(assigner: WindowAssigner) -> WindowAssigner:
+    """The assigner with its gaps read from elements."""
+    if isinstance(assigner, DynamicEventTimeSessionWindows | DynamicProcessingTimeSessionWindows):
+        return type(assigner)(gap_ms_of=OfValues(assigner.gap_ms_of))
+    return assigner
+
+
+def trigger_of_elements(trigger: Trigger | None) -> Trigger | None:
+    """The trigger with its distances read from elements."""
+    if isinstance(trigger, PurgingTrigger):
+        inner = trigger_of_elements(trigger.trigger)
+        assert inner is not None
+        return PurgingTrigger.of(inner)
+    if isinstance(trigger, DeltaTrigger):
+        return DeltaTrigger.of(trigger.threshold, OfValues(trigger.delta))
+    return trigger
+
+
+def evictor_of_elements(evictor: Evictor | None) -> Evictor | None:
+    """The evictor with its distances read from elements."""
+    if isinstance(evictor, DeltaEvictor):
+        return DeltaEvictor.of(evictor.threshold, OfValues(evictor.delta), evictor.do_evict_after)
+    return evictor

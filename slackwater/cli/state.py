@@ -1,0 +1,273 @@
+"""`slackwater state`: shows the state that is parked between two runs (open windows, timers, keyed state,
+watermarks), and compares, forks, restores and closes it. Only `close` starts a JVM: where the state is large,
+or functions of the user's fire.
+"""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slackwater.cli import moves, options, printing
+from slackwater.cli.printing import Output
+from slackwater.cli.table_layout import Column, value_text
+
+if TYPE_CHECKING:
+    from slackwater.inspection.rows.top_rows import TopRows
+
+
+@click.group("state")
+def command() -> None:
+    """Windows, timers, keyed state and watermarks as of a run (default: main's head); fork, restore and close
+    the lineage; adopt a source that was made again."""
+
+
+def _as_of_a_run(function: Any) -> Any:
+    """PIPELINE, --run and the shared options: of verbs that show a snapshot."""
+    for option in (
+        printing.output,
+        options.pipelines,
+        options.warehouse,
+        click.option("--run", "seq", type=options.SEQ, metavar="SEQ", help="as of this run"),
+        click.argument("pipeline"),
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("windows")
+@_as_of_a_run
+@options.key
+def windows(
+    pipeline: str,
+    *,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """Open windows: how much they hold, how often they fired, when they fire next and when they are cleaned
+    up.
+
+    \b
+    Example: slackwater state windows departures --key EWR
+    """
+    rows, keys, window = _snapshot_rows(
+        "windows_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
+    )
+    columns: list[Column | str] = [
+        *printing.keys(keys),
+        *window,
+        "elements",
+        "firings",
+        Column("next_firing", is_optional=True),
+        Column("cleanup_time", heading="cleanup"),
+        "last_arrival",
+        *printing.wide("first_arrival", "last_fired_at", "key_group"),
+    ]
+    printing.show(rows.rows, columns, output, empty=f"{pipeline}: no window is open", total=rows.total)
+
+
+@command.command("timers")
+@_as_of_a_run
+@options.key
+def timers(
+    pipeline: str,
+    *,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """Pending timers, the next ones first.
+
+    \b
+    Example: slackwater state timers departures --key EWR
+    """
+    rows, keys, window = _snapshot_rows(
+        "timers_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
+    )
+    columns: list[Column | str] = [
+        "time",
+        *printing.keys(keys),
+        "purpose",
+        *window,
+        "domain",
+        *printing.wide("service", "key_group"),
+    ]
+    printing.show(rows.rows, columns, output, empty=f"{pipeline}: no timer is pending", total=rows.total)
+
+
+@command.command("keyed")
+@_as_of_a_run
+@options.key
+def keyed_state(
+    pipeline: str,
+    *,
+    seq: int | None,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """State that user functions keep for each key, beside its windows, and rows that distinct_by
+    remembers.
+
+    \b
+    Example: slackwater state keyed turnarounds
+    """
+    rows, keys, window = _snapshot_rows(
+        "keyed_now", pipeline, warehouse, seq=seq, key=key, limit=output.row_limit
+    )
+    columns: list[Column | str] = [
+        *printing.keys(keys),
+        Column("state_name", heading="state"),
+        Column("map_key", is_optional=True),
+        Column("value", "text"),
+        Column("namespace_start", heading="window start", is_optional=True),
+        Column("namespace_end", heading="window end", is_optional=True),
+        *(Column(f"namespace_{name}", heading=name, is_optional=True) for name in window[2:]),
+        *printing.wide("key_group"),
+    ]
+    values = [{**row, "value": _value(row)} for row in rows.rows]
+    printing.show(values, columns, output, empty=f"{pipeline}: no key has state of its own", total=rows.total)
+
+
+@command.command("diff")
+@click.argument("pipeline")
+@click.argument("a")
+@click.argument("b")
+@options.key
+@options.warehouse
+@options.pipelines
+@printing.output
+def diff(
+    pipeline: str,
+    a: str,
+    b: str,
+    *,
+    key: str | None,
+    warehouse: str | None,
+    pipelines: str | None,
+    output: Output,
+) -> None:
+    """Windows, timers, keyed state and watermarks that differ between A and B, and how. Each is a SEQ, a
+    branch, or main. Of large states --key looks at one key.
+
+    \b
+    Example: slackwater state diff departures 3 main --key EWR
+    """
+    from slackwater.inspection.inspection import Inspection
+
+    inspection = Inspection.of(pipeline, warehouse)
+    rows, total = inspection.differences(a, b, output.row_limit, key)
+    if not output.is_json:
+        rows = [{**row, "name": _text_of_name(row["name"]), "differs": _differs(row, a, b)} for row in rows]
+    start, *others = inspection.window_columns()
+    columns: list[Column | str] = [
+        "what",
+        *printing.keys(inspection.key_columns()),
+        Column(start, is_optional=True),
+        Column("differs", "text"),
+        Column("name", "text", is_optional=True),
+        *(Column(name, is_optional=True) for name in others),
+    ]
+    empty = f"{pipeline}: the states of {a} and {b} are the same"
+    printing.show(rows, columns, output, empty=empty, total=total)
+
+
+def _text_of_name(name: dict[str, Any] | None) -> str | None:
+    """What tells rows of one key and window apart, such as a timer's service and time, as one text."""
+    return None if name is None else " ".join(value_text(value) for value in name.values())
+
+
+def _differs(row: dict[str, Any], a: str, b: str) -> str:
+    """How the state in `a` and in `b` differ, column by column."""
+    if row["there"] != "both":
+        return f"only in {a if row['there'] == 'left' else b}"
+    return ", ".join(
+        f"{name} {value_text(row['left'][name])} → {value_text(row['right'][name])}" for name in row["left"]
+    )
+
+
+@command.command("watermarks")
+@_as_of_a_run
+def watermarks(
+    pipeline: str, seq: int | None, warehouse: str | None, pipelines: str | None, output: Output
+) -> None:
+    """The pipeline's watermark and clock, and how far each source partition has come. As JSON the first row
+    is the pipeline's.
+
+    \b
+    Example: slackwater state watermarks departures
+    """
+    from slackwater.inspection.inspection import Inspection
+
+    rows = Inspection.of(pipeline, warehouse).snapshot("source_progress", seq).to_pylist()
+    rows.sort(key=lambda row: (row["source_partition"] is not None, row["source_partition"] or ""))
+    if output.is_json or not rows:
+        printing.show(rows, [], output, empty=f"{pipeline}: there is no progress yet")
+        return
+    progress, *partitions = rows
+    names = ("watermark", "clock", "unfinished_tick_start", "collected", "carried_watermark")
+    printing.show_facts(
+        [
+            (name.replace("_", " "), progress[name])
+            for name in names
+            if progress[name] is not None or name in names[:2]
+        ],
+        output,
+    )
+    partition_rows = [
+        {**row, "behind": _duration_between(row["max_event_time"], progress["clock"])} for row in partitions
+    ]
+    columns: list[Column | str] = [
+        Column("source_partition", "key"),
+        Column("max_event_time", heading="newest event"),
+        Column("behind", "duration", heading="behind clock"),
+        "last_arrival",
+        "idle",
+    ]
+    printing.show(partition_rows, columns, output, empty="no row has come yet", title="\nsource partitions")
+
+
+def _duration_between(start: datetime | None, end: datetime | None) -> timedelta | None:
+    return None if start is None or end is None else end - start
+
+
+_SORTED_BY = {"windows_now": "window_start", "timers_now": "time", "keyed_now": "namespace_start"}
+
+
+def _snapshot_rows(
+    view: str, pipeline: str, warehouse: str | None, *, seq: int | None, key: str | None, limit: int | None
+) -> "tuple[TopRows, list[str], list[str]]":
+    """The first rows of a view of a snapshot as of run `seq` (None: main's head), of one key or of all, in
+    order of time; and the names of the columns of keys and of windows.
+    """
+    from slackwater.inspection.inspection import Inspection
+    from slackwater.inspection.rows.top_rows import top_rows
+    from slackwater.inspection.sql.views import LineageViews
+
+    inspection = Inspection.of(pipeline, warehouse)
+    inspection.say_if_unfinished()
+    keys, windows = inspection.key_columns(), inspection.window_columns()
+    ties = {
+        "windows_now": windows,
+        "timers_now": [*windows, "purpose"],
+        "keyed_now": ["state_name", "map_key"],
+    }
+    with LineageViews.over(inspection, inspection.run(seq), key) as views:
+        rows = top_rows(views, view, [_SORTED_BY[view], *keys, *ties[view]], limit=limit)
+    return rows, keys, windows
+
+
+def _value(row: dict[str, Any]) -> Any:
+    """The value of a piece of keyed state: that of its typed column, if it has one, else as JSON."""
+    typed_values = [value for name, value in row.items() if name.endswith("__value") and value is not None]
+    return typed_values[0] if typed_values else row["value_json"]
+
+
+for verb in (moves.fork, moves.restore, moves.adopt, moves.close):
+    command.add_command(verb)

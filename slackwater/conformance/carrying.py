@@ -1,0 +1,40 @@
+"""Ways to carry snapshots through a restore of a case: in memory, as rows of the snapshot tables, or as files
+of them.
+
+The last two are what engines do between two runs, so the recorded traces test the snapshot codec too.
+"""
+
+from __future__ import annotations
+
+from slackwater.conformance.operator_player import CarrySnapshots, CaseSubject, in_memory
+from slackwater.windowing.key_types import KeyType
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
+from slackwater.windowing.snapshot import SnapshotCodec, SnapshotLayout, read_tables, write_tables
+
+
+def as_rows(
+    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+) -> list[OperatorSnapshot]:
+    """Through Arrow rows."""
+    codec = _codec(subject, order_mode)
+    return [codec.from_tables(codec.to_tables(snapshot)) for snapshot in snapshots]
+
+
+def as_files(
+    subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
+) -> list[OperatorSnapshot]:
+    """Through the bytes of Parquet files."""
+    codec = _codec(subject, order_mode)
+    return [
+        codec.from_tables(*read_tables(write_tables(codec.to_tables(snapshot)))) for snapshot in snapshots
+    ]
+
+
+def _codec(subject: CaseSubject, order_mode: OrderMode) -> SnapshotCodec:
+    if isinstance(subject, KeyType):
+        return SnapshotCodec(SnapshotLayout.of_process(subject, order_mode=order_mode))
+    return SnapshotCodec(SnapshotLayout.of_windows(subject, order_mode=order_mode))
+
+
+CARRIERS: dict[str, CarrySnapshots] = {"memory": in_memory, "rows": as_rows, "files": as_files}

@@ -1,0 +1,47 @@
+"""The aggregates that a pipeline may select. Each is one file with two forms, an accumulator for one element
+at a time and a columnar form for whole columns; both make the same parts and results, to the bit. `table`
+lists them.
+"""
+
+from slackwater.engine.aggregates.accumulator import Accumulator, Part, ResultOverflow
+from slackwater.engine.aggregates.binding import bind, bind_columnar, bind_select
+from slackwater.engine.aggregates.columnar_aggregate import ColumnarAggregate, Columns, OverflowAtRow
+from slackwater.engine.aggregates.operands import operands, totals
+from slackwater.engine.aggregates.select_function import RowStretch, SelectFunction, StretchFunction
+from slackwater.engine.aggregates.spans import combine_spans
+from slackwater.engine.aggregates.table import AggregatedColumn, AggregateForms, register
+from slackwater.engine.aggregates.unknown import (
+    UNKNOWN,
+    UnknowableAccumulator,
+    UnknowableColumns,
+    none_unknown,
+    text_of_unknown,
+    unknown_in,
+)
+
+__all__ = [
+    "UNKNOWN",
+    "Accumulator",
+    "AggregateForms",
+    "AggregatedColumn",
+    "ColumnarAggregate",
+    "Columns",
+    "OverflowAtRow",
+    "Part",
+    "ResultOverflow",
+    "RowStretch",
+    "SelectFunction",
+    "StretchFunction",
+    "UnknowableAccumulator",
+    "UnknowableColumns",
+    "bind",
+    "bind_columnar",
+    "bind_select",
+    "combine_spans",
+    "none_unknown",
+    "operands",
+    "register",
+    "text_of_unknown",
+    "totals",
+    "unknown_in",
+]

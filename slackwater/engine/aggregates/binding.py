@@ -1,0 +1,121 @@
+"""Binds the aggregates of a `select` to the types of a source: a declaration becomes an accumulator, and that
+its columnar form, inside the aggregate's own condition.
+
+`table` lists the aggregates.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.aggregates.accumulator import Accumulator
+from slackwater.engine.aggregates.columnar_aggregate import ColumnarAggregate, Columns
+from slackwater.engine.aggregates.count import Count
+from slackwater.engine.aggregates.table import AGGREGATES, COLUMN_FAMILIES, AggregatedColumn
+from slackwater.engine.rows.columns_read import columns_read
+from slackwater.engine.rows.conditions import Condition, bind_condition
+from slackwater.pipelines import Aggregate, Pipeline
+from slackwater.pipelines.errors import PipelineError
+from slackwater.tables.schemas import TIME
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
+
+Types = Mapping[str, pa.DataType]
+
+
+def bind_select(pipeline: Pipeline, types: Types) -> dict[str, Accumulator]:
+    """The accumulators of a pipeline's `select`, by result, on a source whose columns have `types`.
+
+    Raises:
+        PipelineError: see `bind`.
+    """
+    order_by, hashed_columns = pipeline.roles.order_by, columns_read(pipeline, tuple(types))
+    return {
+        name: bind(name, aggregate, types, order_by, hashed_columns)
+        for name, aggregate in pipeline.select.items()
+    }
+
+
+def bind(
+    name: str,
+    aggregate: Aggregate,
+    types: Types,
+    order_by: str | None = None,
+    hashed_columns: tuple[str, ...] = (),
+) -> Accumulator:
+    """The accumulator of `aggregate` on a source whose columns have `types`, `order_by` among them; a row's
+    hash is of the columns `hashed_columns`.
+
+    Raises:
+        PipelineError: a column is missing, or its type does not suit the aggregate or its condition.
+    """
+    subject = f"select[{name!r}] = {aggregate.kind}({aggregate.column!r})"
+    if aggregate.where is not None:
+        bind_condition(subject, aggregate.where, types)
+    if aggregate.column is None:
+        return Count()
+    if aggregate.column not in types:
+        raise PipelineError(
+            subject, f"the source has no column {aggregate.column!r}; it has {', '.join(sorted(types))}"
+        )
+    if aggregate.kind == "count":
+        return Count()
+    kind = types[aggregate.column]
+    forms = AGGREGATES[aggregate.kind]
+    family = next((family for family in forms.families if getattr(pa.types, f"is_{family}")(kind)), None)
+    if family is None:
+        *first, last = (COLUMN_FAMILIES[family] for family in forms.families)
+        families = f"{', '.join(first)} and {last}" if first else last
+        raise PipelineError(subject, f"the column is {kind}; {aggregate.kind} takes {families}")
+    order = None if aggregate.by is None or order_by is None else (order_by, _type_in_tables(types[order_by]))
+    return forms.accumulator(
+        aggregate, AggregatedColumn(family, _type_in_tables(kind), order, hashed_columns)
+    )
+
+
+def _type_in_tables(kind: pa.DataType) -> pa.DataType:
+    return TIME if pa.types.is_timestamp(kind) else kind
+
+
+def bind_columnar(
+    accumulator: Accumulator, aggregate: Aggregate, types: Mapping[str, pa.DataType]
+) -> ColumnarAggregate | None:
+    """The columnar form of an accumulator; None where the aggregate has none."""
+    form = AGGREGATES[aggregate.kind].columnar
+    if form is None:
+        return None
+    bound = form(accumulator, aggregate)
+    if aggregate.where is None:
+        return bound
+    return _Conditional(bound, bind_condition(aggregate.kind, aggregate.where, types))
+
+
+class _Conditional:
+    """An aggregate of the rows that meet a condition."""
+
+    def __init__(self, unconditional: ColumnarAggregate, condition: Condition) -> None:
+        self._unconditional = unconditional
+        self._condition = condition
+        self.columns = unconditional.columns
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        positions = np.flatnonzero(self._condition.holds(rows))
+        return self._unconditional.partial(
+            rows.take(pa.array(positions)), Groups(groups.codes[positions], groups.size)
+        )
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        return self._unconditional.combine(accumulators, groups)
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        return self._unconditional.running(accumulators, starts)
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        return self._unconditional.results(accumulators)
+
+    def encode(self, accumulators: Columns) -> Columns:
+        return self._unconditional.encode(accumulators)
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        return self._unconditional.decode(parts)

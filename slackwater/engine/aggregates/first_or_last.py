@@ -1,0 +1,256 @@
+"""`first` and `last`: the value of the row that is first or last by event time or by arrival. Ties are
+decided as among elements: by the order column, then by a hash of the row.
+
+The columnar form compares whole columns, the most significant first, and keeps the best rows of each group.
+Only these are hashed: usually one row in each group, more where times and order column are equal.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.aggregates.accumulator import OneByOne, Part
+from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
+from slackwater.engine.aggregates.ordinals import as_ordinals
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
+from slackwater.tables.schemas import TIME
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import (
+    Groups,
+    greatest_of_groups,
+    least_of_groups,
+    run_numbers,
+    run_starts,
+)
+from slackwater.windowing.snapshot import row_digests
+
+RankedValue = tuple[tuple[int, ...], tuple[int, Any], bytes, Any]
+
+
+def order_rank(value: Any) -> tuple[int, Any]:
+    """Sort key of an order column's value: nulls first, NaN last."""
+    if value is None:
+        return (0, None)
+    return (2, None) if isinstance(value, float) and math.isnan(value) else (1, value)
+
+
+class FirstOrLast(OneByOne):
+    """The value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order
+    column, row hash, value); None before the first row.
+
+    Args:
+        by_event_time: the event time comes before the arrival.
+        order: name and type of the order column; None without one.
+        hashed_columns: the columns that a row's hash covers.
+    """
+
+    def __init__(
+        self,
+        is_last: bool,
+        by_event_time: bool,
+        column_type: pa.DataType,
+        order: tuple[str, pa.DataType] | None,
+        hashed_columns: tuple[str, ...],
+    ) -> None:
+        self.is_last = is_last
+        self.by_event_time = by_event_time
+        self.order_by = None if order is None else order[0]
+        self.hashed_columns = hashed_columns
+        self._times = 2 if by_event_time else 1
+        self._has_order = order is not None
+        times: tuple[Part, ...] = (("event_time", TIME), ("arrival", TIME))[-self._times :]
+        order_part: tuple[Part, ...] = () if order is None else (("order", order[1]),)
+        self.parts: tuple[Part, ...] = (
+            ("value", column_type),
+            *times,
+            *order_part,
+            ("row_hash", pa.binary()),
+        )
+        self.result_type = column_type
+
+    def create(self) -> None:
+        return None
+
+    def add(self, accumulator: RankedValue | None, value: RankedValue) -> RankedValue:
+        return value if accumulator is None else self._pick(accumulator, value)
+
+    def merge(self, a: RankedValue | None, b: RankedValue | None) -> RankedValue | None:
+        return a if b is None else self.add(a, b)
+
+    def _pick(self, a: RankedValue, b: RankedValue) -> RankedValue:
+        # Rows of one rank have equal values: the hash covers every column that the pipeline reads.
+        return b if (a[:3] < b[:3]) == self.is_last else a
+
+    def result(self, accumulator: RankedValue | None) -> Any:
+        return None if accumulator is None else accumulator[3]
+
+    def encode(self, accumulator: RankedValue | None) -> tuple[Any, ...]:
+        if accumulator is None:
+            return (None,) * len(self.parts)
+        times, order, row_hash, value = accumulator
+        return (
+            value,
+            *times,
+            *([math.nan if order[0] == 2 else order[1]] if self._has_order else []),
+            row_hash,
+        )
+
+    def decode(self, parts: Sequence[Any]) -> RankedValue | None:
+        if parts[-1] is None:
+            return None
+        order = order_rank(parts[-2] if self._has_order else None)
+        return (tuple(parts[1 : 1 + self._times]), order, parts[-1], parts[0])
+
+
+_DIGEST = 32  # bytes
+
+
+class ColumnarFirstOrLast:
+    """Accumulator: the parked parts; all of them null where there is no row."""
+
+    def __init__(self, column: str, scalar: FirstOrLast) -> None:
+        self._column = column
+        self._scalar = scalar
+        self.columns: Parts = scalar.parts
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        valid_rows = np.flatnonzero(np.asarray(rows.column(self._column).is_valid()))
+        keys = [
+            rows.column(name).to_numpy()
+            for name in ([EVENT, ARRIVAL] if self._scalar.by_event_time else [ARRIVAL])
+        ]
+        # Only the best rows of each group by times and order column remain; if these are several, `combine`
+        # decides by their hashes.
+        best_rows = self._best([*keys, *self._order_keys(self._order_column(rows))], valid_rows, groups)
+        return self.combine(
+            self._parts_of(rows.take(pa.array(best_rows))), Groups(groups.codes[best_rows], groups.size)
+        )
+
+    def _order_column(self, rows: pa.Table) -> pa.Array | None:
+        return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
+
+    def _order_keys(self, order: pa.Array | None) -> list[Longs]:
+        """Sort keys of the order column: nulls first, then by value."""
+        if order is None:
+            return []
+        numbers, is_valid, _ = as_ordinals(order)
+        return [is_valid.astype(np.int64), np.where(is_valid, numbers, 0)]
+
+    def _parts_of(self, rows: pa.Table) -> Columns:
+        """Each row as an accumulator."""
+        columns = {
+            name: rows.column(name).combine_chunks()
+            for name in (self._column, self._scalar.order_by)
+            if name is not None
+        }
+        parts = {
+            "value": columns[self._column],
+            "event_time": _time(rows, EVENT),
+            "arrival": _time(rows, ARRIVAL),
+            "order": columns.get(self._scalar.order_by or ""),
+            "row_hash": pa.array(
+                row_digests(rows.select(self._scalar.hashed_columns), self._scalar.hashed_columns),
+                pa.binary(),
+            ),
+        }
+        return [_plain(parts[name]).cast(kind) for name, kind in self.columns]
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        valid_rows = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        columns = self._columns_by_name(accumulators)
+        times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
+        best_rows = self._best([*times, *self._order_keys(columns.get("order"))], valid_rows, groups)
+        if int(np.bincount(groups.codes[best_rows], minlength=1).max()) > 1:
+            words = _words(columns["row_hash"].take(pa.array(best_rows)))
+            best_rows = best_rows[
+                self._best([*words], np.arange(len(best_rows)), Groups(groups.codes[best_rows], groups.size))
+            ]
+        winners = np.full(groups.size, -1, np.int64)
+        winners[groups.codes[best_rows]] = best_rows
+        return _take(accumulators, winners)
+
+    def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
+        """Those of `rows` that are first or last in their group by `keys`, the first key being the most
+        significant; several of a group where they are equal.
+        """
+        best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
+        for key in keys:
+            values, codes = key[rows], groups.codes[rows]
+            rows = rows[values == best_of(values, Groups(codes, groups.size))[codes]]
+        return rows
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        rows = len(accumulators[0])
+        valid_rows = np.flatnonzero(np.asarray(accumulators[-1].is_valid()))
+        places = self._places_of(accumulators, valid_rows)
+        count = len(valid_rows) + 1
+        ranks = np.zeros(rows, np.int64)  # 0: no row yet
+        ranks[valid_rows] = places + 1 if self._scalar.is_last else count - 1 - places
+        floors = run_numbers(starts, rows) * count
+        best = np.maximum.accumulate(ranks + floors) - floors if rows else ranks
+        row_of = np.full(count, -1, np.int64)
+        row_of[ranks[valid_rows]] = valid_rows
+        return _take(accumulators, row_of[best])
+
+    def _places_of(self, accumulators: Columns, valid_rows: Longs) -> Longs:
+        """The place of each accumulator that holds a row, in the order of all keys; equal places only for
+        equal rows.
+        """
+        columns = self._columns_by_name(_take(accumulators, valid_rows))
+        times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
+        return _places([*times, *self._order_keys(columns.get("order")), *_words(columns["row_hash"])])
+
+    def _columns_by_name(self, accumulators: Columns) -> dict[str, pa.Array]:
+        return dict(zip((name for name, _ in self.columns), accumulators, strict=True))
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        return accumulators[0]
+
+    def encode(self, accumulators: Columns) -> Columns:
+        return accumulators
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        return list(parts)
+
+
+def _places(keys: Sequence[np.ndarray]) -> Longs:
+    """Each row's place by `keys`, the first being the most significant; equal rows have one place."""
+    order = np.lexsort(tuple(reversed(keys)))
+    starts = run_starts(*(key[order] for key in keys))
+    places = np.empty(len(order), np.int64)
+    places[order] = run_numbers(starts, len(order))
+    return places
+
+
+def _moments(column: pa.Array) -> Longs:
+    """Times as integers; 0 for null."""
+    moments: Longs = column.cast(pa.int64()).fill_null(0).to_numpy()
+    return moments
+
+
+def _words(digests: pa.Array) -> Longs:
+    """The digests as int64[4, n] that sort alike, the first word being the most significant."""
+    words = np.frombuffer(b"".join(digests.to_pylist()), ">i8").reshape(-1, _DIGEST // 8).T
+    return words.astype(np.int64) ^ np.iinfo(np.int64).min
+
+
+def _time(rows: pa.Table, name: str) -> pa.Array:
+    return pa.array(rows.column(name).to_numpy() * 1000).cast(TIME)
+
+
+def _take(accumulators: Columns, rows: Longs) -> Columns:
+    """The rows at these positions; nulls at -1."""
+    indices = pa.array(rows, mask=rows < 0)
+    return [column.take(indices) for column in accumulators]
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Floats as they are kept: one NaN, one zero."""
+    if not pa.types.is_floating(values.type):
+        return values
+    numbers, is_valid, values_of = as_ordinals(values)
+    plain: pa.Array = values_of(numbers, is_valid)
+    return plain

@@ -1,0 +1,153 @@
+"""Results that were added to a pipeline while windows were open: of such a window the elements of before are
+not in the accumulator, so it is unknown, and whatever is merged into it makes it no better.
+
+    pipeline      select n      select n, most
+    window        e1  e2        e3             fires: n = 3, most = null
+    a later one                 e4  e5         fires: n = 2, most = that of e4 and e5
+
+Both forms of an aggregate are wrapped only where a parked window has an unknown accumulator. Which of its
+accumulators are unknown stands in the column `contents` of `window_state`; their typed columns are null.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.aggregates.accumulator import Accumulator, Starts
+from slackwater.engine.aggregates.columnar_aggregate import (
+    ColumnarAggregate,
+    Columns,
+    OverflowAtRow,
+)
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.arrays.groups import Groups, run_numbers
+
+_KEY: Final = "unknown"
+
+
+class _Unknown(Enum):
+    """The accumulator of elements that are not all known. An enum, so that it is one object in each process,
+    also where it was pickled.
+    """
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final = _Unknown.UNKNOWN
+
+
+def text_of_unknown(results: Iterable[str]) -> str | None:
+    """The names of results whose accumulators are unknown, as they stand in the column `contents`; null where
+    there are none.
+    """
+    names = sorted(results)
+    return json.dumps({_KEY: names}) if names else None
+
+
+def unknown_in(text: str | None) -> frozenset[str]:
+    """The inverse of `text_of_unknown`."""
+    return frozenset() if text is None else frozenset(json.loads(text)[_KEY])
+
+
+class UnknowableAccumulator:
+    """An accumulator that may be unknown; see `Accumulator`."""
+
+    def __init__(self, accumulator: Accumulator) -> None:
+        self._accumulator = accumulator
+        self.parts = accumulator.parts
+        self.result_type = accumulator.result_type
+        self.create = accumulator.create
+
+    def add(self, accumulator: Any, value: Any) -> Any:
+        return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add(accumulator, value)
+
+    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
+        return UNKNOWN if accumulator is UNKNOWN else self._accumulator.add_all(accumulator, values)
+
+    def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
+        return self._accumulator.totals(column, starts)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return UNKNOWN if a is UNKNOWN or b is UNKNOWN else self._accumulator.merge(a, b)
+
+    def result(self, accumulator: Any) -> Any:
+        return None if accumulator is UNKNOWN else self._accumulator.result(accumulator)
+
+    def encode(self, accumulator: Any) -> tuple[Any, ...]:
+        return (None,) * len(self.parts) if accumulator is UNKNOWN else self._accumulator.encode(accumulator)
+
+    def decode(self, parts: Sequence[Any]) -> Any:
+        return self._accumulator.decode(parts)
+
+
+class UnknowableColumns:
+    """An aggregate on whole columns, of which some rows may be unknown; see `ColumnarAggregate`. One more
+    column says which. What the other columns hold in such a row has no meaning.
+
+    Args:
+        aggregate: the aggregate that is wrapped.
+        no_elements: its accumulator of no elements, one row.
+    """
+
+    def __init__(self, aggregate: ColumnarAggregate, no_elements: Columns) -> None:
+        self._aggregate = aggregate
+        self._no_elements = no_elements
+        self.columns = (*aggregate.columns, (_KEY, pa.bool_()))
+
+    def partial(self, rows: pa.Table, groups: Groups) -> Columns:
+        return [*self._aggregate.partial(rows, groups), none_unknown(groups.size)]
+
+    def combine(self, accumulators: Columns, groups: Groups) -> Columns:
+        is_unknown = np.zeros(groups.size, np.bool_)
+        is_unknown[groups.codes[self.are_unknown(accumulators)]] = True
+        return [*self._aggregate.combine(accumulators[:-1], groups), pa.array(is_unknown)]
+
+    def running(self, accumulators: Columns, starts: Longs) -> Columns:
+        totals = np.cumsum(self.are_unknown(accumulators))
+        before = np.append(0, totals)[starts][run_numbers(starts, len(totals))] if len(totals) else totals
+        return [*self._aggregate.running(accumulators[:-1], starts), pa.array(totals > before)]
+
+    def results(self, accumulators: Columns) -> pa.Array:
+        is_unknown = self.are_unknown(accumulators)
+        positions = np.flatnonzero(~is_unknown)
+        try:
+            known_results = self._aggregate.results(
+                [column.take(pa.array(positions)) for column in accumulators[:-1]]
+            )
+        except OverflowAtRow as failure:
+            raise OverflowAtRow(int(positions[failure.row]), failure.error) from failure.error
+        return known_results.take(pa.array(np.maximum(np.cumsum(~is_unknown) - 1, 0), mask=is_unknown))
+
+    def encode(self, accumulators: Columns) -> Columns:
+        is_unknown = pa.array(self.are_unknown(accumulators))
+        parts = self._aggregate.encode(accumulators[:-1])
+        return [pc.if_else(is_unknown, pa.scalar(None, part.type), part) for part in parts]
+
+    def decode(self, parts: Sequence[pa.Array]) -> Columns:
+        return self.decode_unless(np.zeros(len(parts[0]), np.bool_), parts)
+
+    def decode_unless(self, is_unknown: Booleans, parts: Sequence[pa.Array]) -> Columns:
+        """The inverse of `encode`, of rows of which some are unknown: `parts` of these are not read."""
+        positions = pa.array(np.flatnonzero(~is_unknown))
+        known_columns = self._aggregate.decode([part.take(positions) for part in parts])
+        places = np.where(is_unknown, len(positions), np.cumsum(~is_unknown) - 1)
+        columns = (
+            pa.concat_arrays([column, blank.cast(column.type)]).take(pa.array(places))
+            for column, blank in zip(known_columns, self._no_elements, strict=True)
+        )
+        return [*columns, pa.array(is_unknown)]
+
+    @staticmethod
+    def are_unknown(accumulators: Columns) -> Booleans:
+        """For each row, whether it is unknown."""
+        return accumulators[-1].to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def none_unknown(rows: int) -> pa.Array:
+    """The column that says of each of so many accumulators that it is known."""
+    return pa.array(np.zeros(rows, np.bool_))

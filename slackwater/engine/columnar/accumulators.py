@@ -1,0 +1,148 @@
+"""Accumulators of a pipeline's aggregates as Arrow columns: the engine's implementation of the kernels'
+`Accumulators`.
+
+A kernel decides which rows belong together, the aggregates decide how two accumulators combine.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.aggregates import ColumnarAggregate, Columns, combine_spans
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.columnar.arrays.spans import Spans
+
+
+@dataclass(frozen=True)
+class ArrowAccumulators:
+    """One accumulator of each aggregate for each of `size` windows, pieces or elements.
+
+    Joining keeps the blocks of rows apart, without a copy. They are concatenated when `columns` is read;
+    most joined accumulators are only sliced again.
+
+    Attributes:
+        aggregates: the columnar forms of a pipeline's `select`, in its order.
+        blocks: consecutive runs of rows. No block is empty, unless it is the only one.
+    """
+
+    aggregates: tuple[ColumnarAggregate, ...]
+    blocks: tuple["_Block", ...]
+
+    @classmethod
+    def of(
+        cls, aggregates: tuple[ColumnarAggregate, ...], columns: Iterable[Columns], size: int
+    ) -> "ArrowAccumulators":
+        """Accumulators from the columns of each aggregate, `size` rows long."""
+        return cls(aggregates, (_Block(tuple(columns), size),))
+
+    @classmethod
+    def of_elements(cls, aggregates: tuple[ColumnarAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
+        """One accumulator for each row of the source, of that row alone."""
+        each = Groups.of_each(rows.num_rows)
+        return cls.of(aggregates, (item.partial(rows, each) for item in aggregates), rows.num_rows)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return sum(block.size for block in self.blocks)
+
+    @cached_property
+    def columns(self) -> tuple[Columns, ...]:
+        """The columns of each aggregate; several blocks are concatenated."""
+        if len(self.blocks) == 1:
+            return self.blocks[0].columns
+        return tuple(
+            [pa.concat_arrays(pieces) for pieces in zip(*of_one, strict=True)]
+            for of_one in zip(*(block.columns for block in self.blocks), strict=True)
+        )
+
+    def take(self, rows: Longs | slice) -> "ArrowAccumulators":
+        chosen = _as_slice(rows) if isinstance(rows, np.ndarray) else rows
+        if isinstance(chosen, slice):
+            first, beyond, _ = chosen.indices(self.size)
+            return ArrowAccumulators(self.aggregates, self._blocks_between(first, max(first, beyond)))
+        if len(self.blocks) > 1 and 2 * len(chosen) < self.size:
+            return self._take_by_block(chosen)
+        indices = pa.array(chosen)
+        columns = ([column.take(indices) for column in columns] for columns in self.columns)
+        return self.of(self.aggregates, columns, len(chosen))
+
+    def join(self, others: "Sequence[ArrowAccumulators]") -> "ArrowAccumulators":
+        blocks = [block for part in (self, *others) for block in part.blocks if block.size]
+        return ArrowAccumulators(self.aggregates, tuple(blocks) or self.blocks[:1])
+
+    def combine(self, groups: Groups) -> "ArrowAccumulators":
+        columns = (item.combine(columns, groups) for item, columns in self._each())
+        return self.of(self.aggregates, columns, groups.size)
+
+    def combine_spans(self, spans: Spans) -> "ArrowAccumulators":
+        columns = (combine_spans(item, columns, spans) for item, columns in self._each())
+        return self.of(self.aggregates, columns, len(spans.firsts))
+
+    def running(self, starts: Longs) -> "ArrowAccumulators":
+        columns = (item.running(columns, starts) for item, columns in self._each())
+        return self.of(self.aggregates, columns, self.size)
+
+    def _each(self) -> "zip[tuple[ColumnarAggregate, Columns]]":
+        return zip(self.aggregates, self.columns, strict=True)
+
+    def _take_by_block(self, rows: Longs) -> "ArrowAccumulators":
+        """`take` of few rows out of several blocks: take each block's own rows, then put these in order. The
+        blocks themselves are not concatenated.
+        """
+        ends = np.cumsum([block.size for block in self.blocks])
+        owners = np.searchsorted(ends, rows, side="right")
+        by_block = np.argsort(owners, kind="stable")
+        counts = np.bincount(owners, minlength=len(ends))
+        parts = [
+            ArrowAccumulators(self.aggregates, (block,)).take(of_block - (end - block.size))
+            for block, of_block, end in zip(
+                self.blocks, np.split(rows[by_block], np.cumsum(counts)[:-1]), ends.tolist(), strict=True
+            )
+        ]
+        places = np.empty(len(rows), np.int64)
+        places[by_block] = np.arange(len(rows))
+        taken_rows = parts[0].join(parts[1:])
+        return self.of(self.aggregates, taken_rows.columns, taken_rows.size).take(places)
+
+    def _blocks_between(self, first: int, beyond: int) -> tuple["_Block", ...]:
+        """The blocks of the rows from `first` to before `beyond`, not copied."""
+        blocks, start = [], 0
+        for block in self.blocks:
+            blocks.append(block.rows(first - start, beyond - start))
+            start += block.size
+        return tuple(block for block in blocks if block.size) or (blocks[0],)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The columns of each aggregate, `size` rows long."""
+
+    columns: tuple[Columns, ...]
+    size: int
+
+    def rows(self, first: int, beyond: int) -> "_Block":
+        """The rows of the block that lie from `first` to before `beyond`, not copied; bounds may lie
+        outside.
+        """
+        first, beyond = (min(max(bound, 0), self.size) for bound in (first, beyond))
+        if beyond - first == self.size:
+            return self
+        columns = tuple([column[first:beyond] for column in columns] for columns in self.columns)
+        return _Block(columns, beyond - first)
+
+
+def _as_slice(rows: Longs) -> Longs | slice:
+    """Consecutive ascending positions as a slice, which needs no copy of the rows; other positions as they
+    are.
+    """
+    if not len(rows):
+        return slice(0, 0)
+    first, last = int(rows[0]), int(rows[-1])
+    if first >= 0 and last - first == len(rows) - 1 and bool(np.all(rows[1:] - rows[:-1] == 1)):
+        return slice(first, last + 1)
+    return rows

@@ -1,0 +1,255 @@
+"""The columnar engine's tasks, for built-in windows and commutative aggregates: a map task splits each batch
+into parts for the key-group ranges, a range task merges the parts of one range.
+
+Where rows are deduplicated, map tasks send them as they are, and the range splits those that count: whether a
+row is a duplicate is known only where all rows of its key are.
+
+The rules of the windows are a family's (`families`); `range` merges and stages one range; `firing` and
+`snapshot` make the rows of the tables.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.aggregates import bind_columnar, bind_select
+from slackwater.engine.columnar.families import BatchElements, Family, LateRows, Part, Setting
+from slackwater.engine.columnar.firing import late_table
+from slackwater.engine.columnar.range import RangeMerge
+from slackwater.engine.columnar.windows import family_of
+from slackwater.engine.replaying.replay import Outcome, Replay
+from slackwater.engine.replaying.results import (
+    collect,
+    counts_table,
+    mark_table,
+    name_of,
+    rows_of_source,
+    spread_quarantine_rows,
+)
+from slackwater.engine.replaying.sent_elements import MapElements, ReceivedElements
+from slackwater.engine.replaying.sent_tables import SentTables, divide
+from slackwater.engine.rows.columns_read import ARRIVAL, KEY_GROUP, SOURCE_FILE, columns_read
+from slackwater.engine.rows.judge import Judge, JudgedBatch
+from slackwater.engine.rows.key_numbers import (
+    KeyNumbers,
+    numbers_between,
+    with_keys,
+    with_own_dictionaries,
+)
+from slackwater.engine.rows.key_ranges import range_cuts
+from slackwater.engine.rows.keys import Keys
+from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.row_groups import ROWS_AT_ONCE
+from slackwater.engine.source.scan import Batches
+from slackwater.engine.transport.in_process import Transport
+from slackwater.engine.transport.packing import pack
+from slackwater.tables.schemas import table_schemas
+from slackwater.windowing.columnar.arrays.columns import Longs
+
+LATE, QUARANTINE = "late_events", "quarantine"
+
+
+class ColumnarEngine:
+    """Runs pipelines whose windows and aggregates have a columnar form; the planner gives it no others."""
+
+    name = "columnar"
+    aggregates_first = True
+    in_threads = True
+
+    def replay(self, replay: Replay, transport: Transport) -> Outcome:
+        judge = Judge.of(replay.pipeline, replay.scan)
+        keys = Keys.of(replay.pipeline, replay.schema)
+        family = family_of(setting_of(replay))
+        if replay.pipeline.distinct_by is not None:
+            tasks = (
+                MapElements(judge, keys, replay.ranges, replay.state_memory_mb),
+                MergeFirstRows(replay, keys, family),
+            )
+            return collect(transport.shuffle(replay.scan, tasks[0], replay.ranges, tasks[1]))
+        task = SplitBatches(replay, judge, keys, family)
+        columns_first = (name for name in family.setting.source_columns if name not in replay.pipeline.derive)
+        scan = dataclasses.replace(replay.scan, first=tuple(columns_first))
+        return collect(transport.shuffle(scan, task, replay.ranges, MergeRange(replay, keys, family)))
+
+
+def setting_of(replay: Replay) -> Setting:
+    """The pipeline, aggregates and timeline of a replay, as the family of its windows needs them."""
+    types = {field.name: field.type for field in replay.schema}
+    forms, widths = [], []
+    for name, accumulator in bind_select(replay.pipeline, types).items():
+        form = bind_columnar(accumulator, replay.pipeline.select[name], types)
+        assert form is not None, f"the planner gave {name!r} to an engine that has no form of it"
+        forms.append(form)
+        widths.append(len(accumulator.parts))
+    return Setting(
+        pipeline=replay.pipeline,
+        shape=replay.shape,
+        aggregates=tuple(forms),
+        widths=tuple(widths),
+        timeline=replay.timeline,
+        source_columns=columns_read(replay.pipeline, replay.schema.names),
+    )
+
+
+@dataclass(frozen=True)
+class SplitBatches:
+    """Map task: judge the rows of the slice and aggregate what may be; parts go to the ranges of their
+    keys, counts to range 0.
+    """
+
+    replay: Replay
+    judge: Judge
+    keys: Keys
+    family: Family
+
+    def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        sent_tables = SentTables(self.replay.ranges, self.replay.state_memory_mb, self._route)
+        counts = Counter[str]()
+        for batch in batches:
+            for table in self._split_batch(batch, counts):
+                yield from sent_tables.send(table)
+        yield from sent_tables.send_the_rest()
+        yield 0, counts_table(counts)
+
+    def _split_batch(self, batch: SourceBatch, counts: Counter[str]) -> Iterator[pa.Table]:
+        judged_batch = self.judge.judge_batch(batch)
+        quarantine_rows, rows = judged_batch.quarantine_rows, judged_batch.elements
+        counts.update(
+            {
+                **rows_of_source(batch.source, judged_batch.rows_read),
+                "rows_read": judged_batch.rows_read,
+                "rows_filtered": judged_batch.filtered_count,
+                "rows_quarantined": quarantine_rows.num_rows,
+                "rows_folded": self.judge.folded_count(batch, rows)
+                + self._count_folded(quarantine_rows)
+                + judged_batch.filtered_folded_count,
+            }
+        )
+        if quarantine_rows.num_rows:
+            yield mark_table(QUARANTINE, quarantine_rows)
+        read_full_rows = None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
+        yield from self.split_elements(rows, counts, read_full_rows)
+
+    def split_elements(
+        self,
+        rows: pa.Table,
+        counts: Counter[str],
+        read_full_rows: Callable[[Longs], pa.Table] | None = None,
+    ) -> Iterator[pa.Table]:
+        """The parts and late rows that these elements make; what is counted of them is added to `counts`. The
+        rows of a part have their keys beside them and ascend by key group.
+        """
+        if not rows.num_rows:
+            return
+        keys = KeyNumbers.of_batch(rows, self.keys)
+        elements = BatchElements.of(rows, keys.numbers, self.family.setting, read_full_rows)
+        split = self.family.split(elements)
+        counts.update(split.counts)
+        for name, part in split.parts.items():
+            if part.rows.num_rows:
+                ascending = _by_key(part)
+                yield pack(mark_table(name, with_keys(ascending.rows, ascending.keys, keys.distinct)))
+        if split.late is not None and len(split.late.positions):
+            yield mark_table(LATE, self._late_rows(split.late, elements, keys))
+
+    def _route(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of a table for each range: those of parts packed, and late ones for the ranges of their
+        keys, so that no task holds all of them.
+        """
+        name, ranges = name_of(table), self.replay.ranges
+        if name == QUARANTINE:
+            yield from spread_quarantine_rows(table, ranges)
+        elif name == LATE:
+            yield from divide(
+                table, self.keys.range_numbers(table, table.column("key_group").to_numpy(), ranges)
+            )
+        else:
+            cuts = range_cuts(ranges, self.keys.max_parallelism)
+            for number, rows in divide(table, numbers_between(cuts, table, self.keys)):
+                yield number, with_own_dictionaries(rows)
+
+    def _late_rows(self, late: LateRows, elements: BatchElements, keys: KeyNumbers) -> pa.Table:
+        positions = late.positions
+        groups = pa.array(keys.groups[elements.keys[positions]].astype(np.int32))
+        schema = table_schemas(self.replay.shape)["late_events"]
+        return late_table(late, elements.full_rows(positions), groups, schema, self.replay.shape)
+
+    def _count_folded(self, quarantine_rows: pa.Table) -> int:
+        """How many quarantined rows arrived before the slice."""
+        arrivals = quarantine_rows.column("arrival_time")
+        return int(
+            pc.sum(
+                pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))
+            ).as_py()
+            or 0
+        )
+
+
+@dataclass(frozen=True)
+class _FullRows:
+    """Reads every source column of some elements of a batch, by their positions, and derives theirs."""
+
+    batch: SourceBatch
+    judged_batch: JudgedBatch
+    judge: Judge
+
+    def __call__(self, positions: Longs) -> pa.Table:
+        rows_of_batch = self.judged_batch.positions
+        rows = self.batch.full_rows(positions if rows_of_batch is None else rows_of_batch[positions])
+        return self.judge.with_derived_columns(rows)
+
+
+@dataclass(frozen=True)
+class MergeRange:
+    """Range task: merge, fire and park the windows of one key-group range."""
+
+    replay: Replay
+    keys: Keys
+    family: Family
+
+    def __call__(self, number: int, tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
+        return RangeMerge(self.replay, self.keys, self.family, number).run(tables)
+
+
+@dataclass(frozen=True)
+class MergeFirstRows:
+    """Range task of a pipeline with `distinct_by`: deduplicate the elements of one key-group range,
+    split those that count, and merge, fire and park their windows.
+    """
+
+    replay: Replay
+    keys: Keys
+    family: Family
+
+    def __call__(self, number: int, tables: Iterable[pa.Table]) -> Iterable[pa.Table]:
+        range_elements = ReceivedElements(self.replay, self.keys, number)
+        yield from range_elements.receive(tables)
+        rows = range_elements.rows
+        rows = rows.drop_columns([name for name in (KEY_GROUP, SOURCE_FILE) if name in rows.column_names])
+        yield from RangeMerge(self.replay, self.keys, self.family, number).run(self._split(rows))
+
+    def _split(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """What map tasks send of these rows where they are not deduplicated."""
+        splitting = SplitBatches(
+            self.replay, Judge.of(self.replay.pipeline, self.replay.scan), self.keys, self.family
+        )
+        counts = Counter[str]()
+        for first in range(0, rows.num_rows, ROWS_AT_ONCE):
+            piece = rows.slice(first, ROWS_AT_ONCE)
+            is_folded = piece.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms
+            counts.update({"rows_read": piece.num_rows, "rows_folded": int(np.count_nonzero(is_folded))})
+            yield from splitting.split_elements(piece, counts)
+        yield counts_table(counts)
+
+
+def _by_key(part: Part) -> Part:
+    """The rows of `part` by their key numbers, which ascend with key groups."""
+    if bool(np.all(part.keys[1:] >= part.keys[:-1])):
+        return part
+    order = np.argsort(part.keys, kind="stable")
+    return Part(part.keys[order], part.rows.take(pa.array(order)))

@@ -1,0 +1,258 @@
+"""The interface of a family of windows (tumbling and sliding, sessions, …) to the columnar engine: how it
+splits a batch into parts for the key-group ranges, and the kernel's input that it makes of these parts there.
+
+The engine knows files, keys, tables and hashes; the kernels in `slackwater.windowing.columnar` know windows;
+a family connects the two. Keys are numbers here, times are milliseconds.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.aggregates import ColumnarAggregate
+from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.rows.carried_timeline import CarriedTimeline
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_NUMBER
+from slackwater.engine.rows.element_order import in_order
+from slackwater.pipelines import Pipeline
+from slackwater.tables.schemas import Shape
+from slackwater.windowing import GlobalWindows, Trigger
+from slackwater.windowing.columnar.accumulators import Accumulators
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, WindowState
+from slackwater.windowing.columnar.timeline.timeline import Timeline
+from slackwater.windowing.columnar.window_columns import Elements
+from slackwater.windowing.state.descriptors import StateDescriptor
+
+A = TypeVar("A", bound=Accumulators)
+
+DOUBTFUL: Final = "doubtful"  # part: elements that may be late, with all columns of the source
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One pipeline and one slice, as a family needs them.
+
+    Attributes:
+        pipeline: the user's declaration.
+        shape: the columns of its tables.
+        aggregates: the columnar forms of its `select`, in its order.
+        widths: how many columns of `shape.parts` each of them has.
+        timeline: the slice's watermarks.
+        source_columns: the source columns that the pipeline's meaning depends on; a row that is not
+            aggregated on the map side travels with these columns.
+    """
+
+    pipeline: Pipeline
+    shape: Shape
+    aggregates: tuple[ColumnarAggregate, ...]
+    widths: tuple[int, ...]
+    timeline: Timeline
+    source_columns: tuple[str, ...]
+
+    @property
+    def purges(self) -> bool:
+        """Whether a firing empties its window."""
+        return self.pipeline.effective_trigger.purges
+
+    @property
+    def trigger(self) -> Trigger:
+        """The trigger that decides when windows fire: the pipeline's, or the one inside its
+        PurgingTrigger.
+        """
+        return self.pipeline.effective_trigger.firing_trigger
+
+    @property
+    def windows_are_global(self) -> bool:
+        """Whether the windows are global: one for each key, which never ends."""
+        return isinstance(self.pipeline.windows, GlobalWindows)
+
+    @property
+    def passes_with_clock(self) -> bool:
+        """Whether windows are assigned by the clock and pass with it: those of processing time."""
+        return not (self.windows_are_global or self.pipeline.windows.is_event_time)
+
+    @cached_property
+    def window_timeline(self) -> Timeline:
+        """What windows pass with: the watermarks, or the clock as a watermark (`Timeline.as_clock`)."""
+        return self.timeline.as_clock() if self.passes_with_clock else self.timeline
+
+    @property
+    def lateness_ms(self) -> int:
+        """How long after its last instant a window is collected; at once where windows pass with the
+        clock.
+        """
+        return 0 if self.passes_with_clock else self.pipeline.allowed_lateness_ms
+
+    def clocks(self, arrivals: Longs) -> Longs:
+        """The clock at each element: its arrival, or the slice's start for an element that arrived before the
+        slice and is folded into it.
+        """
+        return np.maximum(arrivals, self.timeline.from_ms)
+
+    def times(self, rows: pa.Table, clocks: Longs) -> Longs:
+        """The time by which each element, of which the clock is known, is assigned to windows."""
+        return clocks if self.passes_with_clock else rows.column(EVENT).to_numpy()
+
+    def watermarks(self, rows: pa.Table, clocks: Longs) -> Longs:
+        """The watermark in force at each element, of which the clock is known; the clock's where windows pass
+        with it.
+        """
+        if self.passes_with_clock:
+            return clocks - 1
+        if isinstance(self.timeline, CarriedTimeline):
+            return self.timeline.watermarks_of(self.pipeline, rows)
+        return self.timeline.at_arrival(clocks)
+
+
+class BatchElements(NamedTuple):
+    """The elements of one batch: its usable rows.
+
+    Attributes:
+        rows: the source's columns that the pipeline reads and, as int64, `__arrival_ms` and `__event_ms`.
+        keys: int64[n], the number of each row's key.
+        times: int64[n], the times by which they are assigned to windows: event times, or the clock.
+        clocks: int64[n], the clock when the row is processed.
+        watermarks: int64[n], the watermark in force then.
+        read_full_rows: reads all columns of the source for rows at ascending positions; None where `rows` has
+            all of them.
+    """
+
+    rows: pa.Table
+    keys: Longs
+    times: Longs
+    clocks: Longs
+    watermarks: Longs
+    read_full_rows: Callable[[Longs], pa.Table] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: pa.Table,
+        keys: Longs,
+        setting: Setting,
+        read_full_rows: Callable[[Longs], pa.Table] | None = None,
+    ) -> "BatchElements":
+        """The elements in `rows`; `keys` are the numbers of their keys."""
+        clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
+        return cls(
+            rows=rows,
+            keys=keys,
+            times=setting.times(rows, clocks),
+            clocks=clocks,
+            watermarks=setting.watermarks(rows, clocks),
+            read_full_rows=read_full_rows,
+        )
+
+    def full_rows(self, positions: Longs) -> pa.Table:
+        """All columns of the source and both times, for the rows at ascending `positions`."""
+        if self.read_full_rows is None or not len(positions):
+            return self.rows.take(pa.array(positions))
+        times = self.rows.select([ARRIVAL, EVENT]).take(pa.array(positions))
+        rows = self.read_full_rows(positions)
+        return rows.append_column(ARRIVAL, times.column(ARRIVAL)).append_column(EVENT, times.column(EVENT))
+
+
+class Part(NamedTuple):
+    """Rows of one kind that travel from map tasks to ranges, with the number of each row's key."""
+
+    keys: Longs
+    rows: pa.Table
+
+
+class LateRows(NamedTuple):
+    """Elements that no window took.
+
+    Attributes:
+        positions: int64[n], the place of each among the rows of its batch, or of its part.
+        watermarks: int64[n], in force when each was processed.
+        owners, starts, ends: int64[m], one for each (late row, window that it missed): the row's place in
+            `positions` and the window's bounds, in the assigner's order.
+    """
+
+    positions: Longs
+    watermarks: Longs
+    owners: Longs
+    starts: Longs
+    ends: Longs
+
+
+@dataclass
+class Split:
+    """The result of splitting one batch: parts by name, late elements, and counts for the ledger."""
+
+    parts: dict[str, Part] = field(default_factory=dict)
+    late: LateRows | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class RangeInput(NamedTuple):
+    """The kernel's input, made of the parts that all batches have sent to a range.
+
+    Attributes:
+        slice_input: pieces and elements.
+        doubtful_places: int64[m], the place of each element in the part DOUBTFUL; -1 for an element of
+            another part.
+    """
+
+    slice_input: SliceInput[ArrowAccumulators]
+    doubtful_places: Longs
+
+
+class Family(Protocol):
+    """A family of windows. It travels to executors and holds no state."""
+
+    @property
+    def setting(self) -> Setting:
+        """The pipeline and the slice."""
+
+    @property
+    def trigger_state(self) -> StateDescriptor | None:
+        """The trigger's state of a window, as the snapshot names it; None for triggers without state."""
+
+    def split(self, elements: BatchElements) -> Split:
+        """Map side: decide which elements of a batch are late, and aggregate those whose order does not
+        matter. Of a batch without rows every part is in the result, of others an empty one may be left
+        out.
+        """
+
+    def receive(self, parts: Mapping[str, Part]) -> RangeInput:
+        """Range side: the kernel's input from each part, concatenated over all batches. Keys are numbered in
+        the order in which a snapshot has them.
+        """
+
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
+        """Run the family's kernel with the rules of the pipeline."""
+
+
+def accumulator_names(setting: Setting) -> list[list[str]]:
+    """For each aggregate the names under which the columns of its accumulators travel."""
+    return [
+        [f"{number}_{name}" for name, _ in aggregate.columns]
+        for number, aggregate in enumerate(setting.aggregates)
+    ]
+
+
+def read_accumulators(rows: pa.Table, setting: Setting) -> ArrowAccumulators:
+    """The accumulators that stand in rows of a part, under `accumulator_names`."""
+    columns = ([rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting))
+    return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
+
+
+def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]:
+    """(elements, their rows) of a part in processing order: by arrival, order column and hash, as
+    `slackwater.engine.rows.element_order` defines it.
+    """
+    rows = in_order(setting.pipeline, part.rows.append_column(KEY_NUMBER, pa.array(part.keys)))
+    clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
+    elements = Elements(
+        keys=np.asarray(rows.column(KEY_NUMBER)),
+        times=setting.times(rows, clocks),
+        clocks=clocks,
+        watermarks=setting.watermarks(rows, clocks),
+    )
+    return elements, rows

@@ -1,0 +1,189 @@
+"""Open windows and timers as rows of `window_state` and `timers`, and the rows of the run before as windows.
+
+The counterpart of the snapshot codec in `slackwater.windowing.snapshot`: the same rows, never one at a time.
+"""
+
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.aggregates import UnknowableColumns, text_of_unknown, unknown_in
+from slackwater.engine.columnar.accumulators import ArrowAccumulators
+from slackwater.engine.columnar.arrow_columns import constant, times, times_in_ms, values_of_keys
+from slackwater.engine.columnar.families import Part, Setting
+from slackwater.engine.columnar.trigger_states import read_trigger_texts, trigger_texts
+from slackwater.engine.replaying.snapshot_rows import NO_CONTENTS as NO_CONTENTS_TEXT
+from slackwater.windowing.columnar.accumulators import Accumulators
+from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+from slackwater.windowing.columnar.kernels import SliceResult, WindowState
+from slackwater.windowing.columnar.parking import Timers
+from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, OpenWindows
+from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
+from slackwater.windowing.state.descriptors import StateDescriptor
+
+A = TypeVar("A", bound=Accumulators)
+
+
+def read_windows(
+    parked_part: Part,
+    setting: Setting,
+    trigger_state: StateDescriptor | None,
+    added_results: frozenset[str] = frozenset(),
+) -> WindowState[ArrowAccumulators]:
+    """The open windows that rows of `window_state` hold, in the order of the rows, with the numbers that
+    `trigger_state` has for each; `added_results` are unknown in all of them.
+    """
+    rows = parked_part.rows
+    is_empty = pc.equal(rows.column("contents"), NO_CONTENTS_TEXT)
+    has_contents = ~np.asarray(pc.fill_null(is_empty, False))
+    windows = read_open_windows(parked_part, has_contents)
+    triggers = None
+    if trigger_state is not None:
+        triggers = read_trigger_texts(trigger_state, rows.column("trigger_state"), windows)
+    with_contents = rows.filter(pa.array(has_contents))
+    accumulators = _read_accumulators(with_contents, setting, added_results)
+    if not has_contents.all():
+        places = np.maximum(np.cumsum(has_contents) - 1, 0)
+        indices = pa.array(places, mask=~has_contents)
+        columns = ([column.take(indices) for column in columns] for columns in accumulators.columns)
+        accumulators = ArrowAccumulators.of(accumulators.aggregates, columns, rows.num_rows)
+    return WindowState(windows=windows, triggers=triggers, accumulators=accumulators)
+
+
+def read_open_windows(parked_part: Part, has_contents: Booleans) -> OpenWindows:
+    """The open windows that rows of `window_state` hold, in the order of the rows; `has_contents` says which
+    of them have contents.
+    """
+    rows = parked_part.rows
+    return OpenWindows(
+        keys=parked_part.keys,
+        starts=times_in_ms(rows.column("window_start")),
+        ends=times_in_ms(rows.column("window_end")),
+        elements=rows.column("elements").to_numpy(),
+        firings=rows.column("firings").to_numpy(),
+        last_fired_at=times_in_ms(rows.column("last_fired_at")),
+        first_arrivals=times_in_ms(rows.column("first_arrival")),
+        last_arrivals=times_in_ms(rows.column("last_arrival")),
+        contents=np.where(has_contents, np.arange(rows.num_rows), NO_CONTENTS),
+    )
+
+
+def _read_accumulators(rows: pa.Table, setting: Setting, added_results: frozenset[str]) -> ArrowAccumulators:
+    """The accumulators of rows of `window_state` that all have contents."""
+    names, first = [name for name, _ in setting.shape.parts], 0
+    columns = []
+    for result, aggregate, width in zip(
+        setting.pipeline.select, setting.aggregates, setting.widths, strict=True
+    ):
+        parts = [rows.column(name).combine_chunks() for name in names[first : first + width]]
+        if isinstance(aggregate, UnknowableColumns):
+            columns.append(aggregate.decode_unless(_are_unknown(result, rows, added_results), parts))
+        else:
+            columns.append(aggregate.decode(parts))
+        first += width
+    return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
+
+
+def _are_unknown(result: str, rows: pa.Table, added_results: frozenset[str]) -> Booleans:
+    """For each row, whether the accumulator of a result is unknown."""
+    if result in added_results:
+        return np.ones(rows.num_rows, np.bool_)
+    texts = rows.column("contents").combine_chunks().dictionary_encode()
+    has_unknown = np.array([result in unknown_in(text) for text in texts.dictionary.to_pylist()], np.bool_)
+    return np.append(has_unknown, False)[texts.indices.fill_null(len(has_unknown)).to_numpy()]
+
+
+def _contents_texts(accumulators: ArrowAccumulators, setting: Setting) -> pa.Array:
+    """The results that are unknown in each row, as they stand in the column `contents`."""
+    names, masks = [], []
+    for result, aggregate, columns in zip(
+        setting.pipeline.select, accumulators.aggregates, accumulators.columns, strict=True
+    ):
+        if isinstance(aggregate, UnknowableColumns):
+            names.append(result)
+            masks.append(aggregate.are_unknown(columns))
+    if not names or not accumulators.size:
+        return constant(None, accumulators.size, pa.string())
+    sets, places = np.unique(np.column_stack(masks), axis=0, return_inverse=True)
+    texts = [text_of_unknown(name for name, is_in in zip(names, row, strict=True) if is_in) for row in sets]
+    return pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))
+
+
+def window_table(
+    slice_result: SliceResult[ArrowAccumulators],
+    distinct: pa.Table,
+    setting: Setting,
+    trigger_state: StateDescriptor | None,
+) -> pa.Table:
+    """Rows of `window_state`, one for each window that is open at the slice's end, in the order of the
+    result, with the result's numbers of `trigger_state`.
+    """
+    windows = slice_result.windows
+    rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
+    accumulators = slice_result.accumulators.take(windows.contents[~is_empty])
+    parts = [
+        part
+        for aggregate, columns in zip(accumulators.aggregates, accumulators.columns, strict=True)
+        for part in aggregate.encode(columns)
+    ]
+    contents = _contents_texts(accumulators, setting)
+    if is_empty.any():
+        indices = pa.array(np.cumsum(~is_empty) - 1, mask=is_empty)
+        parts, contents = [part.take(indices) for part in parts], contents.take(indices)
+        contents = pc.if_else(pa.array(is_empty), NO_CONTENTS_TEXT, contents)
+    texts = constant(None, rows, pa.string())
+    if trigger_state is not None and slice_result.triggers is not None:
+        texts = trigger_texts(trigger_state, slice_result.triggers, windows)
+    return pa.table(
+        {
+            **columns_of_open_windows(slice_result, distinct, setting),
+            **{name: part for (name, _), part in zip(setting.shape.parts, parts, strict=True)},
+            "contents": contents,
+            "trigger_state": texts,
+        }
+    )
+
+
+def columns_of_open_windows(
+    slice_result: SliceResult[A], distinct: pa.Table, setting: Setting
+) -> dict[str, Any]:
+    """The columns of `window_state` without those of contents and trigger state, for the windows that are
+    open at the slice's end.
+    """
+    windows = slice_result.windows
+    return {
+        **values_of_keys(distinct, windows.keys),
+        "window_start": times(windows.starts),
+        "window_end": times(windows.ends),
+        "elements": pa.array(windows.elements),
+        "firings": pa.array(windows.firings),
+        "last_fired_at": times(windows.last_fired_at),
+        "next_firing": times(slice_result.next_firings),
+        "cleanup_time": times(_cleanup_times(windows, setting)),
+        "first_arrival": times(windows.first_arrivals),
+        "last_arrival": times(windows.last_arrivals),
+    }
+
+
+def _cleanup_times(windows: OpenWindows, setting: Setting) -> Longs:
+    """When each window is collected; NO_TIME for global windows, which never are."""
+    cleanups = windows.ends - 1 + setting.lateness_ms
+    return np.where(windows.ends == NO_TIME, NO_TIME, cleanups)
+
+
+def timer_table(timers: Timers, distinct: pa.Table, setting: Setting) -> pa.Table:
+    """Rows of `timers`, one for each pending timer, in order."""
+    rows, domain = len(timers.keys), "processing" if setting.passes_with_clock else "event"
+    return pa.table(
+        {
+            **values_of_keys(distinct, timers.keys),
+            "window_start": times(timers.starts),
+            "window_end": times(timers.ends),
+            "service": constant(TIMER_SERVICE, rows, pa.string()),
+            "domain": constant(domain, rows, pa.string()),
+            "time": times(timers.times),
+            "purpose": constant(timers.purpose, rows, pa.string()),
+        }
+    )

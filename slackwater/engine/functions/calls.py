@@ -1,0 +1,244 @@
+"""The calls of a window function, firing by firing, and the rows that it emits.
+
+Firings are called in the order in which the operator has them: a watermark fires windows by their ends, and
+late elements fire theirs as they come, under the watermark in force. So a function sees the firings of one
+key in the same order in both engines.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from typing import Any, Final, NoReturn, Protocol
+
+import numpy as np
+
+from slackwater.engine.functions.firing_moments import windows_of
+from slackwater.engine.functions.lazy_rows import RowMaker
+from slackwater.engine.functions.left_over import AsksForState, LeftToOperator, leaving_errors, left_for
+from slackwater.engine.operator.garbage import collector_waiting
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.element_lists import ElementLists
+from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, rows_of
+from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.runtime.window_functions import InternalWindowFunction
+from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.windows import TimeWindow, Window
+
+ELEMENTS_AT_ONCE: Final = 1 << 12  # so many objects fit the processor's cache
+
+
+@dataclass
+class ResultRows:
+    """What the calls of a function have emitted.
+
+    Attributes:
+        results: the rows, as the function gave them.
+        firings: the place of each row's firing in the order of the calls.
+        ordinals: the place of each row among those of its firing.
+        owners: (key, window) of each row.
+        empty_firings: the places of the firings that have emitted nothing.
+        side_rows: rows of side outputs.
+    """
+
+    results: list[Any] = field(default_factory=list)
+    firings: list[int] = field(default_factory=list)
+    ordinals: list[int] = field(default_factory=list)
+    owners: list[tuple[Any, Window]] = field(default_factory=list)
+    empty_firings: list[int] = field(default_factory=list)
+    side_rows: list[SideRow] = field(default_factory=list)
+
+    @classmethod
+    def one_for_each(cls, firings: Firings) -> "ResultRows":
+        """One row of each firing, of which the results stand elsewhere."""
+        count = len(firings.keys)
+        return cls(firings=list(range(count)), ordinals=[0] * count)
+
+    def add(self, firing: int, owner: tuple[Any, Window], results: Iterable[Any]) -> None:
+        """Note the rows of one firing; a generator runs meanwhile."""
+        before = len(self.results)
+        self.results.extend(results)
+        count = len(self.results) - before
+        if not count:
+            self.empty_firings.append(firing)
+            return
+        self.firings += [firing] * count
+        self.ordinals += range(count)
+        self.owners += [owner] * count
+
+
+class StateStores(Protocol):
+    """Where a function finds its state."""
+
+    def window_state(self, window: Window) -> Any:
+        """The store of the key's state for a window."""
+
+    def global_state(self) -> Any:
+        """The store of the key's state without a window."""
+
+
+class NoState:
+    """The stores of state of a function that keeps none: whoever asks them for state raises AsksForState,
+    even if the function catches what they raise.
+
+    Attributes:
+        was_asked: whether anybody has.
+    """
+
+    was_asked = False
+
+    def window_state(self, window: Window) -> "NoState":
+        return self
+
+    def global_state(self) -> "NoState":
+        return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.was_asked = True
+        raise AsksForState(f"the function asks for {name}")
+
+
+class FiringContext:
+    """The WindowContext of the calls, pointed at a firing before each call, or at a window that is
+    collected.
+    """
+
+    def __init__(self, stores: StateStores, side_rows: list[SideRow]) -> None:
+        self._stores = stores
+        self.window: Window = TimeWindow(0, 1)
+        self.current_watermark = 0
+        self.current_processing_time = 0
+        self._side_rows = side_rows
+        self._ordinals: dict[str, int] = {}
+        self._key: Any = None
+        self._firing: int | None = None
+
+    def point_at(self, key: Any, window: Window, firing: int | None, watermark: int, clock: int) -> None:
+        """The next call is of this firing; None: of the window's end."""
+        self.window, self.current_watermark, self.current_processing_time = window, watermark, clock
+        self._key, self._firing = key, firing
+        if self._ordinals:
+            self._ordinals = {}
+
+    def window_state(self) -> Any:
+        return self._stores.window_state(self.window)
+
+    def global_state(self) -> Any:
+        return self._stores.global_state()
+
+    def output(self, tag: str, value: Any) -> None:
+        if tag is None:
+            raise ConfigurationError("A side output needs a tag, got None.")
+        ordinal = self._ordinals.get(tag, 0)
+        self._ordinals[tag] = ordinal + 1
+        self._side_rows.append(
+            SideRow(
+                tag=tag,
+                key=self._key,
+                window=self.window,
+                firing=self._firing,
+                ordinal=ordinal,
+                timestamp=self.window.max_timestamp(),
+                value=value,
+            )
+        )
+
+
+def in_order_of_calls(
+    firings: Firings, lists: ElementLists, causing_elements: Longs | None = None
+) -> tuple[Firings, ElementLists]:
+    """The firings in the order in which they are called, and the elements of each.
+
+    `causing_elements` has the number of the element that caused each firing, and is read only where one did.
+    Without it, each list must still end with that element: no evictor has run.
+    """
+    of_firings = lists.take(firings.contents)
+    by_element = firings.causes != NO_TIME
+    if causing_elements is None:
+        causing_elements = np.full(len(by_element), NO_TIME)
+        causing_elements[by_element] = of_firings.numbers[of_firings.ends[by_element] - 1]
+    # Of the windows that one element fires, the last is fired first.
+    newest = np.where(by_element, causing_elements, firings.ends)
+    order = np.lexsort(
+        (
+            firings.firings,
+            firings.keys,
+            np.where(by_element, -firings.starts, 0),
+            newest,
+            by_element,
+            firings.watermarks,
+        )
+    )
+    return rows_of(firings, order), of_firings.take(order)
+
+
+def call_function(
+    function: InternalWindowFunction,
+    firings: Firings,
+    contents: Iterator[Any],
+    *,
+    keys: Sequence[Any],
+    clocks: Longs,
+) -> ResultRows:
+    """Call `function` once for each firing.
+
+    Args:
+        function: not yet opened; it is closed in the end.
+        firings: in the order of the calls.
+        contents: of each; None where a fold has no result, for which the function is not called.
+        keys: each key by its number.
+        clocks: at each firing.
+
+    Raises:
+        LeftToOperator: the function has raised.
+        AsksForState: it asks for state.
+    """
+    result_rows, state = ResultRows(), NoState()
+    context = FiringContext(state, result_rows.side_rows)
+    columns = (firings.keys, firings.firings, firings.watermarks, clocks)
+    calls = zip(*(column.tolist() for column in columns), windows_of(firings), contents, strict=True)
+    with closing(function), collector_waiting():
+        with leaving_errors("the function"):
+            function.open(state)
+        for place, (number, firing, watermark, clock, window, window_contents) in enumerate(calls):
+            key = keys[number]
+            context.point_at(key, window, firing, watermark, clock)
+            rows: Iterable[Any] = ()
+            try:
+                if window_contents is not None:
+                    rows = function.process(key, window, context, window_contents) or ()
+                result_rows.add(place, (key, window), rows)
+            except LeftToOperator:
+                raise
+            except Exception as error:
+                raise left_for(error, "the function") from error
+    if state.was_asked:
+        raise AsksForState("the function asks for state")
+    return result_rows
+
+
+def elements_of(lists: ElementLists, rows: RowMaker) -> Iterator[list[Any]]:
+    """The elements of each list, made for so many lists at a time as have `ELEMENTS_AT_ONCE` elements."""
+    lengths = lists.lengths
+    for first, beyond in pieces_of(lengths, ELEMENTS_AT_ONCE):
+        of_piece = lists.take(slice(first, beyond))
+        objects = rows.rows(of_piece.explode())
+        end = 0
+        for length in lengths[first:beyond].tolist():
+            start, end = end, end + length
+            yield objects[start:end]
+
+
+def rows_one_by_one(rows: RowMaker, numbers: Longs) -> Iterator[Any]:
+    """The elements of these numbers, `ELEMENTS_AT_ONCE` made at a time."""
+    firsts = range(0, len(numbers), ELEMENTS_AT_ONCE)
+    return chain.from_iterable(rows.rows(numbers[first : first + ELEMENTS_AT_ONCE]) for first in firsts)
+
+
+def pieces_of(lengths: Longs, elements_at_once: int) -> Iterator[tuple[int, int]]:
+    """(first, beyond) of consecutive lists of these lengths that have about so many elements together."""
+    if not len(lengths):
+        return iter(())
+    quotients = np.cumsum(lengths) // elements_at_once
+    starts = np.flatnonzero(np.append(True, quotients[1:] != quotients[:-1])).tolist()
+    return pairwise([*starts, len(lengths)])

@@ -1,0 +1,211 @@
+"""Elements as the texts in which a snapshot has them, and back, column by column.
+
+    {"$record":["Element",{"row":7,"x":null,"event_time":{"$datetime":"2024-05-01T00:00:00+00:00"}}]}
+
+The form is that of `JsonValues`, in which the operator engine parks elements; only columns of plain types
+have one here. Elements that an evictor may take away stand with their timestamps:
+
+    {"$timestamped":[{"$record":["Element",{"row":7}]},1714521600000]}
+"""
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+
+from slackwater.engine.rows.python_values import to_user_values
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.snapshot import JsonValues
+
+_VALUE: Final = (
+    r'(?:-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null|"(?:[^"\\]|\\.)*"|\{"\$[a-z]+":"[^"\\]*"\})'
+)
+_STARTS: Final = '{"$record":'
+_STARTS_WITH_TIME: Final = f'{{"$timestamped":[{_STARTS}'
+_TIME_PATTERN: Final = r",(?P<time>-?\d+)\]\}$"
+_PARSED_AT_ONCE: Final = 1 << 16
+_TIME: Final = pa.timestamp("us", tz="UTC")
+
+
+def has_text(kind: pa.DataType) -> bool:
+    """Whether values of a type have a text here."""
+    tests = (
+        pa.types.is_integer,
+        pa.types.is_boolean,
+        pa.types.is_string,
+        pa.types.is_date32,
+        pa.types.is_timestamp,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_binary,
+    )
+    return any(test(kind) for test in tests)
+
+
+class ElementTexts:
+    """The texts of elements of one class.
+
+    Args:
+        record: the named tuple that elements are.
+        schema: the types of its fields, which all have a text (`has_text`).
+        keeps_times: whether an element stands with its timestamp.
+    """
+
+    def __init__(self, record: type, schema: pa.Schema, *, keeps_times: bool = False) -> None:
+        self._json = JsonValues((record,))
+        self._schema = schema
+        name = json.dumps(record.__name__)
+        self._begin = f"{_STARTS}[{name},{{{json.dumps(schema.names[0])}:"
+        self._between = [f",{json.dumps(field)}:" for field in schema.names[1:]]
+        labels = [self._begin, *self._between]
+        self._keeps_times = keeps_times
+        pattern = f"{''.join(re.escape(label) + _VALUE for label in labels)}\\}}\\]\\}}"
+        if keeps_times:
+            pattern = rf"\{{\"\$timestamped\":\[{pattern},-?\d+\]\}}"
+        self._pattern = f"^{pattern}$"
+        self._prefix_length = len(f"{_STARTS}[{name},")
+
+    def encode(self, rows: pa.Table, times: Longs) -> pa.Array:
+        """The text of each row; `rows` has the columns of the schema, `times` the timestamps."""
+        pieces: list[Any] = []
+        for label, name in zip([self._begin, *self._between], self._schema.names, strict=True):
+            pieces += [label, _texts(rows.column(name), self._json)]
+        pieces.append("}]}")
+        if self._keeps_times:
+            pieces = ['{"$timestamped":[', *pieces, ",", pa.array(times).cast(pa.string()), "]}"]
+        texts = pc.binary_join_element_wise(*pieces, "")
+        return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+
+    def are_of_this_form(self, texts: pa.Array) -> bool:
+        """Whether each of the texts is one that `encode` writes for today's fields."""
+        return bool(pc.all(pc.match_substring_regex(texts, self._pattern)).as_py() is not False)
+
+    def times(self, texts: pa.Array) -> Longs:
+        """The timestamps with which these elements stand; zeros where they stand without."""
+        if not self._keeps_times:
+            return np.zeros(len(texts), np.int64)
+        times = pc.struct_field(pc.extract_regex(texts, _TIME_PATTERN), 0)
+        return times.cast(pa.int64()).to_numpy()
+
+    def split(self, texts: pa.Array) -> pa.Array:
+        """The inverse of `join_lists`. Inside a text every quotation mark has a backslash before it, and no
+        line ends there.
+        """
+        starts = _STARTS_WITH_TIME if self._keeps_times else _STARTS
+        return pc.split_pattern(pc.replace_substring(texts, f",{starts}", f"\n{starts}"), "\n")
+
+    def decode(self, texts: pa.Array) -> pa.Table:
+        """The inverse of `encode`, for texts of this form; without timestamps."""
+        if self._keeps_times:
+            texts = pc.utf8_slice_codeunits(texts, len(_STARTS_WITH_TIME) - len(_STARTS))
+            texts = pc.replace_substring_regex(texts, _TIME_PATTERN, "")
+        pieces = [
+            self._decode_piece(texts.slice(first, _PARSED_AT_ONCE))
+            for first in range(0, len(texts), _PARSED_AT_ONCE)
+        ]
+        return pa.concat_tables([self._schema.empty_table(), *pieces])
+
+    def _decode_piece(self, texts: pa.Array) -> pa.Table:
+        if any(pa.types.is_binary(kind) for kind in self._schema.types) or _holds(texts, '{"$float":'):
+            elements = [self._json.loads(text) for text in texts.to_pylist()]
+            return pa.table(
+                [
+                    pa.array([getattr(element, field.name) for element in elements], field.type)
+                    for field in self._schema
+                ],
+                schema=self._schema,
+            )
+        lines = pc.utf8_slice_codeunits(texts, self._prefix_length)
+        lines = pc.utf8_slice_codeunits(lines, 0, -2)
+        text = "\n".join(lines.to_pylist()).encode()
+        values_by_field = pa_json.read_json(
+            io.BytesIO(text),
+            read_options=pa_json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=pa_json.ParseOptions(
+                explicit_schema=pa.schema([(field.name, _parsed_type(field.type)) for field in self._schema]),
+                unexpected_field_behavior="error",
+            ),
+        )
+        return pa.table(
+            [_without_tags(values_by_field.column(field.name), field.type) for field in self._schema],
+            schema=self._schema,
+        )
+
+
+def join_lists(texts: Sequence[pa.Array] | pa.Array) -> pa.Array:
+    """The text of each list of texts, without its brackets."""
+    return pc.binary_join(texts, ",")
+
+
+def _holds(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring(texts, pattern)).as_py())
+
+
+def _texts(column: pa.ChunkedArray, json_values: JsonValues) -> pa.ChunkedArray:
+    """The text of each value."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        texts = column.cast(pa.string())
+    elif pa.types.is_date32(kind):
+        texts = pc.binary_join_element_wise('{"$date":"', column.cast(pa.string()), '"}', "")
+    elif pa.types.is_timestamp(kind):
+        moments = column.cast(pa.timestamp("us", tz=kind.tz), safe=False).cast(_TIME)
+        texts = pa.chunked_array([_moment_texts(moments.combine_chunks())])
+    elif pa.types.is_string(kind) and not pc.any(pc.match_substring_regex(column, r'["\\\x00-\x1f]')).as_py():
+        texts = pc.binary_join_element_wise('"', column, '"', "")
+    else:
+        dictionary_column = column.combine_chunks().dictionary_encode()
+        values = to_user_values(pa.chunked_array([dictionary_column.dictionary]))
+        distinct_texts = pa.array(map(json_values.dumps, values), pa.string())
+        texts = pa.chunked_array([distinct_texts.take(dictionary_column.indices)])
+    return pc.fill_null(texts, "null")
+
+
+def _moment_texts(moments: pa.Array) -> pa.Array:
+    """The text of each moment: that of its second and, unless it is zero, its fraction. Both repeat often."""
+    microseconds = moments.cast(pa.int64()).fill_null(0).to_numpy()
+    seconds, second_codes = np.unique(microseconds // 1_000_000, return_inverse=True)
+    fractions, fraction_codes = np.unique(microseconds % 1_000_000, return_inverse=True)
+    second_texts = pa.array(seconds).cast(pa.timestamp("s")).cast(pa.string())
+    second_texts = pc.binary_join_element_wise(
+        '{"$datetime":"', pc.replace_substring(second_texts, " ", "T"), ""
+    )
+    fraction_texts = pc.utf8_lpad(pa.array(fractions).cast(pa.string()), 6, "0")
+    fraction_texts = pc.if_else(
+        pa.array(fractions == 0), "", pc.binary_join_element_wise(".", fraction_texts, "")
+    )
+    texts = pc.binary_join_element_wise(
+        second_texts.take(pa.array(second_codes)),
+        fraction_texts.take(pa.array(fraction_codes)),
+        '+00:00"}',
+        "",
+    )
+    return pc.if_else(moments.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _parsed_type(kind: pa.DataType) -> pa.DataType:
+    """The type as which Arrow reads the JSON of a value."""
+    for test, tag in (
+        (pa.types.is_timestamp, "$datetime"),
+        (pa.types.is_date32, "$date"),
+        (pa.types.is_decimal, "$decimal"),
+    ):
+        if test(kind):
+            return pa.struct([(tag, pa.string())])
+    return kind
+
+
+def _without_tags(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The column as its own type, in place of the type as which it was read."""
+    if not pa.types.is_struct(column.type):
+        return column
+    texts = pa.chunked_array([pc.struct_field(chunk, 0) for chunk in column.chunks], pa.string())
+    if pa.types.is_timestamp(kind):
+        return texts.cast(_TIME).cast(pa.timestamp("us", kind.tz)).cast(kind)
+    return texts.cast(kind)

@@ -1,0 +1,123 @@
+"""Which pipelines with functions of their own run on columns: those whose windows a kernel decides or a walk,
+and whose elements have columns of plain types where windows keep them.
+"""
+
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import pyarrow as pa
+
+from slackwater.engine.columnar import windows
+from slackwater.engine.functions.element_texts import has_text
+from slackwater.engine.functions.session_walk import is_session
+from slackwater.engine.functions.trigger_range import why_not_walked
+from slackwater.engine.operator.elements import element_class
+from slackwater.engine.rows.derived_columns import with_derived_columns
+from slackwater.pipelines import Pipeline
+from slackwater.windowing import (
+    DeltaTrigger,
+    EventTimeTrigger,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+)
+from slackwater.windowing.functions import Function
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.shared_windows import takes_together
+
+_STATE: Final = frozenset(
+    (
+        "window_state",
+        "global_state",
+        "get_state",
+        "get_list_state",
+        "get_map_state",
+        "get_reducing_state",
+        "get_aggregating_state",
+    )
+)
+
+
+def keeps_state(pipeline: Pipeline) -> bool:
+    """Whether a function of `pipeline` says that it keeps state, or sees each window that is collected."""
+    function = pipeline.process
+    return _overrides_clear(function) or (isinstance(function, Function) and _names_a_state(function))
+
+
+def is_walked(pipeline: Pipeline) -> bool:
+    """Whether the windows of `pipeline` are walked with their trigger."""
+    return keeps_state(pipeline) or _why_no_kernel(pipeline) is not None
+
+
+def why_not_selected(pipeline: Pipeline) -> str | None:
+    """Why the windows of a pipeline with built-in aggregates, which no kernel decides, are not walked with
+    their trigger, in one line; None when they are.
+    """
+    trigger, order_mode = pipeline.effective_trigger, OrderMode(pipeline.order_mode)
+    no_kernel = windows.why_not(pipeline)
+    if is_session(pipeline) or type(trigger.innermost) is DeltaTrigger:
+        return no_kernel
+    if takes_together(pipeline.windows, trigger, order_mode):
+        return no_kernel  # the operator engine is faster
+    return None if why_not_walked(pipeline, keeps_state=False) is None else no_kernel
+
+
+def shows_no_ties(pipeline: Pipeline) -> bool:
+    """Whether the order of timers of one time shows nowhere: such timers of one key are of different windows,
+    and a function without state sees each window alone.
+    """
+    return not pipeline.select and not keeps_state(pipeline)
+
+
+def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
+    """Why the function of `pipeline` is not called on columns, in one line; None when it is. `schema` is that
+    of the source, None where it is not known.
+    """
+    if is_walked(pipeline) and (reason := why_not_walked(pipeline, keeps_state(pipeline))) is not None:
+        return reason
+    if schema is None:
+        return None
+    columns = with_derived_columns(pipeline, schema)
+    record: Any = element_class(pipeline, columns)
+    if record is None:
+        return "its elements have no columns"
+    is_folded = pipeline.reduce is not None or pipeline.aggregate is not None
+    if is_folded and pipeline.evictor is None:
+        return None  # windows keep what the fold returns
+    for name in record._fields:
+        if not has_text(columns.field(name).type):
+            return f"the column {name!r} of its elements is a {columns.field(name).type}"
+    return None
+
+
+def _why_no_kernel(pipeline: Pipeline) -> str | None:
+    """Why no kernel decides the windows of `pipeline`."""
+    if not is_session(pipeline):
+        return windows.why_not(pipeline)
+    if type(pipeline.effective_trigger.firing_trigger) is not EventTimeTrigger:
+        return "sessions have a kernel only where they fire at their end"
+    return None
+
+
+def _overrides_clear(function: object) -> bool:
+    for base in (ProcessWindowFunction, ProcessAllWindowFunction):
+        if isinstance(function, base):
+            return type(function).clear is not base.clear
+    return False
+
+
+def _names_a_state(function: Function) -> bool:
+    """Whether a method of the function's class names a way to its state. The range of a function that gets
+    there by another way is done anew when it does.
+    """
+    return any(
+        _names_state(method.__code__)
+        for kind in type(function).__mro__
+        for method in vars(kind).values()
+        if isinstance(method, FunctionType) and not kind.__module__.startswith(Function.__module__)
+    )
+
+
+def _names_state(code: CodeType) -> bool:
+    return not _STATE.isdisjoint(code.co_names) or any(
+        _names_state(constant) for constant in code.co_consts if isinstance(constant, CodeType)
+    )

@@ -1,0 +1,169 @@
+"""The elements of parked windows as a snapshot has them: a text for each window in `window_state`, or, of a
+long list, a text for each piece of it in `keyed_state` (see `slackwater.windowing.snapshot.list_pieces`).
+
+The same rows as the operator engine leaves, made of the texts of elements without an object for any of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.columnar.arrow_columns import times, times_in_ms, values_of_keys
+from slackwater.engine.functions.element_texts import ElementTexts, join_lists
+from slackwater.engine.functions.left_over import AsksForState, LeftToOperator
+from slackwater.engine.functions.session_walk import StateWindows
+from slackwater.windowing.columnar.arrays.columns import Longs
+from slackwater.windowing.columnar.window_columns import OpenWindows
+from slackwater.windowing.runtime.window_operator_builder import CONTENTS
+from slackwater.windowing.snapshot import list_pieces
+from slackwater.windowing.snapshot.columns import STATE_WINDOW
+
+_LIST: Final = '{"list":['
+_END: Final = "]}"
+
+
+@dataclass(frozen=True)
+class ParkedLists:
+    """The elements of parked windows.
+
+    Attributes:
+        lengths: int64[n], how many elements the contents of each window have; 0 for a window without
+            contents.
+        texts: the text of each element, window by window.
+    """
+
+    lengths: Longs
+    texts: pa.Array
+
+    @classmethod
+    def read(
+        cls,
+        window_rows: pa.Table,
+        keyed_rows: pa.Table,
+        keys: Sequence[str],
+        element_texts: ElementTexts,
+        *,
+        owner: str = "window",
+    ) -> "ParkedLists":
+        """The lists in rows of `window_state`, in their order, and in all rows of `keyed_state`; `owner` is
+        the prefix of the columns that say under which window contents stand.
+
+        Raises:
+            LeftToOperator: they hold state that is no element of an open window.
+        """
+        contents = window_rows.column("contents").combine_chunks()
+        texts = pc.utf8_slice_codeunits(contents, 1, -1)
+        if keyed_rows.num_rows:
+            texts = _with_long_lists(texts, window_rows, keyed_rows, keys, owner)
+        lists = element_texts.split(texts)
+        parked_lists = cls(lists.value_lengths().fill_null(0).to_numpy().astype(np.int64), lists.flatten())
+        if not element_texts.are_of_this_form(parked_lists.texts):
+            raise LeftToOperator("elements of another form")
+        return parked_lists
+
+    @classmethod
+    def of_values(cls, window_rows: pa.Table, keyed_rows: pa.Table) -> "ParkedLists":
+        """Lists of one text each: the value of a fold that the window holds."""
+        if keyed_rows.num_rows:
+            raise AsksForState("state of a function")
+        contents = window_rows.column("contents").combine_chunks()
+        return cls(np.asarray(contents.is_valid()).astype(np.int64), contents.drop_null())
+
+
+def state_windows_in(window_rows: pa.Table) -> StateWindows:
+    """Where the contents of parked sessions stand, which rows of `window_state` hold."""
+    return StateWindows(
+        *(times_in_ms(window_rows.column(f"{STATE_WINDOW}_{side}")) for side in ("start", "end"))
+    )
+
+
+def _with_long_lists(
+    texts: pa.Array, window_rows: pa.Table, keyed_rows: pa.Table, keys: Sequence[str], owner_prefix: str
+) -> pa.Array:
+    """`texts` with those of lists that stand in pieces in `keyed_rows`."""
+    if pc.unique(keyed_rows.column("state_name")).to_pylist() != [CONTENTS]:
+        raise AsksForState("state of a function")
+    pieces: dict[tuple[Any, ...], dict[int, str]] = {}
+    owners = _owners(keyed_rows, keys, "namespace")
+    values = (keyed_rows.column(name).to_pylist() for name in ("map_key", "value_json"))
+    for owner, number, text in zip(owners, *values, strict=True):
+        if number is None or text is None or not text.startswith(_LIST):
+            raise LeftToOperator("contents of another form")
+        pieces.setdefault(owner, {})[int(number)] = text[len(_LIST) : -len(_END)]
+    all_texts = texts.to_pylist()
+    for place, owner in enumerate(_owners(window_rows, keys, owner_prefix)):
+        of_window = pieces.pop(owner, None)
+        if of_window is not None:
+            all_texts[place] = ",".join(of_window[number] for number in range(len(of_window)))
+    if pieces:
+        raise LeftToOperator("contents without a window")
+    return pa.array(all_texts, pa.string())
+
+
+def _owners(rows: pa.Table, keys: Sequence[str], prefix: str) -> list[tuple[Any, ...]]:
+    bounds = [times_in_ms(rows.column(f"{prefix}_{side}")).tolist() for side in ("start", "end")]
+    return list(zip(*(rows.column(name).to_pylist() for name in keys), *bounds, strict=True))
+
+
+def park_lists(
+    windows: OpenWindows,
+    lengths: Longs,
+    texts: pa.Array,
+    distinct: pa.Table,
+    *,
+    namespaces: StateWindows,
+    keeps_lists_whole: bool,
+) -> tuple[pa.Array, pa.Table | None]:
+    """(the column `contents` of `window_state`, rows of `keyed_state` for long lists; None for none).
+
+    Args:
+        windows: the open windows.
+        lengths: int64[n], how many elements the contents of each have; 0 for a window without contents.
+        texts: of their elements, window by window.
+        distinct: key groups and keys by their numbers.
+        namespaces: under which window the contents of each stand.
+        keeps_lists_whole: as of `Replay`.
+    """
+    ends = np.cumsum(lengths)
+    offsets = np.append(0, ends).astype(np.int32)
+    piece_lengths = np.zeros(len(lengths), np.int64)
+    may_be_long = lengths > list_pieces.FEWEST_IN_PIECE
+    for place in [] if keeps_lists_whole else np.flatnonzero(may_be_long).tolist():
+        of_window = texts.slice(int(offsets[place]), int(lengths[place]))
+        text_length = partial(_text_length, of_window)
+        piece_lengths[place] = list_pieces.untyped_piece_length(len(of_window), text_length) or 0
+    is_text = (lengths > 0) & (piece_lengths == 0)
+    lists = pa.ListArray.from_arrays(pa.array(offsets), texts)
+    contents = pc.binary_join_element_wise("[", join_lists(lists.filter(pa.array(is_text))), "]", "")
+    contents = contents.take(pa.array(np.cumsum(is_text) - 1, mask=~is_text))
+    long_places = np.flatnonzero(piece_lengths)
+    if not len(long_places):
+        return contents, None
+    counts = -(-lengths[long_places] // piece_lengths[long_places])
+    owners = np.repeat(long_places, counts)
+    numbers = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    firsts = offsets[owners] + numbers * piece_lengths[owners]
+    beyonds = np.minimum(firsts + piece_lengths[owners], ends[owners])
+    pieces = [
+        f"{_LIST}{','.join(texts.slice(first, beyond - first).to_pylist())}{_END}"
+        for first, beyond in zip(firsts.tolist(), beyonds.tolist(), strict=True)
+    ]
+    columns: Mapping[str, Any] = {
+        **values_of_keys(distinct, windows.keys[owners]),
+        "state_name": pa.array([CONTENTS] * len(owners), pa.string()),
+        "namespace_start": times(namespaces.starts[owners]),
+        "namespace_end": times(namespaces.ends[owners]),
+        "map_key": pa.array(list(map(str, numbers.tolist())), pa.string()),
+        "value_json": pa.array(pieces, pa.string()),
+    }
+    return contents, pa.table(columns)
+
+
+def _text_length(texts: pa.Array, count: int) -> int:
+    """How many characters the text of the first `count` elements has, as a list."""
+    return int(pc.sum(pc.utf8_length(texts.slice(0, count))).as_py()) + count + 1

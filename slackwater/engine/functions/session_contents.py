@@ -1,0 +1,221 @@
+"""What sessions hold while they are walked: lists of element numbers, or the value of a user's fold.
+
+Contents are opaque to the walk, which adds elements, merges, and lets them be seen at a firing.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.functions.eviction import NumberEvictor
+from slackwater.engine.functions.folds import WindowFold
+from slackwater.windowing.columnar.element_lists import ElementLists
+from slackwater.windowing.columnar.window_columns import NO_CONTENTS, Firings, OpenWindows
+from slackwater.windowing.evictors import EvictorContext
+from slackwater.windowing.snapshot import JsonValues
+from slackwater.windowing.windows import TimeWindow
+
+_IMMUTABLE: Final = (type(None), bool, int, float, str, bytes)
+
+
+class SessionContents(Protocol):
+    """The contents of the sessions of one range; what a session holds is one object.
+
+    Attributes:
+        are_lists: whether that is a list of numbers, which `add` appends to.
+    """
+
+    are_lists: bool
+
+    def restored_contents(self, numbers: list[int]) -> Any:
+        """What a parked session holds, whose list has these numbers."""
+
+    def add(self, contents: Any | None, number: int) -> Any:
+        """The contents with an element; None: there have been none."""
+
+    def merge(self, target: Any | None, sources: Sequence[Any]) -> Any:
+        """The contents of a session that absorbs others; `target` stand where the new ones will."""
+
+    def fire(self, contents: Any, window: TimeWindow, time: EvictorContext) -> tuple[int, Any | None]:
+        """(the number of what a firing shows, the contents that it leaves; None for none)."""
+
+    def park(self, contents: Any) -> int:
+        """The number of what is parked of a session."""
+
+    def contents_shown(self, number: int) -> Any:
+        """What a firing shows: the numbers of its elements, or the result of a fold."""
+
+    def lists(self) -> ElementLists:
+        """The numbers of the elements of everything that has been shown or parked. Of a fold: the newest."""
+
+
+class ListsOfSessions:
+    """Lists of numbers. Those of refires begin alike, and are parts of one column.
+
+    Args:
+        evictor: the pipeline's; None for none.
+    """
+
+    are_lists = True
+
+    def __init__(self, evictor: NumberEvictor | None) -> None:
+        self._evictor = evictor
+        self._picks: list[tuple[list[int], int]] = []  # (list, length): its first numbers
+
+    def restored_contents(self, numbers: list[int]) -> list[int]:
+        return numbers
+
+    def add(self, contents: list[int] | None, number: int) -> list[int]:
+        if contents is None:
+            return [number]
+        contents.append(number)
+        return contents
+
+    def merge(self, target: list[int] | None, sources: Sequence[list[int]]) -> list[int]:
+        merged_numbers = [] if target is None else target
+        for numbers in sources:
+            merged_numbers += numbers
+        return merged_numbers
+
+    def fire(
+        self, contents: list[int], window: TimeWindow, time: EvictorContext
+    ) -> tuple[int, list[int] | None]:
+        if self._evictor is None:
+            return self.park(contents), contents
+        visible_numbers = self._evictor.before(np.array(contents, np.int64), window, time)
+        survivors = self._evictor.after(visible_numbers, window, time)
+        return self.park(visible_numbers.tolist()), survivors.tolist() or None
+
+    def park(self, contents: list[int]) -> int:
+        self._picks.append((contents, len(contents)))
+        return len(self._picks) - 1
+
+    def contents_shown(self, number: int) -> list[int]:
+        numbers, length = self._picks[number]
+        return numbers[:length]
+
+    def lists(self) -> ElementLists:
+        begins: dict[int, int] = {}
+        numbers: list[int] = []
+        starts, ends = [], []
+        for picked_list, length in self._picks:
+            if id(picked_list) not in begins:
+                begins[id(picked_list)] = len(numbers)
+                numbers += picked_list
+            starts.append(begins[id(picked_list)])
+            ends.append(starts[-1] + length)
+        return ElementLists(*(np.array(column, np.int64) for column in (numbers, starts, ends)))
+
+
+class FoldsOfSessions:
+    """Values of a fold, each with the number of its newest element. Merging folds the sources into one value,
+    which is then merged with the target's.
+
+    Args:
+        fold: the user's.
+        parked_texts: the values of parked sessions; value i is number i.
+        json: how values are written.
+        elements: by their numbers.
+        merges_target_first: whether the target's value comes first and null is skipped, as in Flink's heap
+            state; else as in its RocksDB state.
+
+    Attributes:
+        results: what each firing hands on, or the text of what is parked, by its number.
+    """
+
+    are_lists = False
+
+    def __init__(
+        self,
+        fold: WindowFold,
+        parked_texts: pa.Array,
+        json: JsonValues,
+        elements: dict[int, Any],
+        *,
+        merges_target_first: bool,
+    ) -> None:
+        self._fold = fold
+        self._merges_target_first = merges_target_first
+        self._parked_texts = parked_texts
+        self._json = json
+        self._elements = elements
+        self._newest: list[int] = []
+        self.results: list[Any] = []
+
+    def restored_contents(self, numbers: list[int]) -> tuple[Any, int]:
+        [number] = numbers
+        return self._json.loads(self._parked_texts[number].as_py()), number
+
+    def add(self, contents: tuple[Any, int] | None, number: int) -> tuple[Any, int]:
+        value = None if contents is None else contents[0]
+        return self._fold.add(value, [self._elements[number]]), number
+
+    def merge(self, target: tuple[Any, int] | None, sources: Sequence[tuple[Any, int]]) -> tuple[Any, int]:
+        value, number = sources[0]
+        for source, newest in sources[1:]:
+            if value is None:
+                value = source
+            elif source is not None or not self._merges_target_first:
+                value = self._fold.merge(value, source)
+            number = newest
+        if target is None:
+            return value, number
+        if value is None:
+            return target
+        if not self._merges_target_first:
+            value = self._fold.merge(value, target[0])
+        elif target[0] is not None:
+            value = self._fold.merge(target[0], value)
+        return value, number
+
+    def fire(
+        self, contents: tuple[Any, int], window: TimeWindow, time: EvictorContext
+    ) -> tuple[int, tuple[Any, int]]:
+        result = self._fold.result(contents[0])
+        # The function is called after the walk, and the user's code may change a value in its place.
+        return self._note(contents, result if type(result) in _IMMUTABLE else copy.deepcopy(result)), contents
+
+    def park(self, contents: tuple[Any, int]) -> int:
+        return self._note(contents, self._json.dumps(contents[0]))
+
+    def _note(self, contents: tuple[Any, int], result: Any) -> int:
+        self.results.append(result)
+        self._newest.append(contents[1])
+        return len(self._newest) - 1
+
+    def contents_shown(self, number: int) -> Any:
+        return self.results[number]
+
+    def lists(self) -> ElementLists:
+        places = np.arange(len(self._newest))
+        return ElementLists(np.array(self._newest, np.int64), places, places + 1)
+
+
+@dataclass(frozen=True)
+class WalkedFolds:
+    """The values of folds after the walk, as `Folding` gives them.
+
+    Attributes:
+        folds: of the walk.
+        firings: in the order of the calls.
+        windows: those that are open at the slice's end.
+    """
+
+    folds: FoldsOfSessions
+    firings: Firings
+    windows: OpenWindows
+
+    def results(self) -> Iterator[Any]:
+        """What each firing hands on, in the order of the calls."""
+        return (self.folds.results[number] for number in self.firings.contents.tolist())
+
+    def texts(self) -> list[str | None]:
+        """The values of the open windows, as the snapshot has them; None for a window without one."""
+        return [
+            None if number == NO_CONTENTS else self.folds.results[number]
+            for number in self.windows.contents.tolist()
+        ]

@@ -1,0 +1,131 @@
+"""Rows of `panes`, `late_events` and `side_<tag>`, from the records that a window log keeps.
+
+Records in, columns out; the log decides what fired and why.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.engine.operator.emitted_rows import EmittedColumns
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP
+from slackwater.engine.rows.keys import Keys
+from slackwater.engine.rows.python_values import to_arrow
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.window_columns import own_window_class_of
+from slackwater.tables.schemas import Shape
+from slackwater.windowing.java import LONG_MAX, LONG_MIN
+from slackwater.windowing.runtime.process_log import ProcessRow
+from slackwater.windowing.runtime.window_log import LoggedLateElement, LoggedPane, SideRow
+from slackwater.windowing.snapshot import WindowColumns, times
+
+
+@dataclass(frozen=True)
+class Owners:
+    """The columns that say which key and window a row is of.
+
+    Attributes:
+        keys, windows: of the pipeline.
+    """
+
+    keys: Keys
+    windows: WindowColumns
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, keys: Keys) -> "Owners":
+        """The owners of the rows of a pipeline."""
+        return cls(keys, WindowColumns(own_window_class_of(pipeline)))
+
+    def arrays(
+        self, rows: Sequence[LoggedPane] | Sequence[SideRow] | Sequence[ProcessRow]
+    ) -> dict[str, pa.Array]:
+        """Key group, key columns and columns of the window of each row."""
+        keys = [row.key for row in rows]
+        return {
+            "key_group": pa.array(self.keys.groups_of(keys), pa.int32()),
+            **dict(self.keys.arrays(keys)),
+            **self.windows.arrays(row.window for row in rows),
+        }
+
+
+def pane_rows(
+    panes: Sequence[LoggedPane], owners: "Owners", shape: Shape, output: EmittedColumns
+) -> pa.Table:
+    """One row for each pane. The result of a pane is the row that a user's function emitted or, under a
+    `select`, a tuple with one value for each result column. None, the result of a withdrawal, is null in each
+    column.
+    """
+    results: Sequence[pa.Array]
+    if output.declared_columns:
+        results = output.arrays([pane.result for pane in panes], [(pane.key, pane.window) for pane in panes])
+    else:
+        nothing = (None,) * len(shape.results)
+        values = list(zip(*(pane.result or nothing for pane in panes), strict=True)) or [()] * len(
+            shape.results
+        )
+        results = [to_arrow(column, kind) for column, (_, kind) in zip(values, shape.results, strict=True)]
+    return pa.table(
+        {
+            **owners.arrays(panes),
+            "firing": pa.array([pane.firing for pane in panes], pa.int64()),
+            "ordinal": pa.array([pane.ordinal for pane in panes], pa.int64()),
+            "kind": pa.array([pane.kind for pane in panes], pa.string()),
+            **dict(zip(shape.result_names, results, strict=True)),
+            "elements": pa.array([pane.elements for pane in panes], pa.int64()),
+            "watermark": watermarks(pane.watermark for pane in panes),
+            "tick_end": times([pane.tick_end for pane in panes], "tick_end"),
+            "cause_arrival": times([pane.cause_arrival for pane in panes], "cause_arrival"),
+        }
+    )
+
+
+def side_rows(rows: Sequence[SideRow], owners: "Owners", output: EmittedColumns) -> pa.Table:
+    """One row of `side_<tag>` for each row that a function has written to that side output."""
+    values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
+    return pa.table(
+        {
+            **owners.arrays(rows),
+            "firing": pa.array([row.firing for row in rows], pa.int64()),
+            "ordinal": pa.array([row.ordinal for row in rows], pa.int64()),
+            "timestamp": times(
+                [None if row.timestamp == LONG_MAX else row.timestamp for row in rows], "timestamp"
+            ),
+            **{name: column for (name, _), column in zip(output.results, values, strict=True)},
+        }
+    )
+
+
+def late_rows(
+    late: Sequence[LoggedLateElement], rows: pa.Table, owners: "Owners", schema: pa.Schema
+) -> pa.Table:
+    """One row for each late element: the source's columns, which stand in `rows`, and the windows that it
+    missed.
+    """
+    columns = {name: rows.column(name) for name in schema.names if name in rows.column_names}
+    columns["key_group"] = rows.column(KEY_GROUP)
+    columns["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
+    columns["arrival_time"] = times(rows.column(ARRIVAL).to_pylist(), "arrival_time")
+    columns["windows"] = _missed_windows(late, owners.windows)
+    columns["late_by_ms"] = pa.array([item.watermark - item.timestamp for item in late], pa.int64())
+    columns["watermark"] = watermarks(item.watermark for item in late)
+    return pa.table({field.name: columns[field.name] for field in schema if field.name != "run_id"})
+
+
+def _missed_windows(late: Sequence[LoggedLateElement], windows: WindowColumns) -> pa.Array:
+    """For each late element a list with the columns of each window that it missed."""
+    columns = windows.arrays(window for item in late for window in item.windows)
+    names = ["start", "end", *(name for name, _ in windows.own_columns)]
+    offsets = [0]
+    for item in late:
+        offsets.append(offsets[-1] + len(item.windows))
+    return pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.StructArray.from_arrays(list(columns.values()), names=names)
+    )
+
+
+def watermarks(values: Iterable[int]) -> pa.Array:
+    """Watermarks as times; null before the first watermark, and for the final one."""
+    return times(
+        [None if watermark in (LONG_MIN, LONG_MAX) else watermark for watermark in values], "watermark"
+    )

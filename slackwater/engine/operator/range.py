@@ -1,0 +1,275 @@
+"""One key range of one slice in the operator engine: its share of the parent's snapshot is restored,
+its elements are replayed in order of arrival, and its rows are handed over.
+
+Subclasses say which operator runs: `window_range` windows, `process_range` a process function. Nothing is
+committed here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.operator.elements import OperatorElements, element_class
+from slackwater.engine.operator.emitted_rows import EmittedRowError, side_outputs_of
+from slackwater.engine.operator.failed_rows import failed_rows, function_raised
+from slackwater.engine.operator.firing import Owners, side_rows
+from slackwater.engine.operator.garbage import collector_resting, objects_set_aside
+from slackwater.engine.operator.snapshot import parent_snapshot, restore_snapshot, snapshot_tables
+from slackwater.engine.replaying.replay import Replay
+from slackwater.engine.replaying.results import (
+    conform,
+    hand_over,
+    hand_over_quarantine_rows,
+    hashes_table,
+    range_counts,
+)
+from slackwater.engine.replaying.snapshot_rows import unknown_results
+from slackwater.engine.replaying.spilling import Spilling
+from slackwater.engine.rows.carried_timeline import CarriedTimeline
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
+from slackwater.engine.rows.keys import Keys
+from slackwater.tables.run_files.hashed_rows import as_hashed
+from slackwater.tables.schemas import side_table, table_schemas
+from slackwater.windowing.columnar.timeline.timeline import Timeline
+from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
+from slackwater.windowing.order_modes import OrderMode
+from slackwater.windowing.runtime.operator_storage import OperatorStorage
+from slackwater.windowing.runtime.slice_runner import SliceRunner
+from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.snapshot import ContentHash, SnapshotCodec, SnapshotTables
+
+_FED_AT_ONCE: Final = 1 << 16
+
+Runner = TypeVar("Runner", bound=SliceRunner)
+
+BETWEEN_LOOKS: Final = 1000  # elements, or steps, between two looks at how large the state is
+
+
+class RangeWork(ABC, Generic[Runner]):
+    """What range `number` restores, replays and stages.
+
+    Args:
+        replay: the slice.
+        keys: of its pipeline.
+        number: of the range.
+        rows: the elements of its keys, in order of arrival.
+
+    Attributes:
+        element_class: the class of named tuples that elements are; None where row numbers suffice.
+        schemas: of the pipeline's tables.
+        unknown_results: results that are unknown in a parked window.
+    """
+
+    def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
+        self.replay = replay
+        self.pipeline = replay.pipeline
+        self.keys = keys
+        self.owners = Owners.of(self.pipeline, keys)
+        self.number = number
+        self.rows = rows
+        self.element_class = element_class(self.pipeline, replay.schema)
+        self.schemas = table_schemas(replay.shape)
+        self.key_range = keys.range(number, replay.ranges)
+        self.order_mode = OrderMode(self.pipeline.order_mode)
+        self.unknown_results = frozenset[str]()
+
+    @cached_property
+    def elements(self) -> OperatorElements:
+        """The elements that `rows` hold."""
+        return OperatorElements(self.pipeline, self.rows, self.element_class)
+
+    @property
+    @abstractmethod
+    def codec(self) -> SnapshotCodec:
+        """How what the operator remembers stands in the tables."""
+
+    @abstractmethod
+    def make_runner(self, storage: OperatorStorage) -> Runner:
+        """The operator of the range, at the start of the slice, with state and timers in `storage`."""
+
+    @abstractmethod
+    def pane_table(self, runner: Runner) -> pa.Table:
+        """Rows of `panes`: what the operator has emitted."""
+
+    @abstractmethod
+    def late_table(self, runner: Runner) -> pa.Table:
+        """Rows of `late_events`."""
+
+    def run(self) -> Iterator[pa.Table]:
+        """The rows, hashes and counts of the range, marked with what they are."""
+        parent = parent_snapshot(self.replay, self.schemas, self.keys, self.key_range)
+        if self.replay.shape.parts:
+            self.unknown_results = unknown_results(self.replay, parent.tables.window_state)
+        with closing(
+            Spilling(
+                self.replay.state_memory_mb,
+                self.order_mode,
+                parked_bytes=parent.bytes,
+                element_bytes=self.rows.nbytes,
+            )
+        ) as spilling:
+            runner = self.make_runner(spilling.storage)
+            with closing(runner):
+                with collector_resting():
+                    restore_snapshot(runner, self.codec, parent, self.keys, spilling.parts(self.key_range))
+                    del parent
+                # Where no function of a user runs, nothing makes cycles.
+                with (
+                    collector_resting()
+                    if self.pipeline.select and self.element_class is None
+                    else objects_set_aside()
+                ):
+                    self._feed_all(runner, spilling)
+                    runner.finish(self.replay.scan.to_ms)
+                with collector_resting():
+                    output = {"panes": self.pane_table(runner), **self._side_tables(runner)}
+                    late_elements = self.late_table(runner)
+                counts = {**runner.counts(), **runner.assignments(), **self._read_counts()}
+                rows_failed = (
+                    failed_rows(self.pipeline, runner.failed_elements, self.rows)
+                    if runner.failed_elements
+                    else None
+                )
+                self._forget_elements()
+                state_hash = ContentHash()
+                for state in _with_collector_resting(self._state_tables(runner, spilling)):
+                    self._add_to_hash(state_hash, state)
+                    is_large = spilling.is_spilled or state.keys() != set(SnapshotTables._fields)
+                    replay = replace(self.replay, file_rows=1) if is_large else self.replay
+                    yield from self._hand_over_all(replay, state)
+        yield from self._hand_over_all(self.replay, {**output, "late_events": late_elements})
+        if rows_failed is not None:
+            yield from hand_over_quarantine_rows(self.replay, self.number, rows_failed, "failed")
+        output_hash = ContentHash()
+        self._add_to_hash(output_hash, output)
+        yield hashes_table(output_hash, state_hash)
+        yield range_counts(counts)
+
+    def _forget_elements(self) -> None:
+        """Let go of the elements: what is read of their columns has been read."""
+        self.rows = self.rows.slice(0, 0)
+        for name in ("elements", "step_sequence"):
+            self.__dict__.pop(name, None)
+
+    def _state_tables(self, runner: Runner, spilling: Spilling) -> Iterator[dict[str, pa.Table]]:
+        """What is to be parked. Of a state that is too large for memory only one part at a time exists as
+        objects and columns, and so do pieces of long lists.
+        """
+        for part in spilling.parts(self.key_range):
+            divides_groups = part.divides_groups and part != self.key_range
+            holds_key = self.keys.holder(part) if divides_groups else None
+            yield from snapshot_tables(self.replay, self.codec, runner.snapshot(part.key_groups, holds_key))
+
+    def _hand_over_all(self, replay: Replay, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
+        for name, rows in tables.items():
+            if rows.num_rows:
+                part = f"0{self.key_range.label}"
+                yield from hand_over(replay, self.number, name, rows, self.schemas[name], part=part)
+
+    def _side_tables(self, runner: Runner) -> dict[str, pa.Table]:
+        """The rows of each side output, by its table."""
+        sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.side_columns}
+        for row in runner.side_rows:
+            if row.tag not in sides:
+                names = ", ".join(map(repr, sides)) or "none"
+                raise EmittedRowError(
+                    f"a function wrote to the side output {row.tag!r} (key {row.key!r}, window "
+                    f"{row.window!r}); declared: {names}. Add it "
+                    "to side_outputs.",
+                    key=row.key,
+                    window=row.window,
+                )
+            sides[row.tag].append(row)
+        columns = side_outputs_of(self.pipeline)
+        return {side_table(tag): side_rows(rows, self.owners, columns[tag]) for tag, rows in sides.items()}
+
+    def _add_to_hash(self, total: ContentHash, tables: dict[str, pa.Table]) -> None:
+        for name, rows in tables.items():
+            total.add(name, as_hashed(name, conform(rows, self.schemas[name])), without=("run_id",))
+
+    def _read_counts(self) -> dict[str, int]:
+        """The ledger's counts of rows read: all, and those that had arrived before the slice."""
+        folded_count = np.count_nonzero(self.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
+        return {"rows_read": self.rows.num_rows, "rows_folded": int(folded_count)}
+
+    def _feed_all(self, runner: Runner, spilling: Spilling) -> None:
+        """Feed the elements; an error of the user's function names the element on which it was raised."""
+        try:
+            self.feed(runner, spilling)
+        except UserCodeError as error:
+            if error.during != PROCESSING_ELEMENT:
+                raise
+            raise function_raised(
+                self.pipeline, error, self.element_rows([runner.elements_processed])
+            ) from error
+
+    def element_rows(self, positions: Sequence[int]) -> pa.Table:
+        """The rows of some elements, by their positions in the order in which the operator takes them."""
+        return self.elements.at(positions)
+
+    @property
+    def timeline_of_ticks(self) -> Timeline:
+        """The watermarks that the operator emits itself as the clock passes: none where rows carry them."""
+        timeline = self.replay.timeline
+        return timeline.without_rises() if isinstance(timeline, CarriedTimeline) else timeline
+
+    def feed(self, runner: Runner, spilling: Spilling) -> None:
+        """Give the operator the elements in order of arrival. Those folded from before the slice come first,
+        as if they arrived at its start.
+        """
+        if isinstance(self.replay.timeline, CarriedTimeline):
+            self._feed_between_watermarks(runner, spilling, self.replay.timeline)
+            return
+        elements = self._elements_with_times()
+        for _ in range(0, self.rows.num_rows, BETWEEN_LOOKS):
+            runner.process_all(islice(elements, BETWEEN_LOOKS))
+            spilling.look(runner)
+
+    def _feed_between_watermarks(self, runner: Runner, spilling: Spilling, timeline: CarriedTimeline) -> None:
+        """As `feed`, with each watermark in its place between the elements; after the last of them those that
+        are left.
+        """
+        rise = 0
+        rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
+        numbers_of_rises = timeline.rises_before(self.pipeline, self.rows).tolist()
+        elements = zip(self._elements_with_times(), numbers_of_rises, strict=True)
+        while batch := list(islice(elements, BETWEEN_LOOKS)):
+            for (key, value, timestamp, arrival), rises_before in batch:
+                while rise < rises_before:
+                    runner.emit_watermark(*rises[rise])
+                    rise += 1
+                runner.process_element(key, value, timestamp, arrival)
+            spilling.look(runner)
+        for watermark, moment in rises[rise:]:
+            runner.emit_watermark(watermark, moment)
+
+    def _elements_with_times(self) -> Iterator[tuple[Any, Any, int, int]]:
+        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time.
+        Those from before the slice arrive at its start.
+        """
+        values = self.elements.values()
+        from_ms = self.replay.scan.from_ms
+        for start in range(0, self.rows.num_rows, _FED_AT_ONCE):
+            rows = self.rows.slice(start, _FED_AT_ONCE)
+            arrivals = np.maximum(rows.column(ARRIVAL).to_numpy(), from_ms).tolist()
+            times = rows.column(EVENT).to_numpy().tolist()
+            yield from zip(
+                self.keys.values(rows), islice(values, rows.num_rows), times, arrivals, strict=True
+            )
+
+
+def _with_collector_resting(tables: Iterator[dict[str, pa.Table]]) -> Iterator[dict[str, pa.Table]]:
+    """The same tables, each made while the garbage collector rests."""
+    while True:
+        with collector_resting():
+            state = next(tables, None)
+        if state is None:
+            return
+        yield state

@@ -1,0 +1,113 @@
+"""The choice of the engine for a pipeline, with its reason: the columnar engine where it is exact, the
+operator engine for all other pipelines.
+
+The choice depends on the declarations and the types of the source alone; it never changes a result.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.engine import functions
+from slackwater.engine.aggregates import bind_columnar, bind_select
+from slackwater.engine.columnar.engine import ColumnarEngine
+from slackwater.engine.columnar.windows import why_not
+from slackwater.engine.columnar_by import columnar_by
+from slackwater.engine.functions import FunctionEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.replaying.replay import Engine
+from slackwater.engine.rows.derived_columns import with_derived_columns
+from slackwater.errors import UsageError
+from slackwater.pipelines import Pipeline
+
+OPERATOR, COLUMNAR = "operator", "columnar"
+ENGINES = (COLUMNAR, OPERATOR)
+
+
+class EngineNotExact(UsageError):
+    """The engine that --engine names can't run the pipeline exactly."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine for a pipeline.
+
+    Attributes:
+        engine: its name.
+        why: one line, which also says what would make the pipeline columnar where one or two declarations
+            decide it.
+        calls_back: whether a function of the pipeline is called, or its trigger is asked about each element.
+    """
+
+    engine: str
+    why: str
+    calls_back: bool
+
+    def make(self) -> Engine:
+        """The engine."""
+        if self.engine == OPERATOR:
+            return OperatorEngine()
+        return FunctionEngine() if self.calls_back else ColumnarEngine()
+
+
+def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
+    """The engine for `pipeline` on a source of that schema (None: not known; its types are assumed to suit),
+    or the engine `override`.
+
+    Raises:
+        EngineNotExact: `override` is the columnar engine, which would not be exact.
+        PipelineError: an aggregate does not suit its column.
+    """
+    reason = why_not_columnar(pipeline, schema)
+    if override == COLUMNAR and reason is not None:
+        raise EngineNotExact(
+            f"{pipeline.name}: the columnar engine can't run this exactly: {reason}. Leave out --engine, or "
+            "say --engine operator.",
+            pipeline=pipeline.name,
+            reason=reason,
+        )
+    calls_function = not pipeline.select
+    calls_back = calls_function or why_not(pipeline) is not None
+    if override is not None:
+        return Choice(override, "asked for", calls_back)
+    if reason is not None:
+        changes = columnar_by(pipeline, schema, lambda other: why_not_columnar(other, schema) is None)
+        hint = "" if changes is None else f"; columnar {changes}"
+        return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_back)
+    if calls_function:
+        why = (
+            "its windows are decided on columns, and its functions are called from there, in the faster "
+            "engine"
+        )
+    elif calls_back:
+        why = "its aggregates have columnar forms, its trigger is asked for each element, and it is faster"
+    else:
+        why = "windows, trigger and aggregates have columnar forms, and it is the faster engine"
+    return Choice(COLUMNAR, why, calls_back)
+
+
+def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
+    """Why the columnar engine would not be exact for `pipeline`, in one line; None when it is."""
+    if pipeline.evictor is not None and pipeline.select:
+        return "an evictor sees single elements, which built-in aggregates don't keep"
+    if pipeline.keyed_process is not None:
+        return "a KeyedProcessFunction sees elements one by one"
+    if pipeline.order_mode != "rocksdb" and not functions.shows_no_ties(pipeline):
+        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
+    if not pipeline.select:
+        return functions.why_not(pipeline, schema)
+    if why_not(pipeline) is not None and (reason := functions.why_not_selected(pipeline)) is not None:
+        return reason
+    if schema is None:
+        return None
+    columns = with_derived_columns(pipeline, schema)
+    return _why_no_form(pipeline, {field.name: field.type for field in columns})
+
+
+def _why_no_form(pipeline: Pipeline, types: Mapping[str, pa.DataType]) -> str | None:
+    for name, accumulator in bind_select(pipeline, types).items():
+        aggregate = pipeline.select[name]
+        if bind_columnar(accumulator, aggregate, types) is None:
+            return f"{aggregate.kind} ({name}) has no columnar form"
+    return None

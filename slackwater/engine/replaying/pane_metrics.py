@@ -1,0 +1,117 @@
+"""What validation knows of the panes of a run: metrics that merge. A range task takes them of the panes that
+it hands over, and the driver merges what all tasks have taken:
+
+    metrics(a ∪ b) = merge(metrics(a), metrics(b))
+
+So they are the same however the panes are divided, and no pane is read a second time. The metrics of n
+expectations are a table of one row; expectation i has these columns:
+
+    checked_i     how many values it looks at: those that are not null, of `not_null` all
+    unexpected_i  how many of them break it
+    low_i, high_i the least and the greatest value
+    sample_i      the least values that break it, SAMPLES at most, in order; not of `not_null`
+
+Values have the types of their columns. Nothing here decides whether an expectation is met.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.pipelines import Expectation
+from slackwater.tables.file_relations import quoted
+from slackwater.tables.sql import query
+
+SAMPLES = 5
+
+
+def columns_measured(expectations: Sequence[Expectation]) -> list[str]:
+    """The columns of the panes that `pane_metrics` reads."""
+    return list(dict.fromkeys(["kind", *(item.column for item in expectations)]))
+
+
+def pane_metrics(expectations: Sequence[Expectation], panes: pa.Table) -> pa.Table:
+    """The metrics of the panes that are not withdrawn: one row.
+
+    Args:
+        expectations: at least one; their bounds and values can be compared with their columns.
+        panes: their columns, see `columns_measured`, in the types of the table `panes`, or as dictionaries of
+            these.
+    """
+    parameters: list[Any] = []
+
+    def terms(number: int, item: Expectation) -> list[str]:
+        column, kind = quoted(item.column), panes.schema.field(item.column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        condition, values = broken_condition(item, column, kind)
+        value = _unsigned_zero(column, kind)
+        is_of_nulls = item.kind == "not_null"
+        parameters.extend(values if is_of_nulls else values * 2)
+        least = f"min({value}, {SAMPLES}) FILTER (WHERE {condition})"
+        return [
+            f"count({'*' if is_of_nulls else column}) AS checked_{number}",
+            f"count(*) FILTER (WHERE {condition}) AS unexpected_{number}",
+            f"min({value}) AS low_{number}",
+            f"max({value}) AS high_{number}",
+            *([] if is_of_nulls else [f"{least} AS sample_{number}"]),
+        ]
+
+    selection = _of_each(expectations, terms)
+    return query(f"SELECT {selection} FROM panes WHERE kind <> 'withdrawn'", parameters, panes=panes)
+
+
+def merge_metrics(expectations: Sequence[Expectation], parts: Sequence[pa.Table]) -> pa.Table:
+    """The metrics of several sets of panes together, from those of each; at least one of them."""
+
+    def terms(number: int, item: Expectation) -> list[str]:
+        samples = f"list(sample_{number}) FILTER (WHERE sample_{number} IS NOT NULL)"
+        least = f"list_slice(list_sort(flatten({samples})), 1, {SAMPLES})"
+        return [
+            *(f"sum({name}_{number})::BIGINT AS {name}_{number}" for name in ("checked", "unexpected")),
+            f"min(low_{number}) AS low_{number}",
+            f"max(high_{number}) AS high_{number}",
+            *([] if item.kind == "not_null" else [f"{least} AS sample_{number}"]),
+        ]
+
+    return query(f"SELECT {_of_each(expectations, terms)} FROM parts", parts=pa.concat_tables(parts))
+
+
+def _of_each(expectations: Sequence[Expectation], terms: Callable[[int, Expectation], list[str]]) -> str:
+    """The terms of all expectations, for a SELECT."""
+    return ", ".join(term for number, item in enumerate(expectations) for term in terms(number, item))
+
+
+def broken_condition(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, list[Any]]:
+    """The SQL condition under which a value breaks the expectation, and its parameters. NaN is greater than
+    every other number.
+    """
+    if item.kind == "not_null":
+        return f"{column} IS NULL", []
+    if item.kind == "in_set":
+        return f"{column} NOT IN ({', '.join('?' for _ in item.values)})", [
+            _comparable(value, kind) for value in item.values
+        ]
+    sides = [(f"{column} < ?", item.minimum), (f"{column} > ?", item.maximum)]
+    present = [(condition, _comparable(bound, kind)) for condition, bound in sides if bound is not None]
+    return f"({' OR '.join(condition for condition, _ in present)})", [bound for _, bound in present]
+
+
+def _unsigned_zero(column: str, kind: pa.DataType) -> str:
+    """SQL for the values of a column, -0.0 as 0.0: the two are equal, so that the order of the panes would
+    decide which of them is the least.
+    """
+    if not pa.types.is_floating(kind):
+        return column
+    return f"({column} + 0::{'DOUBLE' if pa.types.is_float64(kind) else 'FLOAT'})"
+
+
+def _comparable(value: Any, kind: pa.DataType) -> Any:
+    """`value` as DuckDB can compare it with a column of type `kind`: one that a decimal column could not hold
+    is compared as a double.
+    """
+    return (
+        float(value)
+        if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale)
+        else value
+    )

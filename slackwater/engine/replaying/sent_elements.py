@@ -1,0 +1,152 @@
+"""Elements that map tasks send, row by row, to the range of their key, and the range that receives them: in
+processing order and, where the pipeline says so, without duplicates.
+
+The operator engine replays them one by one; the columnar engine takes this way only for pipelines with
+`distinct_by`, because a row can't be aggregated before it is known to be the first of its kind.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.replaying.distinct_rows import first_rows
+from slackwater.engine.replaying.replay import Replay
+from slackwater.engine.replaying.results import (
+    PassingRows,
+    counts_table,
+    mark_table,
+    name_of,
+    rows_of_source,
+    spread_quarantine_rows,
+)
+from slackwater.engine.replaying.sent_tables import SentTables, divide
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE
+from slackwater.engine.rows.element_order import in_order
+from slackwater.engine.rows.judge import Judge
+from slackwater.engine.rows.keys import Keys
+from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.scan import Batches
+
+_ELEMENTS: Final = "elements"
+_QUARANTINE: Final = "quarantine"
+
+
+@dataclass(frozen=True)
+class MapElements:
+    """Map task: judge the rows of the slice, send elements to the range of their key, and the counts of rows
+    that the condition leaves out to range 0.
+    """
+
+    judge: Judge
+    keys: Keys
+    ranges: int
+    memory_mb: int
+
+    def __call__(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        sent_tables, counts = SentTables(self.ranges, self.memory_mb, self._route), Counter[str]()
+        for batch in batches:
+            for table in self._judge_batch(batch, counts):
+                yield from sent_tables.send(table)
+        yield from sent_tables.send_the_rest()
+        yield 0, counts_table(counts)
+
+    def _judge_batch(self, batch: SourceBatch, counts: Counter[str]) -> Iterator[pa.Table]:
+        """The rows for `quarantine` and the elements of a batch, the latter with their key groups."""
+        judged_batch = self.judge.judge_batch(batch)
+        counts.update(rows_of_source(batch.source, judged_batch.rows_read))
+        counts["rows_read"] += judged_batch.filtered_count
+        counts["rows_filtered"] += judged_batch.filtered_count
+        counts["rows_folded"] += judged_batch.filtered_folded_count
+        if judged_batch.quarantine_rows.num_rows:
+            yield mark_table(_QUARANTINE, judged_batch.quarantine_rows)
+        elements = judged_batch.elements
+        if not elements.num_rows:
+            return
+        elements = elements.append_column(KEY_GROUP, pa.array(self.keys.groups(elements), pa.int32()))
+        if self.judge.pipeline.on_error == "quarantine":
+            elements = elements.append_column(
+                SOURCE_FILE, pa.repeat(pa.scalar(batch.path, pa.string()), elements.num_rows)
+            )
+        yield mark_table(_ELEMENTS, elements)
+
+    def _route(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        if name_of(table) == _QUARANTINE:
+            yield from spread_quarantine_rows(table, self.ranges)
+        else:
+            yield from divide(
+                table, self.keys.range_numbers(table, table.column(KEY_GROUP).to_numpy(), self.ranges)
+            )
+
+
+class ReceivedElements:
+    """The elements that map tasks have sent to range `number`.
+
+    Attributes:
+        rows: the elements that count, in processing order; complete when `receive` is exhausted.
+    """
+
+    def __init__(self, replay: Replay, keys: Keys, number: int) -> None:
+        self.rows = self._empty_elements(replay)
+        self._replay = replay
+        self._keys = keys
+        self._number = number
+
+    def receive(self, tables_of_range: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Collect the elements among the tables that the range gets. Gives what is handed over beside them:
+        rows for `quarantine`, counts, and the rows that deduplication remembers.
+        """
+        passing_rows, elements = PassingRows(self._replay, self._number), [self.rows]
+        quarantined_count = folded_count = 0
+        for table in tables_of_range:
+            if passing_rows.takes(table):
+                quarantined_count += table.num_rows
+                folded_count += self._folded_count(table.column("arrival_time"))
+                yield from passing_rows.take(table)
+            elif name_of(table) == _ELEMENTS:
+                elements.append(table.replace_schema_metadata(None))
+            else:
+                yield table
+        yield from passing_rows.hand_over_the_rest()
+        yield counts_table(
+            {
+                "rows_read": quarantined_count,
+                "rows_quarantined": quarantined_count,
+                "rows_folded": folded_count,
+            }
+        )
+        rows = pa.concat_tables(elements)
+        elements.clear()  # so that they are not held twice while they are sorted
+        self.rows = in_order(self._replay.pipeline, rows)
+        del rows
+        if self._replay.pipeline.distinct_by is not None:
+            firsts = first_rows(self._replay, self._keys, self._number, self.rows)
+            self.rows = firsts.rows
+            yield from firsts.tables
+
+    def take_rows(self) -> pa.Table:
+        """The `rows`, which are let go here."""
+        rows, self.rows = self.rows, self.rows.slice(0, 0)
+        return rows
+
+    def _folded_count(self, arrivals: pa.ChunkedArray) -> int:
+        """How many of these arrivals lie before the slice."""
+        earlier = pc.less(
+            arrivals, pa.scalar(self._replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type)
+        )
+        return int(pc.sum(earlier).as_py() or 0)
+
+    @staticmethod
+    def _empty_elements(replay: Replay) -> pa.Table:
+        """A table of elements without rows."""
+        extra_columns = [
+            pa.field(ARRIVAL, pa.int64()),
+            pa.field(EVENT, pa.int64()),
+            pa.field(KEY_GROUP, pa.int32()),
+        ]
+        if replay.pipeline.on_error == "quarantine":
+            extra_columns.append(pa.field(SOURCE_FILE, pa.string()))
+        return pa.schema([*replay.element_fields, *extra_columns]).empty_table()

@@ -1,0 +1,112 @@
+"""Which columns of the source a pipeline reads: for its keys, its aggregates, its conditions and its
+functions.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from slackwater.engine.rows.derived_columns import expressions_of_select
+from slackwater.engine.rows.source_roles import SourceColumnError
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.conditions import columns_of
+from slackwater.pipelines.windows import sees_elements
+
+# Columns that a replay adds to rows of the source.
+ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE = "__arrival_ms", "__event_ms", "__key_group", "__source_file"
+KEY_NUMBER, PLACE = "__key_number", "__place"
+ADDED_COLUMNS = {ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, KEY_NUMBER, PLACE}
+
+
+def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The source columns that an element has for the pipeline's code; none where no code looks at
+    elements."""
+    if not sees_elements(pipeline):
+        return ()
+    return _columns_of_functions(pipeline, source)
+
+
+def watermark_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The source columns that an element has for the function of a punctuated strategy; none for other
+    strategies.
+    """
+    if pipeline.watermarks.watermark_of is None:
+        return ()
+    return _columns_of_functions(pipeline, source)
+
+
+def _columns_of_functions(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(source_columns(source) if pipeline.columns is None else pipeline.columns))
+
+
+def source_columns(names: Sequence[str]) -> list[str]:
+    """The columns of a table of elements without those that a replay adds."""
+    return [name for name in names if name not in ADDED_COLUMNS]
+
+
+def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
+    condition, deduplication, aggregates, elements, watermarks, and what derived columns are computed from.
+
+    `source` are all columns of the source and the derived ones, or those of a table of elements.
+    """
+    aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
+    roles = (
+        *pipeline.keys,
+        *pipeline.roles.columns,
+        *columns_of_condition(pipeline),
+        *pipeline.distinct_columns,
+    )
+    functions = (*element_columns(pipeline, source), *watermark_columns(pipeline, source))
+    return tuple(dict.fromkeys((*roles, *aggregates, *functions, *columns_of_derivations(pipeline))))
+
+
+def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns that the pipeline's condition reads."""
+    return () if pipeline.condition is None else columns_of(pipeline.condition)
+
+
+def columns_of_derivations(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns of the source that derived columns are computed from."""
+    names = (name for _, expression in pipeline.derivations for name in expression.columns)
+    return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
+
+
+def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns of the source that hold keys and times, or that derived columns are computed from."""
+    source = pipeline.roles
+    names = (*pipeline.keys, source.event_time, source.arrival_time, *columns_of_derivations(pipeline))
+    return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
+
+
+def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
+    """The columns besides keys and times by which a row is judged: those of all expressions, and of the
+    condition.
+    """
+    of_select = (
+        name for expression in expressions_of_select(pipeline).values() for name in expression.columns
+    )
+    return (*columns_of_condition(pipeline), *columns_of_derivations(pipeline), *of_select)
+
+
+def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
+    """Refuse keys that Flink could not hash alike on every machine, and columns of `distinct_by` whose values
+    are not told apart as exactly.
+
+    Raises:
+        SourceColumnError: one of them is a float, a decimal, a timestamp or a nested value.
+    """
+    hashable_types = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
+    roles = [(name, f"key column {name!r} is", "keys") for name in pipeline.keys]
+    roles += [
+        (name, f"distinct_by names the column {name!r}, which is", "its columns")
+        for name in pipeline.distinct_columns
+    ]
+    for name, subject, columns in roles:
+        kind = schema.field(name).type
+        if not any(is_kind(kind) for is_kind in hashable_types):
+            raise SourceColumnError(
+                f"{subject} {kind}; {columns} are integers, strings, booleans and dates. Cast it in the "
+                "source.",
+                column=name,
+            )

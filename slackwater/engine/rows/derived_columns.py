@@ -1,0 +1,107 @@
+"""Derived columns: what `derive` adds to the rows of the source before anything else looks at them.
+
+Both engines, and the pass that reads times only, take the columns from here, so that they see the same.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.engine.rows.expressions import type_of, values_of
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.conditions import parse_condition
+from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expressions import Expression
+
+Booleans = npt.NDArray[np.bool_]
+
+
+class ExpressionFailure(NamedTuple):
+    """The rows on which an expression fails.
+
+    Attributes:
+        declaration: of the expression, e.g. ``derive['day_part']``.
+        column: the derived column; None for a condition.
+        rows: for each row whether it is one of them.
+    """
+
+    declaration: str
+    column: str | None
+    rows: Booleans
+
+    @property
+    def reason(self) -> str:
+        """The reason of each of these rows, the same whatever other rows stand beside it."""
+        return (
+            f"{self.declaration} fails on this row: a value that can't be cast or computed, a number out of "
+            "range, or a division by zero"
+        )
+
+
+def with_derived_columns(pipeline: Pipeline, source: pa.Schema) -> pa.Schema:
+    """The columns of `source` and the derived ones.
+
+    Raises:
+        PipelineError: an expression does not suit the source, or a column of its name is there already.
+    """
+    return _bound(pipeline.name, pipeline.derivations, source) if pipeline.derivations else source
+
+
+@lru_cache(maxsize=256)
+def _bound(name: str, derivations: tuple[tuple[str, Expression], ...], source: pa.Schema) -> pa.Schema:
+    subject, schema = f"Pipeline {name!r}", source
+    for column, expression in derivations:
+        declaration = f"derive[{column!r}]"
+        if column.lower() in (name.lower() for name in schema.names):
+            raise PipelineError(
+                subject, f"{declaration}: the source has a column of this name; give the derived one another"
+            )
+        schema = schema.append(pa.field(column, type_of(subject, declaration, expression, schema)))
+    return schema
+
+
+def derived_fields(pipeline: Pipeline, source: pa.Schema) -> list[pa.Field]:
+    """The derived columns alone."""
+    return list(with_derived_columns(pipeline, source))[len(source) :]
+
+
+def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure]]:
+    """(rows of the source and their derived columns, the failures). A column that reads one that fails on a
+    row fails there as well.
+    """
+    failures: dict[str, ExpressionFailure] = {}
+    for column, expression in pipeline.derivations:
+        values, is_failed = values_of(expression, rows)
+        for name in expression.columns:
+            if name in failures:
+                is_failed = failures[name].rows if is_failed is None else is_failed | failures[name].rows
+        rows = rows.append_column(column, values)
+        if is_failed is not None:
+            failures[column] = ExpressionFailure(f"derive[{column!r}]", column, is_failed)
+    return rows, list(failures.values())
+
+
+def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[ExpressionFailure]:
+    """The failures of conditions of aggregates. Where a row has none, they are evaluated without a failure
+    later on.
+    """
+    failures = []
+    for declaration, expression in expressions_of_select(pipeline).items():
+        is_failed = values_of(expression, rows).is_failed
+        if is_failed is not None:
+            failures.append(ExpressionFailure(declaration, None, is_failed))
+    return failures
+
+
+def expressions_of_select(pipeline: Pipeline) -> Mapping[str, Expression]:
+    """The conditions of aggregates that are expressions, by the declaration that has them."""
+    terms = {
+        f"select[{name!r}].where": parse_condition(name, aggregate.where)
+        for name, aggregate in pipeline.select.items()
+        if aggregate.where is not None
+    }
+    return {declaration: term for declaration, term in terms.items() if isinstance(term, Expression)}

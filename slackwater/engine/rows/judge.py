@@ -1,0 +1,316 @@
+"""The judge of source rows: which of them become elements, and for which reason others go to `quarantine`.
+
+Times are milliseconds; intervals of arrivals are half-open.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
+from slackwater.engine.rows.conditions import Condition
+from slackwater.engine.rows.derived_columns import (
+    ExpressionFailure,
+    add_derived_columns,
+    expressions_of_select,
+    failures_of_conditions,
+)
+from slackwater.engine.rows.rows_as_json import as_json
+from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.overrides import Overrides
+from slackwater.engine.source.scan import SliceScan
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.sources import Roles
+from slackwater.tables import schemas
+from slackwater.windowing.times import PER_SECOND, floor_to_ms
+
+Int64s = npt.NDArray[np.int64]
+# The first and the last millisecond that every reader of the tables can represent: years 1 to 9999.
+_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+@dataclass(frozen=True)
+class JudgedBatch:
+    """The elements and the unusable rows of one batch of the source.
+
+    Attributes:
+        elements: the usable rows of the slice and those folded into it: the batch's columns, the derived ones
+            and, as int64, `__arrival_ms`, `__event_ms`.
+        quarantine_rows: the rows that go to the table `quarantine`, without run_id and source version.
+        filtered_count: how many rows of this run the pipeline's condition left out.
+        filtered_folded_count: how many of those had arrived before the slice.
+        positions: where in the batch each element stands; None when every row is one.
+    """
+
+    elements: pa.Table
+    quarantine_rows: pa.Table
+    filtered_count: int = 0
+    filtered_folded_count: int = 0
+    positions: Int64s | None = None
+
+    @property
+    def rows_read(self) -> int:
+        return self.elements.num_rows + self.quarantine_rows.num_rows + self.filtered_count
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges the rows of one pipeline and one slice [from_ms, to_ms) of arrival time.
+
+    A row that arrived before the slice is folded into it, if it arrived since the lineage's start
+    (`start_ms`; None: the slice's own start) and stands in a file that no earlier run has read; a pipeline
+    with stragglers="restate" folds none. A row whose arrival `overrides` change is this run's if its new
+    arrival lies in the slice; whether it is usable depends on its true arrival.
+    """
+
+    pipeline: Pipeline
+    from_ms: int
+    to_ms: int
+    start_ms: int | None = None
+    overrides: Overrides = field(default_factory=Overrides)
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, scan: SliceScan) -> "Judge":
+        """The judge of the rows that `scan` reads."""
+        return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
+
+    def judge_batch(self, batch: SourceBatch, quarantine: bool = True) -> JudgedBatch:
+        """Judge every row of `batch`. A row that does not meet the pipeline's condition is left out, whatever
+        else is wrong with it. A row that breaks several rules is quarantined for the first of: arrival, an
+        expression that fails, key, event time, range, ahead, behind. Without `quarantine` unusable rows are
+        dropped, for a pass that needs only elements.
+        """
+        source = self.pipeline.roles
+        rows = batch.rows
+        arrival, no_arrival = in_milliseconds(rows.column(source.arrival_time))
+        event, no_event = in_milliseconds(rows.column(source.event_time))
+        if self.takes_all(batch):
+            elements = rows.append_column(ARRIVAL, pa.array(arrival)).append_column(EVENT, pa.array(event))
+            return JudgedBatch(
+                elements, self._quarantine(batch, np.zeros(0, np.int64), np.zeros(0, np.int16))
+            )
+        rows, failures, passes_filter = self._evaluate(rows)
+        moved_to, is_moved = self.overrides.apply(
+            self.pipeline, rows, arrival, event, ~no_arrival & ~no_event
+        )
+        in_slice = (
+            ~no_arrival
+            & (moved_to >= np.where(is_moved, self.from_ms, self._first_arrival_ms(batch)))
+            & (moved_to < self._end_ms(batch))
+        )
+        reason = np.zeros(rows.num_rows, np.int16)
+        rules_broken = self._rules_broken(batch, rows, arrival, event, no_event)
+        for number, breaks_rule in reversed(list(enumerate(rules_broken, 1))):
+            reason[breaks_rule] = number
+        for number, failure in reversed(list(enumerate(failures, len(_REASONS) + 1))):
+            reason[failure.rows] = number
+        reason[no_arrival] = len(_REASONS)
+        is_of_run = in_slice | (no_arrival & (batch.may_hold_unread and batch.read_to_ms is None))
+        usable = in_slice & (reason == 0) & passes_filter
+        elements = rows.filter(pa.array(usable))
+        elements = elements.append_column(ARRIVAL, pa.array(moved_to[usable])).append_column(
+            EVENT, pa.array(event[usable])
+        )
+        unusable = (
+            np.flatnonzero(is_of_run & (reason != 0) & passes_filter) if quarantine else np.zeros(0, np.int64)
+        )
+        is_filtered = is_of_run & ~passes_filter
+        filtered_folded_count = np.count_nonzero(is_filtered & ~no_arrival & (moved_to < self.from_ms))
+        quarantine_rows = self._quarantine(batch, unusable, reason, failures)
+        return JudgedBatch(
+            elements,
+            quarantine_rows,
+            int(np.count_nonzero(is_filtered)),
+            int(filtered_folded_count),
+            np.flatnonzero(usable),
+        )
+
+    def takes_all(self, batch: SourceBatch) -> bool:
+        """Whether the least and greatest times show that every row is an element, as in most batches."""
+        arrival, event = self.pipeline.roles.arrival_time, self.pipeline.roles.event_time
+        if not batch.rows.num_rows or self.overrides.moved_arrivals or self.pipeline.condition is not None:
+            return False
+        if self._computes:
+            return False
+        if not all(batch.is_complete(name) for name in (arrival, event, *self.pipeline.keys)):
+            return False
+        (first, last), (earliest, latest) = (
+            _bounds_in_milliseconds(batch, name) for name in (arrival, event)
+        )
+        back, forth = _reach(self.pipeline)
+        is_in_slice = self._first_arrival_ms(batch) <= first and last < self._end_ms(batch)
+        is_in_range = _EARLIEST_MS + back <= earliest and latest <= _LATEST_MS - forth
+        if not (is_in_slice and is_in_range):
+            return False
+        ahead_ms, behind_ms = self.pipeline.max_ahead_ms, self.pipeline.max_behind_ms
+        are_near = latest - first <= ahead_ms and (behind_ms is None or last - earliest <= behind_ms)
+        return are_near or self._all_are_near(batch)
+
+    def _all_are_near(self, batch: SourceBatch) -> bool:
+        """Whether no event time is more than `max_ahead` after, or `max_behind` before, the arrival of its
+        row.
+        """
+        source, behind_ms = self.pipeline.roles, self.pipeline.max_behind_ms
+        (arrival, _), (event, _) = (
+            in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
+        )
+        ahead = event - arrival
+        return int(ahead.max()) <= self.pipeline.max_ahead_ms and (
+            behind_ms is None or int(ahead.min()) >= -behind_ms
+        )
+
+    def folded_count(self, batch: SourceBatch, elements: pa.Table) -> int:
+        """How many elements of a batch had arrived before the slice."""
+        if self._first_arrival_ms(batch) >= self.from_ms:
+            return 0
+        return int(np.count_nonzero(elements.column(ARRIVAL).to_numpy() < self.from_ms))
+
+    def with_derived_columns(self, rows: pa.Table) -> pa.Table:
+        """Rows of the source, and their derived columns."""
+        return add_derived_columns(self.pipeline, rows)[0] if self.pipeline.derivations else rows
+
+    @property
+    def _computes(self) -> bool:
+        """Whether values are computed of each row, which may fail."""
+        return bool(self.pipeline.derivations) or bool(expressions_of_select(self.pipeline))
+
+    def _evaluate(self, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure], npt.NDArray[np.bool_]]:
+        """(the rows with their derived columns, the failures of expressions, where the pipeline's condition
+        is true; everywhere without one).
+
+        Where the condition fails, or is unknown and reads a derived column that fails, nobody can say whether
+        the row is part of the pipeline: it counts as if it were, and goes to quarantine.
+        """
+        rows, failures = add_derived_columns(self.pipeline, rows)
+        passes_filter = np.ones(rows.num_rows, np.bool_)
+        if self.pipeline.condition is not None:
+            condition = Condition(self.pipeline.condition)
+            is_met, is_failed = condition.evaluate(rows)
+            if is_failed is not None:
+                failures.append(ExpressionFailure("where", None, is_failed))
+            passes_filter, is_unknown = np.asarray(is_met.fill_null(False)), np.asarray(is_met.is_null())
+            for failure in failures:
+                if failure.column is None or failure.column in condition.columns:
+                    passes_filter = passes_filter | (is_unknown & failure.rows)
+        return rows, [*failures, *failures_of_conditions(self.pipeline, rows)], passes_filter
+
+    def _first_arrival_ms(self, batch: SourceBatch) -> int:
+        """The earliest arrival that is this run's."""
+        if self.start_ms is None or not batch.may_hold_unread or self.pipeline.stragglers == "restate":
+            return self.from_ms
+        return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
+
+    def _end_ms(self, batch: SourceBatch) -> int:
+        """The end (exclusive) of the arrivals that are this run's."""
+        return self.from_ms if batch.is_part else self.to_ms
+
+    def _rules_broken(
+        self,
+        batch: SourceBatch,
+        rows: pa.Table,
+        arrival: Int64s,
+        event: Int64s,
+        no_event: npt.NDArray[np.bool_],
+    ) -> list[npt.NDArray[np.bool_]]:
+        """For each rule of _REASONS but the last, whether each of the batch's `rows` breaks it."""
+        no_key = np.zeros(rows.num_rows, np.bool_)
+        for name in self.pipeline.keys:
+            if name in self.pipeline.derive or not batch.is_complete(name):
+                no_key |= np.asarray(rows.column(name).is_null())
+        back, forth = _reach(self.pipeline)
+        beyond = ~no_event & ((event > _LATEST_MS - forth) | (event < _EARLIEST_MS + back))
+        ahead = ~no_event & (event > arrival + self.pipeline.max_ahead_ms)
+        is_behind = np.zeros(rows.num_rows, np.bool_)
+        if self.pipeline.max_behind_ms is not None:
+            is_behind = ~no_event & (event < arrival - self.pipeline.max_behind_ms)
+        return [no_key, no_event, beyond, ahead, is_behind]
+
+    def _quarantine(
+        self,
+        batch: SourceBatch,
+        positions: Int64s,
+        reason: npt.NDArray[np.int16],
+        failures: Sequence[ExpressionFailure] = (),
+    ) -> pa.Table:
+        """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1, and then
+        `failures`.
+        """
+        source = self.pipeline.roles
+        rows = batch.full_rows(positions) if len(positions) else batch.rows.slice(0, 0)
+        bounds = {"ahead": self.pipeline.max_ahead, "behind": self.pipeline.max_behind}
+        reasons = [(code, text.format(**bounds)) for code, text in _REASONS]
+        reasons += [(EXPRESSION_FAILED, failure.reason) for failure in failures]
+        numbers = reason[positions].tolist()
+        codes = [reasons[number - 1][0] for number in numbers]
+        texts = [reasons[number - 1][1] for number in numbers]
+        columns_by_code = {"null_arrival": source.arrival_time, "null_key": ""}
+        rows_with_keys = self.with_derived_columns(rows) if "null_key" in codes else rows
+        columns = [
+            failures[number - len(_REASONS) - 1].column
+            if code == EXPRESSION_FAILED
+            else columns_by_code.get(code, source.event_time) or self._null_key(rows_with_keys, place)
+            for place, (number, code) in enumerate(zip(numbers, codes, strict=True))
+        ]
+        return pa.table(
+            {
+                **_source_of(rows, source),
+                "reason_code": pa.array(codes, pa.string()),
+                "reason": pa.array(texts, pa.string()),
+                "row_json": pa.array(as_json(rows), pa.string()),
+                "source_file": pa.array([batch.path] * rows.num_rows, pa.string()),
+                "arrival_time": rows.column(source.arrival_time).cast(schemas.TIME, safe=False),
+                "column_name": pa.array(columns, pa.string()),
+            }
+        )
+
+    def _null_key(self, rows: pa.Table, number: int) -> str:
+        return next(name for name in self.pipeline.keys if not rows.column(name)[number].is_valid)
+
+
+def _source_of(rows: pa.Table, roles: Roles) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """The column of the quarantine rows of several sources that names theirs; a version of it stands in the
+    table.
+    """
+    if roles.source is None:
+        return {}
+    has_source = rows.num_rows or roles.source in rows.column_names
+    return {roles.source: rows.column(roles.source) if has_source else pa.array([], pa.string())}
+
+
+EXPRESSION_FAILED = "expression_failed"
+_REASONS = (
+    ("null_key", "a key column is null"),
+    ("null_event_time", "the event time is null"),
+    ("time_out_of_range", "the window of this event time would leave the range of timestamps"),
+    ("ahead_of_arrival", "the event time is more than {ahead} after the arrival"),
+    ("behind_arrival", "the event time is more than {behind} before the arrival"),
+    ("null_arrival", "the arrival time is null"),
+)
+
+
+def _reach(pipeline: Pipeline) -> tuple[int, int]:
+    """How far before and after an element's time its windows, their cleanup times, the watermark and the end
+    of its memory may lie, in milliseconds.
+    """
+    bound_ms = pipeline.watermarks.out_of_orderness_ms
+    after_ms = pipeline.window_ms if pipeline.distinct_by is None else max(pipeline.window_ms, bound_ms)
+    return max(pipeline.window_ms, bound_ms + 1), after_ms + pipeline.allowed_lateness_ms
+
+
+def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
+    """The batch's bounds of a column of times, floored to milliseconds."""
+    least, greatest = batch.bounds(name)
+    unit = batch.rows.column(name).type.unit
+    return floor_to_ms(least, unit), floor_to_ms(greatest, unit)
+
+
+def in_milliseconds(column: pa.ChunkedArray) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """(a timestamp column as floored milliseconds, whether each is null); a null's number means nothing."""
+    per_second = PER_SECOND[column.type.unit]
+    missing = np.asarray(column.is_null()) if column.null_count else np.zeros(len(column), np.bool_)
+    numbers = column.cast(pa.int64())
+    numbers_or_zero = np.asarray(numbers.fill_null(0) if column.null_count else numbers)
+    return numbers_or_zero * 1000 if per_second == 1 else numbers_or_zero // (per_second // 1000), missing

@@ -1,0 +1,153 @@
+"""A pipeline's key: its columns, its Flink type, and the key groups, places and ranges of its values.
+
+The key of one column is a plain value, that of several columns is a Flink tuple. Windows of all
+elements have no key column: their one key is the byte 0, as in Flink's windowAll.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.engine.rows.key_ranges import KeyRange, divide_groups, range_cuts
+from slackwater.pipelines import Pipeline
+from slackwater.windowing.columnar.arrays.key_hashes import PLACE_BITS, key_groups, key_places
+from slackwater.windowing.key_groups import murmur_hash
+from slackwater.windowing.key_types import BYTE, KeyType, TupleKey, key_type
+
+_BYTE_0: Final = pa.array([0], pa.int8())
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The key of a pipeline on a source.
+
+    Attributes:
+        columns: names and types of the key columns.
+        max_parallelism: number of key groups.
+    """
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    max_parallelism: int
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, schema: pa.Schema) -> "Keys":
+        """The key of `pipeline` over a source of that schema; its types were checked before."""
+        return cls(tuple((name, schema.field(name).type) for name in pipeline.keys), pipeline.max_parallelism)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.columns]
+
+    @property
+    def type(self) -> KeyType:
+        """The key's type in Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as
+        LocalDate.
+        """
+        if not self.columns:
+            return BYTE
+        fields = tuple(_flink_type(kind) for _, kind in self.columns)
+        return fields[0] if len(fields) == 1 else TupleKey(fields)
+
+    def values(self, rows: pa.Table) -> list[Any]:
+        """The key of each row; equal keys are one object."""
+        if not self.columns:
+            return [0] * rows.num_rows
+        columns = [rows.column(name).to_pylist() for name in self.names]
+        if len(columns) == 1:
+            return list(columns[0])
+        tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        return [tuples.setdefault(key, key) for key in zip(*columns, strict=True)]
+
+    def groups(self, rows: pa.Table) -> npt.NDArray[np.int32]:
+        """The key group of each row."""
+        if not self.columns:
+            return self._the_group_of_all(rows.num_rows)
+        return key_groups([rows.column(name) for name in self.names], self.max_parallelism)
+
+    def groups_of(self, keys: Sequence[Any]) -> npt.NDArray[np.int32]:
+        """The key group of each key."""
+        if not self.columns:
+            return self._the_group_of_all(len(keys))
+        return key_groups([column for _, column in self.arrays(keys)], self.max_parallelism)
+
+    def _the_group_of_all(self, rows: int) -> npt.NDArray[np.int32]:
+        """The key group of the byte 0, once for each of `rows` rows."""
+        return np.repeat(key_groups([_BYTE_0], self.max_parallelism), rows)
+
+    def places(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+        """The place of the key of each row, see `key_hashes`. Integer keys may stand in a wider type."""
+        if not self.columns:
+            return np.repeat(key_places([_BYTE_0], self.max_parallelism), rows.num_rows)
+        columns = (
+            rows.column(name).cast(kind) if pa.types.is_integer(kind) else rows.column(name)
+            for name, kind in self.columns
+        )
+        return key_places(list(columns), self.max_parallelism)
+
+    def holder(self, key_range: KeyRange) -> Callable[[Any], bool]:
+        """Says of one key whether it is in the range."""
+        hash_code, groups = self.type.hash_code, self.max_parallelism
+
+        def holds(key: Any) -> bool:
+            key_hash = murmur_hash(hash_code(key))
+            return key_range.first <= (key_hash % groups << PLACE_BITS | key_hash) < key_range.beyond
+
+        return holds
+
+    def range_numbers(
+        self, rows: pa.Table, groups: npt.NDArray[np.integer[Any]], ranges: int
+    ) -> npt.NDArray[Any]:
+        """Which of `ranges` ranges the key of each row belongs to, see `range`; `groups` are the key groups
+        of the rows.
+        """
+        return self.numbers_between(range_cuts(ranges, self.max_parallelism), rows, groups)
+
+    def numbers_between(
+        self, cuts: npt.NDArray[np.int64], rows: pa.Table, groups: npt.NDArray[np.integer[Any]]
+    ) -> npt.NDArray[Any]:
+        """Between which two of `cuts`, which are ascending places, the key of each row lies: 0 is between the
+        first two. `groups` are the key groups of the rows; where no cut divides a key group, they tell it.
+        """
+        if divide_groups(cuts):
+            return np.searchsorted(cuts, self.places(rows), side="right") - 1
+        of_groups = np.searchsorted(cuts >> PLACE_BITS, np.arange(self.max_parallelism), side="right") - 1
+        return of_groups.astype(np.int16)[groups]
+
+    def range(self, number: int, ranges: int) -> KeyRange:
+        """The keys of range `number` of `ranges`."""
+        first, beyond = range_cuts(ranges, self.max_parallelism)[number : number + 2].tolist()
+        return KeyRange(first, beyond)
+
+    def rows_in(self, key_range: KeyRange, rows: pa.Table) -> pa.Table:
+        """Those of `rows`, which have a column `key_group`, whose keys are in the range."""
+        groups, owned_groups = rows.column("key_group").to_numpy(), key_range.key_groups
+        rows = rows.filter(pa.array((groups >= owned_groups.first) & (groups <= owned_groups.last)))
+        if not key_range.divides_groups:
+            return rows
+        places = self.places(rows)
+        return rows.filter(pa.array((places >= key_range.first) & (places < key_range.beyond)))
+
+    def arrays(self, keys: Sequence[Any]) -> list[tuple[str, pa.Array]]:
+        """Keys as columns, in their declared types."""
+        if not self.columns:
+            return []
+        columns = (
+            [keys] if len(self.columns) == 1 else list(zip(*keys, strict=True)) or [()] * len(self.columns)
+        )
+        return [
+            (name, pa.array(values, kind)) for (name, kind), values in zip(self.columns, columns, strict=True)
+        ]
+
+
+def _flink_type(kind: pa.DataType) -> KeyType:
+    if pa.types.is_string(kind):
+        return key_type("string")
+    if pa.types.is_boolean(kind):
+        return key_type("bool")
+    if pa.types.is_date(kind):
+        return key_type("date")
+    return key_type("long" if kind.bit_width == 64 else "int")

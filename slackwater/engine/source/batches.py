@@ -1,0 +1,165 @@
+"""Batches of source rows: columns that a task has read from a few row groups of one Parquet file.
+
+Tasks read Parquet themselves, under the names that Delta's column mapping gives, without the rows that a
+deletion vector hides. Where that is impossible Spark scans instead.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.engine.source.deletion_vectors import hidden_rows
+from slackwater.engine.source.files import ColumnStatistics, InputFile
+from slackwater.errors import UsageError
+from slackwater.tables.delta.parquet import open_verified
+from slackwater.tables.storage_errors import reads
+from slackwater.tables.stores import filesystem
+
+
+@dataclass(frozen=True)
+class SourceBatch:
+    """Rows of the source as a map task receives them.
+
+    Attributes:
+        rows: the columns of the scan, or only those that are read of every row.
+        path: the file that they stand in; None where Spark scanned.
+        may_hold_unread: whether rows that arrived before the slice, or without an arrival time, belong to
+            this run; else they belong to an earlier run.
+        read_to_ms: rows that arrived before then, and rows without an arrival time, belong to an earlier run
+            all the same; None: there are none of them.
+        is_part: whether rows of the slice belong to another batch; see
+            `slackwater.engine.source.files.InputFile`.
+        read_full_rows: reads all columns of the scan, of the rows at ascending positions; None where `rows`
+            has them all.
+        source: the position of its source among several; None where there is one.
+        statistics: the file's statistics of a column. A column that `rows` lacks and that is only checked for
+            nulls has none.
+    """
+
+    rows: pa.Table
+    path: str | None
+    may_hold_unread: bool
+    read_to_ms: int | None = None
+    read_full_rows: Callable[[npt.NDArray[np.int64]], pa.Table] | None = None
+    statistics: Callable[[str], ColumnStatistics] | None = None
+    source: int | None = None
+    is_part: bool = False
+
+    def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        """All columns of the scan, of the rows at ascending `positions`."""
+        return (
+            self.rows.take(pa.array(positions))
+            if self.read_full_rows is None
+            else self.read_full_rows(positions)
+        )
+
+    def is_complete(self, name: str) -> bool:
+        """Whether the column holds no null."""
+        if name in self.rows.column_names or self.statistics is None:
+            return bool(self.rows.column(name).null_count == 0)
+        return self.statistics(name).is_complete
+
+    def bounds(self, time: str) -> tuple[int, int]:
+        """(a lower bound, an upper bound) of a column of times without nulls, in the column's unit; of a
+        batch that has rows.
+        """
+        extent = None if self.statistics is None else self.statistics(time).bounds
+        if extent is not None:
+            return extent
+        values = self.rows.column(time).cast(pa.int64()).to_numpy()
+        return int(values.min()), int(values.max())
+
+
+def read_columns(
+    uri: str,
+    file: InputFile,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    *,
+    row_groups: Sequence[int] | None = None,
+    metadata: pq.FileMetaData | None = None,
+) -> pa.Table:
+    """`columns`, in that order, of the rows in some row groups of one file (None: of all) that its deletion
+    vector does not hide, partition columns filled in. `metadata` spares reading the file's footer again.
+    """
+    partition = dict(file.partition)
+    stored_names = {name: name_in_files(schema.field(name)) for name in columns}
+    data = open_verified(uri, filesystem(uri), file.path, metadata, coerce_int96_timestamp_unit="us")
+    with reads(f"{uri}/{file.path}"), data as parquet:
+        columns_in_file = set(parquet.schema_arrow.names)
+        stored_names = {
+            name: _name_regardless_of_case(stored_name, columns_in_file)
+            for name, stored_name in stored_names.items()
+        }
+        names_to_read = [
+            stored_names[name]
+            for name in columns
+            if stored_names[name] in columns_in_file and name not in partition
+        ]
+        groups = range(parquet.num_row_groups) if row_groups is None else row_groups
+        table = parquet.read_row_groups(groups, names_to_read, use_threads=False)
+        is_visible = visible_rows(uri, file, parquet.metadata, groups)
+    count = table.num_rows
+    if is_visible is not None:
+        table, count = table.filter(pa.array(is_visible)), int(np.count_nonzero(is_visible))
+    arrays = []
+    for name in columns:
+        kind = schema.field(name).type
+        if name in partition:
+            arrays.append(pa.chunked_array([pa.repeat(pa.scalar(partition[name], kind), count)]))
+        elif stored_names[name] in table.column_names:
+            arrays.append(_cast(uri, file.path, name, table.column(stored_names[name]), kind))
+        else:  # a column that was added to the table after the file was written
+            arrays.append(pa.chunked_array([pa.nulls(count, kind)]))
+    return pa.table(arrays, names=list(columns))
+
+
+class ValueDoesNotFit(UsageError):
+    """A value of a file does not fit into the column's type for all files. Facts: uri, path, column."""
+
+
+def _cast(uri: str, path: str, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    try:
+        return column.cast(kind, safe=not pa.types.is_timestamp(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueDoesNotFit(
+            f"{uri}: column {name!r} is {kind} by all files together, and {column.type} in {path}, where it "
+            f"has values that {kind} can't hold ({error}). Write that file anew with values that fit.",
+            uri=uri,
+            path=path,
+            column=name,
+        ) from error
+
+
+def _name_regardless_of_case(name: str, names: Collection[str]) -> str:
+    """The one of `names` that is `name`, or differs from it in case alone; `name` where there is none."""
+    return name if name in names else next((one for one in names if one.lower() == name.lower()), name)
+
+
+def visible_rows(
+    uri: str, file: InputFile, metadata: pq.FileMetaData, row_groups: Sequence[int]
+) -> npt.NDArray[np.bool_] | None:
+    """Of each row in some row groups of a file, whether its deletion vector leaves it; None: all are left."""
+    if file.vector is None:
+        return None
+    sizes = np.array(
+        [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)], np.int64
+    )
+    is_visible = np.ones(int(sizes.sum()), np.bool_)
+    is_visible[hidden_rows(uri, file.vector)] = False
+    ends = np.cumsum(sizes)
+    return np.concatenate(
+        [is_visible[ends[number] - sizes[number] : ends[number]] for number in row_groups]
+        or [np.zeros(0, np.bool_)]
+    )
+
+
+def name_in_files(column: pa.Field) -> str:
+    """The name of a column in files and in the log: its own, or the one that Delta's column mapping gives
+    it."""
+    physical_name = (column.metadata or {}).get(b"delta.columnMapping.physicalName")
+    return column.name if physical_name is None else physical_name.decode()

@@ -1,0 +1,202 @@
+"""The record of a Delta source: which files it had at each version that a run has read, and between which
+arrivals their rows lie. It stands in a small Delta table of the pipeline.
+
+    run of slice A    reads version 7      recorded: a, b of version 7
+    run of slice B    reads version 9      recorded: version 9 has c, and a no more
+
+The source's log says the same for as long as it has those versions. When it has lost them, the record tells
+which files are new since a run; and where the log has no statistics of the arrival column, the record keeps
+what was read of it in the files.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from slackwater.engine.source.changes import LogicalFile
+from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.upkeep import TableUpkeep
+from slackwater.tables.errors import CommitConflict
+
+_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("op", pa.string()),
+        ("path", pa.string()),
+        ("vector", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("partition", pa.string()),
+        ("bounds", pa.string()),
+    ]
+)
+# A row of `_READ` says that the version was recorded; others say what it has that the one before had not.
+_READ, _ADD, _REMOVE = "read", "add", "remove"
+_NO_FILE = {"path": "", "vector": None, "rows": 0, "bytes": 0, "partition": "{}", "bounds": "{}"}
+_MANY_FILES = 32
+
+
+class RecordedBounds(NamedTuple):
+    """The arrivals of a file's rows: the least and the greatest in microseconds, None where there is none;
+    and whether every row has one.
+    """
+
+    least: int | None
+    greatest: int | None
+    is_complete: bool
+
+
+class RecordedFile(NamedTuple):
+    """One file of a version.
+
+    Attributes:
+        path: relative to the source's folder.
+        vector: its deletion vector, as `slackwater.engine.source.deletion_vectors` writes it.
+        rows: how many it has, rows that its deletion vector hides included; None: not known.
+        bytes: its size.
+        partition: JSON: partition column → value as text.
+        bounds: JSON: column of arrivals → `RecordedBounds`.
+    """
+
+    path: str
+    vector: str | None
+    rows: int | None
+    bytes: int
+    partition: str
+    bounds: str
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """The record that stands at `uri`; empty where there is none yet."""
+
+    uri: str
+
+    @cached_property
+    def _folder(self) -> Folder:
+        return Folder(self.uri, _SCHEMA)
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = self._folder.read().to_pylist()
+        return sorted(rows, key=lambda row: (row["version"], row["op"] == _ADD, row["path"]))
+
+    @cached_property
+    def versions(self) -> list[int]:
+        """The versions that are recorded, ascending."""
+        return sorted({row["version"] for row in self._rows if row["op"] == _READ})
+
+    def files_at(self, version: int) -> dict[str, RecordedFile] | None:
+        """Path → each file of a version; None where that is not recorded."""
+        if version not in self.versions:
+            return None
+        files: dict[str, RecordedFile] = {}
+        for row in self._rows:
+            if row["version"] > version:
+                break
+            if row["op"] == _REMOVE:
+                files.pop(row["path"], None)
+            elif row["op"] == _ADD:
+                files[row["path"]] = RecordedFile(**{name: row[name] for name in RecordedFile._fields})
+        return files
+
+    def logical_files_between(self, first: int, last: int) -> dict[int, frozenset[LogicalFile]]:
+        """Each version between two others that is recorded → its files, as commits call them, ascending."""
+        files: dict[str, LogicalFile] = {}
+        files_by_version = {}
+        for version, rows in itertools.groupby(self._rows, key=lambda row: row["version"]):
+            for row in rows:
+                if row["op"] == _REMOVE:
+                    files.pop(row["path"], None)
+                elif row["op"] == _ADD:
+                    text = row["vector"]
+                    vector = None if text is None else DeletionVector.of_json(text).name
+                    files[row["path"]] = LogicalFile(row["path"], vector)
+            if first < version < last:
+                files_by_version[version] = frozenset(files.values())
+        return files_by_version
+
+    def actions_at(self, version: int, schema: pa.Schema) -> pa.Table | None:
+        """The files of a version in the form of `slackwater.tables.delta.stored_files.actions_of`;
+        None where that is not recorded. `schema`: the source's columns.
+        """
+        files = self.files_at(version)
+        return None if files is None else _actions(list(files.values()), schema)
+
+    @cached_property
+    def _bounds_by_path(self) -> dict[str, dict[str, RecordedBounds]]:
+        return {
+            row["path"]: {name: RecordedBounds(*values) for name, values in json.loads(row["bounds"]).items()}
+            for row in self._rows
+            if row["op"] == _ADD
+        }
+
+    def bounds_of(self, path: str, column: str) -> RecordedBounds | None:
+        """What is recorded of a column of arrivals in a file; None where nothing is."""
+        return self._bounds_by_path.get(path, {}).get(column)
+
+    def add(self, version: int, files: Iterable[RecordedFile]) -> None:
+        """Record the files of a version. Nothing is recorded where a newer version is: another run was
+        first. The table is kept to a few files; those of more than a week ago are deleted.
+        """
+        files_now = {file.path: file for file in files}
+        newest = self.versions[-1] if self.versions else None
+        files_before = {} if newest is None else self.files_at(newest) or {}
+        if newest is not None and (newest > version or (newest == version and files_before == files_now)):
+            return
+        removals = [file for path, file in files_before.items() if path not in files_now]
+        additions = [file for path, file in files_now.items() if files_before.get(path) != file]
+        rows = [{"version": version, "op": _READ, **_NO_FILE}]
+        rows += [{"version": version, "op": _REMOVE, **file._asdict()} for file in removals]
+        rows += [{"version": version, "op": _ADD, **file._asdict()} for file in additions]
+        table = self._folder.newest_known_or_made()
+        is_crowded = table.actions.num_rows >= _MANY_FILES
+        try:
+            self._folder.append(pa.Table.from_pylist(rows, schema=_SCHEMA), expected_table=table)
+        except CommitConflict:
+            return
+        if is_crowded:
+            upkeep = TableUpkeep(self._folder)
+            upkeep.compact()
+            upkeep.checkpoint()
+            upkeep.vacuum(is_dry=False)
+
+
+def text_of_partition(values: Iterable[tuple[str, Any]]) -> str:
+    """JSON of partition values, see `RecordedFile`."""
+    return json.dumps({name: None if value is None else str(value) for name, value in values})
+
+
+def _actions(files: list[RecordedFile], schema: pa.Schema) -> pa.Table:
+    columns: dict[str, pa.Array] = {
+        "path": pa.array([quote(file.path) for file in files], pa.string()),  # as in a log
+        "size_bytes": pa.array([file.bytes for file in files], pa.int64()),
+        "num_records": pa.array([file.rows for file in files], pa.int64()),
+        VECTOR: pa.array([file.vector for file in files], pa.string()),
+    }
+    partitions = [json.loads(file.partition) for file in files]
+    for name in partitions[0] if partitions else ():
+        texts = pa.array([values[name] for values in partitions], pa.string())
+        columns[f"partition.{name}"] = texts.cast(schema.field(name).type)
+    bounds = [json.loads(file.bounds) for file in files]
+    for name in sorted({name for of_file in bounds for name in of_file}):
+        each = [RecordedBounds(*of_file.get(name, (None, None, False))) for of_file in bounds]
+        columns[f"min.{name}"] = _times([item.least for item in each])
+        columns[f"max.{name}"] = _times([item.greatest for item in each])
+        nulls = [
+            0 if item.is_complete else (file.rows if item.least is None and name in of_file else None)
+            for item, of_file, file in zip(each, bounds, files, strict=True)
+        ]
+        columns[f"null_count.{name}"] = pa.array(nulls, pa.int64())
+    return pa.table(columns).sort_by("path")
+
+
+def _times(values: list[int | None]) -> pa.Array:
+    return pa.array(values, pa.int64()).cast(pa.timestamp("us", tz="UTC"))

@@ -1,0 +1,207 @@
+"""The files of a pinned version of the source: the bounds of their arrival times, from the log's statistics,
+and the fraction of them that a slice reads.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from slackwater.engine.source.changes import LogicalFile
+from slackwater.engine.source.deletion_vectors import VECTOR, DeletionVector, vectors_at
+from slackwater.tables.delta.cut_bounds import widen_bounds
+from slackwater.tables.delta.stored_files import actions_of
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One Parquet file of the pinned source version.
+
+    Attributes:
+        path: relative to the source's folder.
+        partition: values of the partition columns, which the file itself lacks.
+        rows, bytes: its size; rows, without those that are hidden, is None where the log doesn't say.
+        may_hold_unread: whether it may hold rows that no run has read although they arrived before the slice,
+            or without an arrival time.
+        read_to_ms: a restatement has read its rows that arrived before then, and those without an arrival
+            time; None: no restatement has.
+        fraction: about how much of it is in the slice, by its least and greatest arrival.
+        listed_at: a version that lists it, where the pinned one does not any more: its rows were written
+            again into another file, together with rows that earlier runs have read. Then only its rows that
+            arrived before the slice are meant, and those without an arrival.
+        vector: hides rows of it; None: none.
+        share: (number, count): the part of its row groups that is meant, of `count` parts.
+        source: the position of its source among those of the pipeline.
+    """
+
+    path: str
+    partition: tuple[tuple[str, Any], ...]
+    rows: int | None
+    bytes: int
+    may_hold_unread: bool
+    read_to_ms: int | None = None
+    fraction: float = 1.0
+    share: tuple[int, int] = (0, 1)
+    source: int = 0
+    listed_at: int | None = None
+    vector: DeletionVector | None = None
+
+    @property
+    def stored_rows(self) -> int | None:
+        """How many rows it has, those included that are hidden; None where the log doesn't say."""
+        return self.rows if self.rows is None or self.vector is None else self.rows + self.vector.rows
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its rows of the slice stand in another file."""
+        return self.listed_at is not None
+
+    @property
+    def logical_file(self) -> LogicalFile:
+        """What commits call it."""
+        return LogicalFile(self.path, None if self.vector is None else self.vector.name)
+
+    def shares(self, count: int) -> "list[InputFile]":
+        """The file as `count` shares of about equal size; at least one."""
+        return (
+            [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)]
+            if count > 1
+            else [self]
+        )
+
+
+class ColumnStatistics(NamedTuple):
+    """A file's statistics of one column, over the row groups of a batch.
+
+    Attributes:
+        is_complete: it holds no null.
+        bounds: (a lower, an upper) bound of its values; times as integers of the column's unit. None: not
+            known.
+    """
+
+    is_complete: bool
+    bounds: tuple[int, int] | None
+
+
+Bounds = tuple[int, int]
+NOWHERE: Bounds = (2**63 - 1, -(2**63))
+
+
+FIRST_MS = -(2**63)
+
+
+def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
+    """The files of a table in path order: `actions_of` and, where it may have deletion vectors, the column
+    `VECTOR`.
+
+    Raises:
+        FileNotFoundError: the log has lost what says which files have deletion vectors.
+    """
+    actions = actions_of(table).sort_by("path")
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return actions
+    vectors = vectors_at(uri, table.version())
+    texts = [
+        None if path not in vectors else vectors[path].to_json() for path in as_list(actions.column("path"))
+    ]
+    return actions.append_column(VECTOR, pa.array(texts, pa.string()))
+
+
+def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
+    """Every file with bounds of its arrivals in microseconds, wide enough for what the log's writer may have
+    cut; None where the log doesn't have them, NOWHERE where no row of it has an arrival time.
+    """
+    names = [
+        name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
+    ]
+    values = (
+        zip(*(as_list(actions.column(f"partition.{name}")) for name in names), strict=True)
+        if names
+        else [()] * actions.num_rows
+    )
+    rows = _numbers(actions, "num_records")
+    if arrival in names:
+        least = greatest = _numbers(actions, f"partition.{arrival}")
+        lacking: list[int | None] = [
+            rows[number] if moment is None else 0 for number, moment in enumerate(least)
+        ]
+    else:
+        least, greatest = _bounds(actions, f"min.{arrival}", f"max.{arrival}")
+        lacking = _numbers(actions, f"null_count.{arrival}")
+    files = zip(
+        map(unquote, as_list(actions.column("path"))),
+        values,
+        rows,
+        _numbers(actions, "size_bytes"),
+        lacking,
+        _vectors(actions),
+        strict=True,
+    )
+    for (path, partition, count, size, nulls, vector), low, high in zip(files, least, greatest, strict=True):
+        file = InputFile(
+            path=path,
+            partition=tuple(zip(names, partition, strict=True)),
+            rows=count if count is None or vector is None else count - vector.rows,
+            bytes=size or 0,
+            may_hold_unread=nulls is None or nulls > 0,
+            vector=vector,
+        )
+        if nulls is not None and nulls == count:
+            yield file, NOWHERE
+        else:
+            yield file, None if low is None or high is None else (low, high)
+
+
+def logical_files(actions: pa.Table) -> frozenset[LogicalFile]:
+    """The files of a list, as commits call them."""
+    paths = map(unquote, as_list(actions.column("path")))
+    vectors = _vectors(actions)
+    return frozenset(
+        LogicalFile(path, None if vector is None else vector.name)
+        for path, vector in zip(paths, vectors, strict=True)
+    )
+
+
+def _vectors(actions: pa.Table) -> list[DeletionVector | None]:
+    if VECTOR not in actions.column_names:
+        return [None] * actions.num_rows
+    texts = as_list(actions.column(VECTOR))
+    return [None if text is None else DeletionVector.of_json(text) for text in texts]
+
+
+def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:
+    """Whether rows between these bounds may have arrived before `from_ms`, and not before `read_ms`."""
+    return bounds is None or (bounds[0] < from_ms * 1000 and (read_ms is None or bounds[1] >= read_ms * 1000))
+
+
+def fraction_between(bounds: Bounds, low: int, high: int) -> float:
+    """The fraction of the time between two bounds that lies in [low, high)."""
+    first, last = bounds
+    return max(0, min(high, last + 1) - max(low, first)) / (last + 1 - first)
+
+
+def _numbers(actions: pa.Table, name: str) -> list[int | None]:
+    """A column of the log as a list, times as microseconds; all None where the log lacks the column."""
+    if name not in actions.column_names:
+        return [None] * actions.num_rows
+    return _as_numbers(actions.column(name))
+
+
+def _bounds(actions: pa.Table, low: str, high: str) -> tuple[list[int | None], list[int | None]]:
+    if not {low, high} <= set(actions.column_names):
+        return _numbers(actions, low), _numbers(actions, high)
+    least, greatest = widen_bounds(actions.column(low), actions.column(high))
+    return _as_numbers(least), _as_numbers(greatest)
+
+
+def _as_numbers(column: pa.ChunkedArray) -> list[int | None]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    return as_list(column)
+
+
+def as_list(column: pa.ChunkedArray) -> list[Any]:
+    return list(column.to_pylist())

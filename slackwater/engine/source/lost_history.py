@@ -1,0 +1,170 @@
+"""What a run can still say of its source where the log has lost commits, or a vacuum files: rows that can't
+be compared any more are counted, and what nothing tells any more is refused by its range of arrivals.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from slackwater.engine.source.changes import Commit
+from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.files import NOWHERE, Bounds, InputFile, logical_files
+from slackwater.engine.source.pinned_source import NewRowsNotKnown, PinnedSource
+from slackwater.engine.source.row_groups import Arrivals, SourceFile
+from slackwater.tables.storage_errors import reads
+from slackwater.tables.stores import filesystem
+from slackwater.windowing.times import to_datetime
+
+FilesWithBounds = Sequence[tuple[InputFile, Bounds | None]]
+
+
+def kept_by_counts(
+    source: PinnedSource, before: PinnedSource, from_ms: int, arrival: str
+) -> PinnedSource | None:
+    """The source as a run that starts at `from_ms` reads it on from `before`, where the log has lost commits
+    and their rows could not be compared: if as many rows arrived before `from_ms` in the files that have come
+    as in those that they have replaced, they count as the same rows, and a note says so. Else None.
+    """
+    commits = source.lost_commits_since(before)
+    removing_commits = [commit for commit in source.history_since(before) if commit.removed_files]
+    if not commits or any(commit.version_before is None for commit in removing_commits):
+        return None
+    notes = []
+    for commit in commits:
+        if commit.removed_files:
+            rows = _equal_count(source, commit, from_ms, arrival)
+            if rows is None:
+                return None
+            notes.append(
+                f"source {source.uri}: its log has lost what versions {commit.listed_before + 1} to "
+                f"{commit.version} did, and {len(commit.removed_files)} files that runs have read were "
+                f"replaced in them by {len(commit.added_files)} others. These hold as many rows that arrived "
+                f"before {_moment(from_ms)}, {rows:,}; whether these are the same rows was not checked: the "
+                "files that were replaced are gone, or too large to compare"
+            )
+    return source.with_rewrites([commit.version for commit in commits if commit.removed_files], *notes)
+
+
+def _equal_count(source: PinnedSource, commit: Commit, from_ms: int, arrival: str) -> int | None:
+    """How many rows arrived before `from_ms` in the files that a commit has removed, if they are as many as
+    in those that it has added; None if they are not, or can't be counted.
+    """
+    removed_files = source.at_version(commit.listed_before).files_with_bounds(arrival, commit.removed_files)
+    added_files = source.at_version(commit.version).files_with_bounds(arrival, commit.added_files)
+    try:
+        counts = [_count_before(source, files, from_ms, arrival) for files in (removed_files, added_files)]
+    except FileNotFoundError:
+        # Rows on both sides of `from_ms` in a file that is gone: equal if nothing has come or gone at all.
+        counts = [_count(files) for files in (removed_files, added_files)]
+        if _extent(removed_files) != _extent(added_files):
+            return None
+    return counts[0] if None not in counts and counts[0] == counts[1] else None
+
+
+def _count_before(source: PinnedSource, files: FilesWithBounds, from_ms: int, arrival: str) -> int | None:
+    """How many rows of some files arrived before `from_ms`; files that may have others, too, are read. None
+    where the log does not say how many rows a file has, or rows have no arrival.
+
+    Raises:
+        FileNotFoundError: such a file is gone.
+    """
+    counts: list[int | None] = []
+    for file, bounds in files:
+        if bounds is None or file.may_hold_unread:
+            return None
+        if bounds[1] < from_ms * 1000:
+            counts.append(file.rows)
+        elif bounds[0] < from_ms * 1000:
+            arrivals = Arrivals(arrival, bounds[0] // 1000, from_ms)
+            batches = SourceFile(source.uri, file, source.schema).batches([arrival], None, arrivals=arrivals)
+            for batch in batches:
+                times = batch.rows.column(arrival)
+                is_before = pc.less(times, pa.scalar(to_datetime(from_ms), times.type))
+                counts.append(pc.sum(is_before).as_py() or 0)
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _count(files: FilesWithBounds) -> int | None:
+    counts = [None if bounds is None or file.may_hold_unread else file.rows for file, bounds in files]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _extent(files: FilesWithBounds) -> Bounds:
+    """The least and the greatest arrival in some files."""
+    extents = [bounds for _, bounds in files if bounds is not None]
+    return min((low for low, _ in extents), default=0), max((high for _, high in extents), default=0)
+
+
+def check_new_rows(
+    source: PinnedSource,
+    before: PinnedSource,
+    from_ms: int,
+    arrival: str,
+    newer_reads: Sequence[ReadRange] = (),
+) -> None:
+    """Refuse a source of which nothing says any more which of the rows that arrived before `from_ms` are new
+    since `before`.
+
+    Raises:
+        NewRowsNotKnown: with the range of their arrivals.
+    """
+    if not source.is_certain_since(before, newer_reads):
+        files = source.files(from_ms, from_ms, arrival, before, newer_reads=newer_reads)
+        unread_paths = {file.path for file in files if file.may_hold_unread and not file.is_part}
+        among = [file for file in logical_files(source.actions) if file.path in unread_paths]
+        if among:
+            raise _not_known(
+                source, before, source.files_with_bounds(arrival, among), from_ms, "the log that told them"
+            )
+    parts = source.new_parts(before, from_ms, arrival, newer_reads)
+    with reads(source.uri):
+        infos = filesystem(source.uri).get_file_info([file.path for file, _ in parts])
+    missing_parts = [
+        part for part, info in zip(parts, infos, strict=True) if info.type is pafs.FileType.NotFound
+    ]
+    # They still hold what was erased of them, too.
+    missing_parts += source.new_parts(before, from_ms, arrival, newer_reads, are_whole=False)
+    if missing_parts:
+        raise _not_known(source, before, missing_parts, from_ms, "the file that they came in")
+
+
+def notes_on_parts(source: PinnedSource, files: Iterable[InputFile]) -> list[str]:
+    """A sentence on those files of a slice that are read as they were before they were written again."""
+    parts = [file for file in files if file.is_part]
+    if not parts:
+        return []
+    size = sum(file.bytes for file in parts)
+    return [
+        f"source {source.uri}: rows that came after their slice were compacted with older ones; "
+        f"{len(parts)} files, {size:,} bytes, are read as they were before, for these rows alone"
+    ]
+
+
+def _not_known(
+    source: PinnedSource, before: PinnedSource, files: FilesWithBounds, from_ms: int, what_is_gone: str
+) -> NewRowsNotKnown:
+    known_bounds = [bounds for _, bounds in files if bounds is not None and bounds != NOWHERE]
+    is_dated = len(known_bounds) == len(files)
+    least = min(low for low, _ in known_bounds) // 1000 if is_dated else None
+    greatest = min(max(high for _, high in known_bounds) // 1000, from_ms - 1) if is_dated else None
+    extent = (
+        f", in arrivals from {_moment(least)} to {_moment(greatest)}"
+        if least is not None and greatest is not None
+        else ""
+    )
+    return NewRowsNotKnown(
+        f"source {source.uri}: rows that are new since version {before.version}, which the run before was "
+        f"pinned to, were written again into one file with rows that runs have read{extent}, and "
+        f"{what_is_gone} is gone: nothing says any more which of them are new.",
+        uri=source.uri,
+        before=before.version,
+        version=source.version,
+        least_ms=least,
+        greatest_ms=greatest,
+    )
+
+
+def _moment(time_ms: int) -> str:
+    return f"{to_datetime(time_ms):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,238 @@
+"""Files of the source, read in pieces of a few row groups, so that a task's memory does not grow with the
+file; and single rows, for which only the row groups that hold them are read.
+
+`pinned_source` chooses the files, `rows.judge` judges the rows.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.engine.source.batches import SourceBatch, name_in_files, read_columns
+from slackwater.engine.source.deletion_vectors import hidden_rows
+from slackwater.engine.source.files import ColumnStatistics, InputFile
+from slackwater.tables.delta.parquet import damaged_file, open_verified
+from slackwater.tables.stores import filesystem
+from slackwater.windowing.columnar.arrays.orders import distinct_values
+from slackwater.windowing.times import floor_to_ms
+
+ROWS_AT_ONCE = 1_000_000  # in a larger batch each row takes longer: its columns outgrow the caches
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """The arrivals that a scan reads: those in [from_ms, to_ms) and in the milliseconds `also`; in files that
+    may hold unread rows also earlier ones, and rows without an arrival time."""
+
+    column: str
+    from_ms: int
+    to_ms: int
+    also: tuple[int, ...] = ()
+
+    def may_be_in(self, statistics: ColumnStatistics, unit: str, earlier: bool) -> bool:
+        """Whether row groups with these statistics may hold such rows. `earlier`: whether the file may hold
+        unread rows.
+        """
+        if statistics.bounds is None or (earlier and not statistics.is_complete):
+            return True
+        least, greatest = (floor_to_ms(bound, unit) for bound in statistics.bounds)
+        in_slice = least < self.to_ms and (earlier or greatest >= self.from_ms)
+        return in_slice or any(least <= ms <= greatest for ms in self.also)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a source at `uri` whose columns are those of `schema`."""
+
+    uri: str
+    file: InputFile
+    schema: pa.Schema
+
+    @cached_property
+    def _metadata(self) -> pq.FileMetaData:
+        with open_verified(self.uri, filesystem(self.uri), self.file.path) as file:
+            metadata = file.metadata
+        recorded_rows = self.file.stored_rows
+        if recorded_rows is not None and recorded_rows != metadata.num_rows:  # another file under its name
+            wrong = f"it has {metadata.num_rows:,} rows, and the source's log says {recorded_rows:,}"
+            raise damaged_file(self.uri, self.file.path, wrong)
+        return metadata
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """Rows of each row group, without those that the file's deletion vector hides."""
+        metadata = self._metadata
+        sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        if self.file.vector is None:
+            return sizes
+        ends = np.cumsum([0, *sizes])
+        hidden = np.searchsorted(hidden_rows(self.uri, self.file.vector), ends)
+        return [size - int(count) for size, count in zip(sizes, np.diff(hidden), strict=True)]
+
+    def batches(
+        self,
+        columns: Sequence[str],
+        first: Sequence[str] | None,
+        null_checked: Sequence[str] = (),
+        rows_at_once: int = ROWS_AT_ONCE,
+        arrivals: Arrivals | None = None,
+    ) -> Iterator[SourceBatch]:
+        """The file's share in batches of whole row groups, about `rows_at_once` rows each.
+
+        Args:
+            columns: of the scan.
+            first: of these the columns that are read of every row; the others are read for single rows, by
+                `SourceBatch.full_rows`. None: all.
+            null_checked: columns of which only the null mask is read, and not even that where the file says
+                that they hold no null.
+            rows_at_once: see above.
+            arrivals: row groups that can't hold any of these are left out; None: none is.
+        """
+        file = self.file
+        for groups in self._pieces(self._groups_of_share(self._groups_with_arrivals(arrivals)), rows_at_once):
+            statistics = _Statistics(self, groups)
+            complete_columns = {name for name in null_checked if statistics(name).is_complete}
+            eager = tuple(
+                name for name in columns if (first is None or name in first) and name not in complete_columns
+            )
+            rows = read_columns(
+                self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
+            )
+            full_rows = None if len(eager) == len(columns) else _RowReader(self, tuple(columns), groups)
+            yield SourceBatch(
+                rows=rows,
+                path=file.path,
+                may_hold_unread=file.may_hold_unread,
+                read_to_ms=file.read_to_ms,
+                is_part=file.is_part,
+                read_full_rows=full_rows,
+                statistics=statistics,
+            )
+
+    def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
+        """The footer's statistics of a column over these row groups; none of partition columns, whose values
+        are in the log.
+        """
+        stored_name = name_in_files(self.schema.field(name))
+        place = None if name in dict(self.file.partition) else self._places.get(stored_name)
+        chunks = (
+            []
+            if place is None
+            else [self._metadata.row_group(group).column(place).statistics for group in groups]
+        )
+        if not chunks or any(chunk is None for chunk in chunks):
+            return ColumnStatistics(False, None)
+        is_complete = all(chunk.has_null_count and chunk.null_count == 0 for chunk in chunks)
+        if not self._has_same_unit(name) or not all(chunk.has_min_max for chunk in chunks):
+            return ColumnStatistics(is_complete, None)
+        return ColumnStatistics(
+            is_complete, (min(chunk.min_raw for chunk in chunks), max(chunk.max_raw for chunk in chunks))
+        )
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The position of each column in a row group."""
+        return {
+            self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)
+        }
+
+    @cached_property
+    def _file_schema(self) -> pa.Schema:
+        return self._metadata.schema.to_arrow_schema()
+
+    def _has_same_unit(self, name: str) -> bool:
+        """Whether a column holds times of the same unit in the file and in a batch, so that its bounds are
+        the same integers."""
+        column = self.schema.field(name)
+        kind_in_file, kind_as_read = self._file_schema.field(name_in_files(column)).type, column.type
+        return (
+            pa.types.is_timestamp(kind_in_file)
+            and pa.types.is_timestamp(kind_as_read)
+            and kind_in_file.unit == kind_as_read.unit
+        )
+
+    def _groups_with_arrivals(self, arrivals: Arrivals | None) -> list[int]:
+        """The row groups that may hold such arrivals; None: all that have rows."""
+        groups = [number for number, size in enumerate(self._sizes) if size]
+        if arrivals is None:
+            return groups
+        unit, earlier = self.schema.field(arrivals.column).type.unit, self.file.may_hold_unread
+        return [
+            group
+            for group in groups
+            if arrivals.may_be_in(self.statistics(arrivals.column, [group]), unit, earlier)
+        ]
+
+    def _groups_of_share(self, groups: list[int]) -> list[int]:
+        """The row groups of the file's share: each belongs to the share in which its middle row lies."""
+        number, count = self.file.share
+        ends = list(itertools.accumulate(self._sizes[group] for group in groups))
+        middles = (2 * end - self._sizes[group] for group, end in zip(groups, ends, strict=True))
+        return [
+            group
+            for group, middle in zip(groups, middles, strict=True)
+            if middle * count // (2 * ends[-1]) == number
+        ]
+
+    def _pieces(self, groups: list[int], rows_at_once: int) -> Iterator[list[int]]:
+        piece: list[int] = []
+        rows_in_piece = 0
+        for group in groups:
+            size = self._sizes[group]
+            if piece and rows_in_piece + size > rows_at_once:
+                yield piece
+                piece, rows_in_piece = [], 0
+            piece.append(group)
+            rows_in_piece += size
+        if piece:
+            yield piece
+
+    def rows(
+        self, columns: Sequence[str], groups: Sequence[int], positions: npt.NDArray[np.int64]
+    ) -> pa.Table:
+        """`columns` of the rows at ascending `positions`, counted from the first of `groups`."""
+        ends = np.cumsum([self._sizes[number] for number in groups])
+        owners = np.searchsorted(ends, positions, side="right")
+        read_positions = distinct_values(owners)
+        sizes = np.array([self._sizes[groups[owner]] for owner in read_positions], np.int64)
+        shifts = np.cumsum(sizes) - sizes  # where each of them begins in the table that is read
+        table = read_columns(
+            self.uri,
+            self.file,
+            self.schema,
+            columns,
+            row_groups=[groups[owner] for owner in read_positions],
+            metadata=self._metadata,
+        )
+        begins = ends[read_positions] - sizes
+        place = np.searchsorted(read_positions, owners)
+        return table.take(pa.array(positions - begins[place] + shifts[place]))
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Column → its statistics in the row groups of one batch."""
+
+    file: SourceFile
+    groups: list[int]
+
+    def __call__(self, name: str) -> ColumnStatistics:
+        return self.file.statistics(name, self.groups)
+
+
+@dataclass(frozen=True)
+class _RowReader:
+    """Positions → those rows of one batch, with all columns of the scan."""
+
+    file: SourceFile
+    columns: tuple[str, ...]
+    groups: list[int]
+
+    def __call__(self, positions: npt.NDArray[np.int64]) -> pa.Table:
+        return self.file.rows(self.columns, self.groups, positions)

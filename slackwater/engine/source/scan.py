@@ -1,0 +1,175 @@
+"""The scan of a slice: the pinned version of the source, the range of arrivals, the columns, and the files
+that hold the rows. Of several sources each is scanned for itself, and the scan of the first has those of the
+others.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from slackwater.engine.source.batches import SourceBatch
+from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.naming import Naming, common_batch
+from slackwater.engine.source.overrides import Overrides
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.row_groups import ROWS_AT_ONCE, Arrivals, SourceFile
+
+Batches = Iterator[SourceBatch]
+
+GROUP_BYTES, SMALL_GROUP_BYTES = 64 << 20, 4 << 20
+
+
+@dataclass(frozen=True)
+class SliceScan:
+    """The rows of one slice as map tasks read them.
+
+    Attributes:
+        source: the pinned version.
+        files: of it, those that hold rows of the slice.
+        columns: to read.
+        arrival: the column of arrival times.
+        from_ms, to_ms: the slice, half-open.
+        start_ms: where the lineage begins.
+        before: the source as the parent run has pinned it; None for the first run.
+        newer_reads: what live runs have read at versions newer than `before`.
+        overrides: the changed arrivals that the run honours.
+        first: of `columns` those that are read of every row, the others only of some; None: all.
+        rows_at_once: about so many rows are read together.
+        null_checked: of `columns` those of which only the null mask is read.
+        naming: how the pipeline's rows, in whose columns all of the above is said, are made from those of the
+            source; None: they are the same.
+        others: the scans of the pipeline's other sources, in their order, of the same slice. Of these count
+            the source, the files, what was read before, and the naming.
+    """
+
+    source: PinnedSource
+    files: tuple[InputFile, ...]
+    columns: tuple[str, ...]
+    arrival: str
+    from_ms: int
+    to_ms: int
+    start_ms: int
+    before: PinnedSource | None = None
+    newer_reads: tuple[ReadRange, ...] = ()
+    overrides: Overrides = field(default_factory=Overrides)
+    first: tuple[str, ...] | None = None
+    rows_at_once: int = ROWS_AT_ONCE
+    null_checked: tuple[str, ...] = ()
+    naming: Naming | None = None
+    others: "tuple[SliceScan, ...]" = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the pipeline's rows."""
+        return self.source.schema if self.naming is None else self.naming.schema
+
+    @cached_property
+    def parts(self) -> "tuple[SliceScan, ...]":
+        """The scan of each source alone."""
+        if not self.others:
+            return (self,)
+        fields_of_all = ("columns", "first", "null_checked", "rows_at_once")
+        values = {name: getattr(self, name) for name in fields_of_all}
+        return (replace(self, others=()), *(replace(other, **values) for other in self.others))
+
+    @property
+    def all_files(self) -> tuple[InputFile, ...]:
+        """The files of all sources."""
+        return tuple(file for part in self.parts for file in part.files)
+
+    def of_own_columns(self) -> "SliceScan":
+        """The scan of one source in the source's own columns."""
+        naming = self.naming
+        if naming is None:
+            return self
+        others = naming.own_columns(name for name in self.columns if name not in self.null_checked)
+        null_checked = naming.own_columns(self.null_checked)
+        return replace(
+            self,
+            columns=tuple(dict.fromkeys((*naming.own_columns(self.columns), *others))),
+            arrival=naming.own_columns((self.arrival,))[0],
+            first=None if self.first is None else naming.own_columns(self.first),
+            null_checked=tuple(name for name in null_checked if name not in others),
+            naming=None,
+        )
+
+    def as_common(self, batches: Batches) -> Batches:
+        """Batches of the scan of one source in its own columns as batches of the pipeline's rows."""
+        naming = self.naming
+        if naming is None:
+            return batches
+        eager = [name for name in self.columns if self.first is None or name in self.first]
+        return (common_batch(naming, batch, self.columns, eager) for batch in batches)
+
+    def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
+        """The files, or shares of large files, in their order, divided into groups of about equal size, one
+        for each task: of about GROUP_BYTES, and so many that `tasks_at_once` tasks are busy to the end; fewer
+        where groups would be small. At least one group."""
+        size = self.size
+        rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
+        count = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
+        of_group = max(size, 1) / count
+        shares = [
+            share for file in self.all_files for share in file.shares(round(_bytes_in_slice(file) / of_group))
+        ]
+        ends = itertools.accumulate(map(_bytes_in_slice, shares))
+        groups: dict[int, list[InputFile]] = {}
+        for share, end in zip(shares, ends, strict=True):
+            groups.setdefault(int((end - _bytes_in_slice(share) / 2) / of_group), []).append(share)
+        return [tuple(group) for group in groups.values()] or [()]
+
+    @property
+    def size(self) -> float:
+        """About how many bytes of its files are in the slice."""
+        return sum(map(_bytes_in_slice, self.all_files))
+
+    def why_not_direct(self) -> str | None:
+        """Why tasks can't read the files themselves, so that Spark scans the same pinned version; None when
+        they can. Of several sources, the first reason of any.
+        """
+        return next(
+            (reason for part in self.parts if (reason := part.source.why_not_direct) is not None), None
+        )
+
+    def holds_unread(self) -> bool:
+        """Whether any file may hold rows of earlier arrival that no run has read."""
+        return any(part._holds_unread() for part in self.parts)
+
+    def _holds_unread(self) -> bool:
+        return any(file.may_hold_unread for file in self.files)
+
+    def read(self, group: Sequence[InputFile]) -> Batches:
+        """The files of `group` as batches, large ones in pieces; row groups without rows of the slice are
+        left out.
+        """
+        for file in group:
+            part = self.parts[file.source] if self.others else self
+            yield from part.as_common(part.of_own_columns()._read_file(file, part.naming))
+
+    def _read_file(self, file: InputFile, naming: Naming | None) -> Batches:
+        arrivals = Arrivals(
+            self.arrival,
+            self.from_ms,
+            self.to_ms,
+            tuple(self.overrides.true_arrivals(self.from_ms, self.to_ms)),
+        )
+        schema = self.source.schema if naming is None else naming.own_schema
+        source = SourceFile(self.source.uri, file, schema)
+        return source.batches(self.columns, self.first, self.null_checked, self.rows_at_once, arrivals)
+
+    def versions(self) -> dict[str, int]:
+        """The name of each of several sources → the version that is read; empty for one source."""
+        return {} if not self.others else {_title(part): part.source.version for part in self.parts}
+
+
+def _title(part: SliceScan) -> str:
+    assert part.naming is not None, "each of several sources has a name"
+    return part.naming.title
+
+
+def _bytes_in_slice(file: InputFile) -> float:
+    return file.bytes * file.fraction

@@ -1,0 +1,101 @@
+"""Between which arrivals the rows of a file lie, where the source's log does not say: by the day of its
+partition, if the source computes that from the arrival; else from the pipeline's record, else from the file's
+footer, else from its column of arrivals, which is then read once.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import cached_property, lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.source.file_list import TIME, bounds_of_chunks
+from slackwater.engine.source.file_record import FileRecord, RecordedBounds
+from slackwater.engine.source.files import NOWHERE, Bounds, InputFile
+from slackwater.tables.delta.parquet import open_verified
+from slackwater.tables.stores import filesystem
+from slackwater.windowing.times import to_ms
+
+# Delta computes such a column whenever a row is written, and refuses another value.
+_DAY_OF_COLUMN = re.compile(r"(?:cast\(`?(\w+)`? as date\)|(?:to_)?date\(`?(\w+)`?\))", re.IGNORECASE)
+_DAY_MS = 86_400_000
+# The writer's time zone decides which day it is.
+_OTHER_ZONES_MS = _DAY_MS
+
+
+@dataclass(frozen=True)
+class StoredArrivals:
+    """The arrivals in files of the source at `uri` with columns `schema`, which stand in `column` of a file
+    as the files name it; `record`: what the pipeline has recorded of them, None where it records nothing.
+    """
+
+    uri: str
+    schema: pa.Schema
+    arrival: str
+    column: str
+    record: FileRecord | None
+
+    def with_bounds(self, file: InputFile) -> tuple[InputFile, Bounds | None]:
+        """A file with the bounds of its arrivals; None where they are not known, because it is gone."""
+        partition = dict(file.partition)
+        if self._day_column in partition:
+            return _with_arrivals_of_day(file, partition[self._day_column])
+        bounds = None if self.record is None else self.record.bounds_of(file.path, self.column)
+        if bounds is None:
+            try:
+                bounds = _bounds_in_file(self.uri, file.path, self.column)
+            except FileNotFoundError:
+                return file, None
+        extent = (
+            NOWHERE if bounds.least is None or bounds.greatest is None else (bounds.least, bounds.greatest)
+        )
+        return replace(file, may_hold_unread=not bounds.is_complete), extent
+
+    @cached_property
+    def _day_column(self) -> str | None:
+        """The column that Delta computes as the day of the arrival; None where there is none."""
+        for column in self.schema:
+            expression = (column.metadata or {}).get(b"delta.generationExpression", b"").decode()
+            match = _DAY_OF_COLUMN.fullmatch(expression.strip())
+            is_day = match is not None and self.arrival in match.groups()
+            if is_day and pa.types.is_date(column.type):
+                return str(column.name)
+        return None
+
+
+def _with_arrivals_of_day(file: InputFile, day: date | None) -> tuple[InputFile, Bounds]:
+    """A file, with bounds of its arrivals. They are of `day` in some time zone; None: it has none."""
+    if day is None:
+        return replace(file, may_hold_unread=True), NOWHERE
+    midnight_ms = to_ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
+    first_ms, end_ms = midnight_ms - _OTHER_ZONES_MS, midnight_ms + _DAY_MS + _OTHER_ZONES_MS
+    return replace(file, may_hold_unread=False), (first_ms * 1000, end_ms * 1000 - 1)
+
+
+def bounds_to_record(file: InputFile, bounds: Bounds | None) -> RecordedBounds | None:
+    """What is recorded of a file's bounds; None where they are not known."""
+    if bounds is None:
+        return None
+    least, greatest = (None, None) if bounds == NOWHERE else bounds
+    return RecordedBounds(least, greatest, not file.may_hold_unread)
+
+
+@lru_cache(maxsize=1 << 16)  # a file of a Delta table never changes
+def _bounds_in_file(uri: str, path: str, column: str) -> RecordedBounds:
+    with open_verified(uri, filesystem(uri), path, coerce_int96_timestamp_unit="us") as parquet:
+        metadata, schema = parquet.metadata, parquet.schema_arrow
+        if column not in schema.names:  # it was added to the table after the file was written
+            return RecordedBounds(None, None, False)
+        place = next(
+            number for number in range(metadata.num_columns) if metadata.schema.column(number).path == column
+        )
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        chunks = [group.column(place).statistics for group in groups if group.num_rows]
+        least, greatest, nulls = bounds_of_chunks(chunks, schema.field(column).type)
+        if least is None and nulls != metadata.num_rows:
+            times = parquet.read([column], use_threads=False).column(column).cast(TIME, safe=False)
+            extremes, nulls = pc.min_max(times.cast(pa.int64())).as_py(), times.null_count
+            least, greatest = extremes["min"], extremes["max"]
+    return RecordedBounds(least, greatest, nulls == 0)

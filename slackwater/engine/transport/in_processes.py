@@ -1,0 +1,113 @@
+"""The transport on processes of this machine, for tasks that hold Python's lock or call functions of the
+user's: it begins within a second, where Spark would take ten to start.
+
+As on Spark, a task is pickled for each of its calls, and tables go from map tasks to range tasks in files.
+"""
+
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Final
+
+import pyarrow as pa
+
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.scan import SliceScan
+from slackwater.engine.transport.blob_files import BlobFiles
+from slackwater.engine.transport.in_process import InThreads, MapTask, NumberedTask, RangeTask
+from slackwater.engine.transport.placement import Place
+from slackwater.engine.transport.table_blobs import from_blob, to_blobs
+from slackwater.engine.transport.task_processes import Blob, TaskProcesses
+
+_PREFIX: Final = "slackwater-blobs-"
+_SECONDS_KEPT: Final = 86_400
+
+
+class InProcesses(InThreads):
+    """Transport on `processes`; what is gathered comes from threads of this process, as it is on Spark where
+    it is small.
+    """
+
+    place: Place = "processes"
+
+    def __init__(self, processes: TaskProcesses) -> None:
+        super().__init__(processes.count)
+        self._processes = processes
+
+    def start(self) -> None:
+        """Have the processes start; nobody waits for them."""
+        self._processes.start()
+
+    def close(self) -> None:
+        """End the processes."""
+        self._processes.close()
+
+    def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
+        with _folder_of_blobs() as folder:
+            files = BlobFiles(folder)
+            places: dict[int, list[bytes]] = defaultdict(list)
+            groups = scan.groups(self.slots)
+            for number, place in self._processes.run(
+                partial(_send, files, task, scan, (number, group)) for number, group in enumerate(groups)
+            ):
+                places[number].append(place)
+            return _tables(
+                self._processes.run(
+                    partial(_reduce, files, reduce, number, places[number]) for number in range(ranges)
+                )
+            )
+
+    def each(self, task: NumberedTask, count: int) -> list[pa.Table]:
+        return _tables(self._processes.run(partial(_call, task, number) for number in range(count)))
+
+
+@contextmanager
+def _folder_of_blobs() -> Iterator[str]:
+    """A folder that goes with the block. Where a process was killed in its block, its folder goes a day
+    later, with the next one that is made: younger ones may be of processes that can't be seen from here.
+    """
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, ValueError):
+            is_old = time.time() - folder.stat().st_mtime > _SECONDS_KEPT
+            if is_old and not _runs(int(folder.name.removeprefix(_PREFIX).partition("-")[0])):
+                shutil.rmtree(folder)
+    with TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as own_folder:
+        yield own_folder
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is another user's
+        return True
+    return True
+
+
+def _send(
+    files: BlobFiles, task: MapTask, scan: SliceScan, numbered_group: tuple[int, Sequence[InputFile]]
+) -> Iterator[pa.RecordBatch]:
+    number, group = numbered_group
+    return files.send(task(scan.read(group)), str(number))
+
+
+def _reduce(
+    files: BlobFiles, reduce: RangeTask, number: int, places: Iterable[bytes]
+) -> Iterator[pa.RecordBatch]:
+    tables = (files.receive(pa.py_buffer(place)) for place in places)
+    return to_blobs((number, table) for table in reduce(number, tables))
+
+
+def _call(task: NumberedTask, number: int) -> Iterator[pa.RecordBatch]:
+    return to_blobs((number, table) for table in task(number))
+
+
+def _tables(blobs: Iterable[Blob]) -> list[pa.Table]:
+    return [from_blob(pa.py_buffer(data)) for _, data in blobs]

@@ -1,0 +1,97 @@
+"""Errors of tasks as the driver raises them: a fault of code or data is permanent, a fault of storage may
+pass.
+
+Spark does not hand over the exception of a task, only the text of its traceback, or of Java's own exceptions.
+"""
+
+import builtins
+import re
+
+from slackwater.errors import PermanentError, RetryableError, SlackwaterError, out_of_memory
+from slackwater.tables import errors as table_errors
+from slackwater.tables.delta.parquet import parse_damaged_file
+from slackwater.tables.storage_errors import is_failure
+
+
+class TaskFailed(PermanentError):
+    """A task raised; the message is that of the task's error, the whole trace is in `trace`."""
+
+
+class TaskWithoutStorage(RetryableError):
+    """A task could not read or write: storage failed, is full, or refused an expired token. The whole trace
+    is in `trace`.
+    """
+
+
+class ExecutorsLost(RetryableError):
+    """Executors were lost together with what their tasks had made, at a moment at which Spark does not make
+    it again itself. Tasks make the same again.
+    """
+
+
+_SYSTEM = {
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, OSError)
+}
+_WITHOUT_MODULE = "|".join(("MemoryError", *sorted(_SYSTEM)))
+_ERROR_LINE = re.compile(rf"^(?:(?:[A-Za-z_]\w*\.)+\w+|{_WITHOUT_MODULE}): .+", re.MULTILINE)
+# Of a job that Spark gives up, because some of its results are there already.
+_LOST = "shuffle map stage with indeterminate output was failed and retried"
+_OTHER_PYTHON = re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.+)")
+_OF_JAVA = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+\w*(?:Exception|Error): .+", re.MULTILINE)
+_TABLE_ERRORS = f"{table_errors.__name__}."
+
+
+def of_trace(trace: str) -> SlackwaterError:
+    """The error for a task of which Spark hands over the traceback. The last line of it that names an error
+    of a module or of the system is the error that was raised."""
+    other_python = _OTHER_PYTHON.search(trace)
+    if other_python is not None:
+        return TaskFailed(
+            f"a task failed: {other_python[1]} PYSPARK_PYTHON names the Python of the executors.", trace=trace
+        )
+    error_lines = [
+        line for line in _ERROR_LINE.findall(trace) if not line.startswith(("pyspark.", "org.", "py4j."))
+    ]
+    return _error(error_lines[-1] if error_lines else trace, trace)
+
+
+def of_error(error: Exception, trace: str) -> SlackwaterError:
+    """The error for a task of this process."""
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" and isinstance(error, OSError) else f"{kind.__module__}."
+    return _error(f"{module}{kind.__qualname__}: {error}", trace)
+
+
+def of_java(text: str) -> SlackwaterError | None:
+    """The error for a storage failure that Java has met while Spark read or shuffled, or for lost executors;
+    None for other failures."""
+    if _LOST in text:
+        return ExecutorsLost(f"executors were lost while others had ended already. {_REPEAT}")
+    failures = [line for line in _OF_JAVA.findall(text) if is_failure(line)]
+    return TaskWithoutStorage(f"a task failed: {failures[-1]} {_REPEAT}", trace=text) if failures else None
+
+
+def _error(error_line: str, trace: str) -> SlackwaterError:
+    if (damaged_file := parse_damaged_file(error_line)) is not None:
+        return damaged_file
+    name, _, message = error_line.partition(": ")
+    if not name.startswith("slackwater."):
+        failure = out_of_memory((MemoryError if name.endswith("MemoryError") else Exception)(message))
+        if failure is not None:
+            return failure
+    kind = (
+        getattr(table_errors, name.removeprefix(_TABLE_ERRORS), None)
+        if name.startswith(_TABLE_ERRORS)
+        else None
+    )
+    if kind is not None and issubclass(kind, RetryableError):
+        return TaskWithoutStorage(f"a task failed: {message}", trace=trace)
+    if name == FileNotFoundError.__name__:
+        step = "Put the file back from a copy, then repeat the command."
+        return TaskFailed(f"a task failed: {message}. {step}", trace=trace)
+    if name in _SYSTEM and is_failure(message):
+        return TaskWithoutStorage(f"a task failed: {message} {_REPEAT}", trace=trace)
+    return TaskFailed(f"a task failed: {error_line}", trace=trace)
+
+
+_REPEAT = "What is committed stands; repeat the command, which goes on from there."

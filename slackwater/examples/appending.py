@@ -1,0 +1,91 @@
+"""Appends to an example's source the rows of a range of arrivals that it lacks, each once, even when loads
+race, are repeated or are killed. Knows no example.
+"""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.examples import LoadedRange
+from slackwater.examples.errors import BadRange, SourceBusy, SourceDiffers
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.errors import CommitConflict
+from slackwater.tables.warehouse import Warehouse
+
+TIME = pa.timestamp("us", tz="UTC")
+COMMIT_ATTEMPTS = 5
+
+
+def checked_range(start: datetime, end: datetime) -> tuple[datetime, datetime]:
+    """Both times in UTC. Raises BadRange: no time zone, or the range is empty."""
+    if start.tzinfo is None or end.tzinfo is None:
+        raise BadRange(
+            f"the range {start} to {end} has no time zone. Give both times in UTC, for example "
+            "2013-01-01T00:00:00Z."
+        )
+    start, end = start.astimezone(UTC), end.astimezone(UTC)
+    if end <= start:
+        raise BadRange(
+            f"the range is empty: it ends at {end:%FT%TZ}, not after its start {start:%FT%TZ}. Give a later "
+            "end.",
+            start=start,
+            end=end,
+        )
+    return start, end
+
+
+def within(start: datetime, end: datetime) -> pc.Expression:
+    """The condition on rows that arrived in [start, end)."""
+    arrival = pc.field("arrival_time")
+    return (arrival >= pa.scalar(start, TIME)) & (arrival < pa.scalar(end, TIME))
+
+
+def append_missing(
+    warehouse: str, source: str, rows: pa.Table, start: datetime, end: datetime
+) -> LoadedRange:
+    """Append to the source, in one commit, those of `rows` (what arrived in [start, end)) whose `row` it does
+    not have.
+
+    The source is partitioned by `arrival_date`. Loads that race are decided by compare-and-swap on the
+    table's version; the loser looks again at what is missing.
+
+    Raises:
+        SourceDiffers: the table there has other columns.
+        SourceBusy: five times in a row another load committed first.
+        WarehouseNotWritable: the warehouse can't be written.
+    """
+    uri = Warehouse.at(warehouse).source(source)
+    folder = Folder(uri, rows.schema, ("arrival_date",))
+    for _ in range(COMMIT_ATTEMPTS):
+        table = folder.ensure()
+        _check_columns(uri, table.schema, rows.schema)
+        present = folder.read(["row"], where=within(start, end))["row"]
+        missing = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=present)))
+        if missing.num_rows:
+            try:
+                folder.append(missing, expected_table=table)
+            except CommitConflict:
+                continue
+        return LoadedRange(
+            path=uri,
+            version=folder.open().version(),
+            rows_written=missing.num_rows,
+            rows_present=rows.num_rows - missing.num_rows,
+            days=pc.count_distinct(missing["arrival_date"]).as_py(),
+        )
+    raise SourceBusy(
+        f"{uri}: other loads committed first {COMMIT_ATTEMPTS} times; nothing was written. Run the same "
+        "command again.",
+        uri=uri,
+    )
+
+
+def _check_columns(uri: str, table_schema: pa.Schema, example_schema: pa.Schema) -> None:
+    if not table_schema.equals(example_schema):
+        raise SourceDiffers(
+            f"{uri}: a table with other columns stands here "
+            f"({', '.join(f'{field.name} {field.type}' for field in table_schema)}). "
+            "Load into another warehouse, or move that table away.",
+            uri=uri,
+        )

@@ -1,0 +1,111 @@
+"""The rows of the source that caused a change of a published row: those that its run took into the window; of
+a restatement those that only one of the two lineages has in it, so a corrected row shows as one left out and
+one taken in.
+
+Reads the source as the runs have read it, bounded by the slices in which the window's rows may have arrived.
+Sources are not keyed, so every row of these slices is read.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from slackwater.inspection.changes.published_change import PublishedChange
+from slackwater.inspection.windows.key_rows import KeyRows
+from slackwater.inspection.windows.lineage_as_of import LineageAsOf
+from slackwater.inspection.windows.source_rows import RowOfWindow, rows_of_run
+from slackwater.pipelines import Pipeline
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.warehouse import Tables, Warehouse
+
+
+class CausingRow(NamedTuple):
+    """A row of the source that caused a change.
+
+    Attributes:
+        is_taken: whether the change took it into the window; else it left it out.
+        row: the row.
+    """
+
+    is_taken: bool
+    row: RowOfWindow
+
+
+@dataclass(frozen=True)
+class CausingRows:
+    """Finds the rows that caused the changes of one window. Each run is read once.
+
+    Attributes:
+        pipeline, tables, warehouse: whose.
+        key_rows: the key of the window.
+    """
+
+    pipeline: Pipeline
+    tables: Tables
+    warehouse: Warehouse
+    key_rows: KeyRows
+    _rows_of_runs: dict[int, list[RowOfWindow]] = field(default_factory=dict, repr=False)
+
+    def of(self, change: PublishedChange) -> Sequence[CausingRow]:
+        """The rows that caused a change, by arrival.
+
+        Raises:
+            NeedsSpark: a source has deletion vectors or renamed columns.
+            CannotRepeat, SnapshotGone: what a run has read is not there any more.
+        """
+        if change.is_of_a_run:
+            return [CausingRow(True, row) for row in self._accepted_rows(change, change.brought_by)]
+        row = change.brought_by
+        assert row.parent_seq is not None
+        parent = self.tables.ledger.row(row.parent_seq)
+        before, after = (self._runs_of(change, head) for head in (parent, row))
+        common_seqs = {run.seq for run in before} & {run.seq for run in after}
+        rows_before, rows_after = (
+            [row for run in runs if run.seq not in common_seqs for row in self._accepted_rows(change, run)]
+            for runs in (before, after)
+        )
+        changes = [
+            *(CausingRow(True, row) for row in _without(rows_after, rows_before)),
+            *(CausingRow(False, row) for row in _without(rows_before, rows_after)),
+        ]
+        return sorted(changes, key=lambda one: (one.row.arrival_time, one.row.event_time, one.is_taken))
+
+    def _runs_of(self, change: PublishedChange, head: LedgerRow) -> list[LedgerRow]:
+        """The runs of a lineage in which rows of the window may have arrived, up to that whose pane stands
+        before or after the change.
+        """
+        start = change.window["window_start"]
+        first = None if start is None else start - self.pipeline.max_ahead
+        ends = [run.slice_end for run in (change.run_before, change.run_after) if run is not None]
+        last = max((end for end in ends if end is not None), default=None)
+        return [
+            run
+            for run in self.tables.ledger.live_runs(head, since=first)
+            if run.kind == RowKind.RUN
+            and (last is None or (run.slice_start is not None and run.slice_start < last))
+        ]
+
+    def _accepted_rows(self, change: PublishedChange, run: LedgerRow) -> list[RowOfWindow]:
+        """The rows that a run has taken into the window."""
+        if run.seq not in self._rows_of_runs:
+            lineage = LineageAsOf(self.pipeline, run, self.key_rows, run.seq)
+            rows = rows_of_run(lineage, self.warehouse, run, change.window)
+            self._rows_of_runs[run.seq] = [row for row in rows if not row.is_late]
+        return self._rows_of_runs[run.seq]
+
+
+def _without(rows: Iterable[RowOfWindow], others: Iterable[RowOfWindow]) -> Iterator[RowOfWindow]:
+    """`rows` without those that `others` have as well, as often as they have them."""
+    counts = Counter(map(_content, others))
+    for row in rows:
+        if counts[_content(row)]:
+            counts[_content(row)] -= 1
+        else:
+            yield row
+
+
+def _content(row: RowOfWindow) -> str:
+    """What makes two rows the same, whichever run has read them."""
+    return repr((row.event_time, sorted(row.values.items())))

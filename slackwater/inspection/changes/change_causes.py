@@ -1,0 +1,286 @@
+"""Works out what caused changes of published rows, from the panes and the late rows of their windows.
+
+The panes say which run emitted the row before and after, how many elements the window held then and which
+arrival made it fire; `late_events` has the rows that one of two runs has dropped and the other has taken:
+
+    run 2, late            18 → 19    panes of runs 1 and 2: 18 elements, then 19, by a row that came at 09:31
+    row 7, restatement     19 → 21    run 5 instead of run 2: two late rows of run 2 that run 5 has taken
+
+Reads no source.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.inspection.changes.change_text import are_equal
+from slackwater.inspection.changes.published_change import Emission, MovedRow, PublishedChange
+from slackwater.inspection.sql.views import LineageViews
+from slackwater.tables.ledger.row_kinds import RUN_KINDS
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.spans import seqs_of
+from slackwater.tables.python_rows import python_rows
+
+# So many panes and late rows around the shown changes are looked at.
+_PANES = 20_000
+_LATE_ROWS = 10_000
+# Of the rows that have caused a change, so many are kept.
+ROWS_KEPT = 20
+_PANE_COLUMNS = (
+    "ordinal",
+    "timestamp",
+    "firing",
+    "kind",
+    "elements",
+    "watermark",
+    "tick_end",
+    "cause_arrival",
+)
+_LATE_COLUMNS = frozenset(
+    {"run_id", "key_group", "event_time", "arrival_time", "windows", "late_by_ms", "watermark"}
+)
+_SEQ = "__seq"  # of the run of a pane or late row, whose other columns may have any name
+
+
+class ChangeCauses:
+    """Works out what caused some corrections of one key.
+
+    Args:
+        views: the pipeline's tables.
+        key_condition: SQL conditions on the key, and their parameters.
+        corrections: rows of `corrections`, at least one.
+    """
+
+    def __init__(
+        self,
+        views: LineageViews,
+        key_condition: tuple[list[str], list[Any]],
+        corrections: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self.views, self.inspection, self.corrections = views, views.inspection, corrections
+        self.key_condition = key_condition
+        self.keys, self.windows = self.inspection.key_columns(), self.inspection.window_columns()
+        self.ledger = self.inspection.tables.ledger
+        seqs = [row["seq"] for row in corrections]
+        self.rows = {row.seq: row for row in self.ledger.rows(min(seqs) - 1, max(seqs))}
+
+    def changes(self) -> Iterator[PublishedChange]:
+        """Each correction with its cause."""
+        for row in self.corrections:
+            change = PublishedChange(
+                brought_by=self.rows[row["seq"]],
+                key={name: row[name] for name in self.keys},
+                window={name: row[name] for name in self.windows},
+                **{
+                    name: row[name]
+                    for name in ("seq", "at", "timestamp", "ordinal", "firing", "kind", "revision", "op")
+                },
+                cause=row["cause"],
+                old=row["old"],
+                new=row["new"],
+            )
+            yield self._with_cause(change)
+
+    def _with_cause(self, change: PublishedChange) -> PublishedChange:
+        live_after = seqs_of(change.brought_by.live)
+        if change.is_of_a_run:
+            live_before = tuple(seq for seq in live_after if seq != change.seq)
+        else:
+            live_before = self._live_before(change.brought_by)
+        before = self._emission(change, live_before, change.old) if change.old is not None else None
+        after = self._emission(change, live_after, change.new)
+        if change.is_of_a_run:
+            absorbed_by = self._absorbing_window(change) if change.cause == "merge" else None
+            return replace(
+                change,
+                before=before,
+                after=after,
+                absorbed_by=absorbed_by,
+                late_arrivals=self._late_arrivals(change, before)[:ROWS_KEPT],
+            )
+        moved_rows = self._moved_rows(change, set(live_before), set(live_after))
+        return replace(
+            change,
+            before=before,
+            after=after,
+            run_before=self._row(before),
+            run_after=self._row(after),
+            moved_count=len(moved_rows),
+            moved_rows=moved_rows[:ROWS_KEPT],
+        )
+
+    def _live_before(self, row: LedgerRow) -> tuple[int, ...]:
+        """The seqs that were live before a ledger row."""
+        if row.parent_seq is None:
+            return ()
+        if row.parent_seq not in self.rows:
+            self.rows[row.parent_seq] = self.ledger.row(row.parent_seq)
+        return seqs_of(self.rows[row.parent_seq].live)
+
+    def _row(self, emission: Emission | None) -> LedgerRow | None:
+        """The ledger row of the run that emitted a pane."""
+        if emission is None:
+            return None
+        if emission.seq not in self.rows:
+            self.rows[emission.seq] = self.ledger.row(emission.seq)
+        return self.rows[emission.seq]
+
+    def _emission(
+        self, change: PublishedChange, live: Sequence[int], values: Mapping[str, Any] | None
+    ) -> Emission | None:
+        """The newest pane of a change's row among those of the runs `live`, in slice order, and among these
+        one with the results `values`: the firings of a purging trigger stand side by side.
+        """
+        places = {seq: place for place, seq in enumerate(live)}
+        panes = [pane for pane in self._panes_of(change) if pane[_SEQ] in places]
+        if not panes:
+            return None
+        pane = max(panes, key=lambda pane: (_has_values(pane, values), places[pane[_SEQ]], pane["firing"]))
+        names = ("firing", "kind", "elements", "watermark", "tick_end", "cause_arrival")
+        return Emission(seq=pane[_SEQ], **{name: pane[name] for name in names})
+
+    def _panes_of(self, change: PublishedChange) -> list[dict[str, Any]]:
+        """The panes of a change's row."""
+        panes = self._panes.get(_identity(change.window, change.timestamp), [])
+        return [pane for pane in panes if pane["ordinal"] in (change.ordinal, None)]
+
+    def _late_arrivals(self, change: PublishedChange, before: Emission | None) -> list[datetime]:
+        """The arrivals at which the run made the window fire late, behind the firing `before`."""
+        arrivals = {
+            pane["cause_arrival"]
+            for pane in self._panes_of(change)
+            if pane[_SEQ] == change.seq
+            and pane["kind"] == "late"
+            and pane["cause_arrival"] is not None
+            and (before is None or pane["firing"] > before.firing)
+        }
+        return sorted(arrivals)
+
+    def _absorbing_window(self, change: PublishedChange) -> Mapping[str, Any] | None:
+        """The window that the run made of an absorbed one and others: the least that covers it."""
+        start, end = change.window["window_start"], change.window["window_end"]
+        covering = [
+            panes[0]
+            for panes in self._panes.values()
+            if any(pane[_SEQ] == change.seq for pane in panes)
+            and panes[0]["window_start"] is not None
+            and panes[0]["window_start"] <= start
+            and panes[0]["window_end"] >= end
+            and (panes[0]["window_start"], panes[0]["window_end"]) != (start, end)
+        ]
+        if not covering:
+            return None
+        pane = min(covering, key=lambda pane: pane["window_end"] - pane["window_start"])
+        return {name: pane[name] for name in self.windows}
+
+    @cached_property
+    def _panes(self) -> Mapping[tuple[Any, ...], list[dict[str, Any]]]:
+        """The panes of the windows in question and of those that overlap them, by window, each with the seq
+        of its run; those of runs that were never committed are left out.
+        """
+        results = {name for row in self.corrections for name in (row["new"] or row["old"] or {})}
+        names = ", ".join(
+            _quoted(name) for name in ("run_id", *self.windows, *_PANE_COLUMNS, *sorted(results))
+        )
+        rows = python_rows(self._rows_around(f"SELECT {names} FROM panes", "ORDER BY firing DESC", _PANES))
+        seqs = self._seqs
+        panes: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["run_id"] in seqs:
+                identity = _identity({name: row[name] for name in self.windows}, row["timestamp"])
+                panes.setdefault(identity, []).append(row | {_SEQ: seqs[row["run_id"]]})
+        return panes
+
+    @cached_property
+    def _seqs(self) -> Mapping[str, int]:
+        """run_id → seq of every row of the ledger."""
+        return self.inspection.tables.ledger.seqs_by_run_id()
+
+    def _rows_around(self, select: str, order: str, limit: int) -> pa.Table:
+        """Rows of the key in a table with windows, those that overlap the windows in question."""
+        conditions, parameters = self.key_condition
+        starts = [row["window_start"] for row in self.corrections if row["window_start"] is not None]
+        ends = [row["window_end"] for row in self.corrections if row["window_end"] is not None]
+        if starts and len(starts) == len(self.corrections):
+            conditions = [*conditions, "window_start <= ?", "window_end >= ?"]
+            parameters = [*parameters, max(ends), min(starts)]
+        where = " AND ".join(conditions) or "true"
+        return self.views.query(f"{select} WHERE {where} {order} LIMIT {limit}", parameters)
+
+    def _moved_rows(
+        self, change: PublishedChange, live_before: set[int], live_after: set[int]
+    ) -> list[MovedRow]:
+        """The late rows of the window that only the runs before, or only the runs after, have dropped."""
+        rows = self._late_rows.get(_identity(change.window, None), [])
+        before = [row for row in rows if row[_SEQ] in live_before - live_after]
+        after = [row for row in rows if row[_SEQ] in live_after - live_before]
+        return [
+            *_as_moved_rows(_without(before, after), self.keys, is_taken=True),
+            *_as_moved_rows(_without(after, before), self.keys, is_taken=False),
+        ]
+
+    @cached_property
+    def _late_rows(self) -> Mapping[tuple[Any, ...], list[dict[str, Any]]]:
+        """The late rows of the key by each window that they missed, with the seq of their run; of the time of
+        the windows that ledger rows have changed.
+        """
+        windows = [row for row in self.corrections if self.rows[row["seq"]].kind not in RUN_KINDS]
+        conditions, parameters = self.key_condition
+        starts = [row["window_start"] for row in windows]
+        if windows and None not in starts and len(self.windows) == len(("window_start", "window_end")):
+            conditions = [*conditions, "event_time >= ?", "event_time < ?"]
+            parameters = [*parameters, min(starts), max(row["window_end"] for row in windows)]
+        where = " AND ".join(conditions) or "true"
+        sql = f"SELECT * FROM late_events WHERE {where} ORDER BY arrival_time LIMIT {_LATE_ROWS}"
+        late_rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in python_rows(self.views.query(sql, parameters)):
+            if row["run_id"] not in self._seqs:
+                continue
+            for window in row["windows"] or ():
+                identity = (window["start"], window["end"], *(list(window.values())[2:]), None)
+                late_rows.setdefault(identity, []).append(row | {_SEQ: self._seqs[row["run_id"]]})
+        return late_rows
+
+
+def _identity(window: Mapping[str, Any], timestamp: datetime | None) -> tuple[Any, ...]:
+    """What tells the windows of a key apart; rows without a window are told apart by their timestamp."""
+    return (*window.values(), timestamp)
+
+
+def _has_values(pane: Mapping[str, Any], values: Mapping[str, Any] | None) -> bool:
+    return values is not None and all(are_equal(pane[name], value) for name, value in values.items())
+
+
+def _without(rows: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`rows` without those that `others` have as well, as often as they have them."""
+    counts = Counter((row["event_time"], row["arrival_time"]) for row in others)
+    unmatched_rows = []
+    for row in rows:
+        times = row["event_time"], row["arrival_time"]
+        if counts[times]:
+            counts[times] -= 1
+        else:
+            unmatched_rows.append(row)
+    return unmatched_rows
+
+
+def _as_moved_rows(
+    rows: Iterable[dict[str, Any]], keys: Sequence[str], *, is_taken: bool
+) -> Iterator[MovedRow]:
+    for row in rows:
+        values = {name: value for name, value in row.items() if name not in (*_LATE_COLUMNS, *keys, _SEQ)}
+        yield MovedRow(
+            is_taken=is_taken,
+            event_time=row["event_time"],
+            arrival_time=row["arrival_time"],
+            values=values,
+        )
+
+
+def _quoted(column: str) -> str:
+    return f'"{column}"'

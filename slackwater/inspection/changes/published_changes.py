@@ -1,0 +1,156 @@
+"""What a ledger row changes in `published`, summed up: how many rows are inserted, updated and withdrawn, on
+how many days, and the first of them with their old and new values.
+
+Of a row that is rolled forward the sum stands in the log, and the first rows are read from `corrections`: of
+all others no more than what decides the order. Of a branch that is not published yet, it is computed as its
+publication would, portion by portion. Neither keeps more rows than are asked for.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.inspection.inspection import Inspection
+from slackwater.inspection.sql.views import LineageViews
+from slackwater.runs.publishing.change_summary import CORRECTIONS, change_summaries
+from slackwater.runs.publishing.correction_sql import BEFORE, column_list
+from slackwater.runs.publishing.corrections import dates_of
+from slackwater.runs.restating.publish_branch import BranchPublication, BranchPublisher
+from slackwater.tables.delta.stored_files import Within
+from slackwater.tables.file_relations import quoted
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.python_rows import python_rows
+from slackwater.tables.sql import query
+
+# SQL for the moment by which changes are in order.
+_MOMENT = "coalesce(window_start, window_end, timestamp)"
+# The changes of a row, as a view.
+_CHANGES = "changes_of_row"
+# Columns of `corrections` that say which ledger row wrote them: a branch that is not published has none.
+_OF_LEDGER_ROW = ("seq", "run_id", "at")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedChanges:
+    """The changes of one ledger row.
+
+    Attributes:
+        counts: op (insert, update, withdraw) → rows.
+        days: on how many days they are.
+        keys, windows, results: the names of the pipeline's columns.
+        rows: the changes that were asked for, in order of window and key: the columns of `corrections` but
+            seq, run_id and at.
+    """
+
+    counts: Mapping[str, int]
+    days: int
+    keys: tuple[str, ...]
+    windows: tuple[str, ...]
+    results: tuple[str, ...]
+    rows: Sequence[Mapping[str, Any]]
+
+    @property
+    def total(self) -> int:
+        """How many rows of `published` change."""
+        return sum(self.counts.values())
+
+    @classmethod
+    def of_row(
+        cls, inspection: Inspection, row: LedgerRow, limit: int | None, offset: int = 0
+    ) -> "PublishedChanges":
+        """What a ledger row that was rolled forward has changed: `limit` changes (None: all) behind the first
+        `offset`.
+        """
+        summary = change_summaries(inspection.tables, [row])[row.seq]
+        files = inspection.tables[CORRECTIONS].files(Within.only("seq", row.seq))
+        columns = _Columns.of(files.schema)
+        has_starts = not files.may_have_nulls("window_start")
+        order = columns.order("window_start" if has_starts else _MOMENT)
+        end = f"{'' if limit is None else f'LIMIT {limit}'} OFFSET {offset}"
+        sql = (
+            f"SELECT {column_list(columns.names)} FROM {_CHANGES} WHERE seq = {row.seq} ORDER BY {order} "
+            f"{end}"
+        )
+        with LineageViews.over(inspection, row) as views:
+            views.define(_CHANGES, files)
+            rows = python_rows(views.query(sql))
+        return cls(
+            counts=summary.rows_by_op,
+            days=len(summary.days),
+            keys=columns.keys,
+            windows=columns.windows,
+            results=columns.results,
+            rows=rows,
+        )
+
+    @classmethod
+    def of_branch(
+        cls, publisher: BranchPublisher, publication: BranchPublication, limit: int | None, offset: int = 0
+    ) -> "PublishedChanges":
+        """What publishing a branch would change, before it is published. Where it has an obstacle, these are
+        the changes by the runs that it has, with all of main's later runs behind them.
+        """
+        parts = (part.drop_columns([BEFORE]) for part in publisher.changes(publication))
+        return cls._of(parts, publisher.tables[CORRECTIONS].schema, limit, offset)
+
+    @classmethod
+    def _of(
+        cls, parts: Iterable[pa.Table], schema: pa.Schema, limit: int | None, offset: int
+    ) -> "PublishedChanges":
+        """The sum of `parts`, tables of corrections that have the columns of `schema` but those of the
+        ledger row.
+        """
+        columns = _Columns.of(schema)
+        counts, days = Counter[str](), set[date | None]()
+        first_rows = pa.schema([schema.field(name) for name in columns.names]).empty_table()
+        bound = None if limit is None else limit + offset
+        for part in parts:
+            counts.update(part.column("op").to_pylist())
+            days |= dates_of(part)
+            first_rows = _first(first_rows, part.select(columns.names), columns.order(_MOMENT), bound)
+        return cls(
+            counts=counts,
+            days=len(days),
+            keys=columns.keys,
+            windows=columns.windows,
+            results=columns.results,
+            rows=python_rows(first_rows.slice(offset)),
+        )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of `corrections` without those of the ledger row, and among them those of keys, windows and
+    results.
+    """
+
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    windows: tuple[str, ...]
+    results: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> "_Columns":
+        names = tuple(name for name in schema.names if name not in _OF_LEDGER_ROW)
+        start, end = names.index("window_start"), names.index("ordinal")
+        return cls(
+            names=names,
+            keys=names[names.index("key_group") + 1 : start],
+            windows=names[start:end],
+            results=tuple(field.name for field in schema.field("new").type.fields),
+        )
+
+    def order(self, moment: str) -> str:
+        """SQL for the order of changes: by `moment`, by key, and by what tells changes of one key apart."""
+        names = [*self.keys, *self.windows, "timestamp", "firing", "ordinal", "op"]
+        return ", ".join(f"{column} NULLS LAST" for column in (moment, *map(quoted, names)))
+
+
+def _first(a: pa.Table, b: pa.Table, order: str, bound: int | None) -> pa.Table:
+    """The first `bound` rows of both tables in an order; None: all."""
+    limit = "" if bound is None else f"LIMIT {bound}"
+    return query(f"SELECT * FROM a UNION ALL BY NAME SELECT * FROM b ORDER BY {order} {limit}", a=a, b=b)

@@ -1,0 +1,120 @@
+"""The values of a judgement: colours, findings and thresholds, and what counts as far above a history. Pure
+functions; knows no table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from statistics import median
+from typing import TypeVar
+
+from slackwater.inspection.runs.run_series import RunFigures
+from slackwater.pipelines import Health, Pipeline
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.warehouse import Tables, Warehouse
+
+Amount = TypeVar("Amount", float, timedelta)
+# A history of fewer runs says nothing of what is usual.
+LEAST_HISTORY = 5
+# Of normally distributed values, the standard deviation is so many times the median distance to the median.
+_DEVIATION = 1.4826
+_FAR_SPREADS = 5
+_FAR_FACTOR = 2
+
+
+class Colour(StrEnum):
+    """How well something is, best first."""
+
+    GREEN = "green"
+    YELLOW = "yellow"
+    RED = "red"
+
+    @property
+    def rank(self) -> int:
+        """0 for green, 1 for yellow, 2 for red."""
+        return list(Colour).index(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question about a pipeline.
+
+    Attributes:
+        question: its name, one of `slackwater.inspection.health.report.QUESTIONS`.
+        colour: None where it can't be judged.
+        text: the reason, as a clause: what stands, and where it helps what is usual.
+        command: what to type next; None where there is nothing to do.
+        value: what was judged, in the unit of the question (seconds, a share, a factor, a number); None where
+            there is no such number.
+    """
+
+    question: str
+    colour: Colour | None
+    text: str
+    command: str | None = None
+    value: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A pipeline as it stands at one moment.
+
+    Attributes:
+        pipeline: its name.
+        declaration: None where none of that name is registered.
+        warehouse, tables: where it stands.
+        head: the newest ledger row of main; None before the first run.
+        runs: the last live runs, in slice order.
+        series: their figures.
+        now: the wall clock.
+    """
+
+    pipeline: str
+    declaration: Pipeline | None
+    warehouse: Warehouse
+    tables: Tables
+    head: LedgerRow | None
+    runs: tuple[LedgerRow, ...]
+    series: tuple[RunFigures, ...]
+    now: datetime
+
+    @property
+    def thresholds(self) -> Health:
+        """The declared ones; the defaults where the pipeline is not registered."""
+        return Health() if self.declaration is None else self.declaration.health
+
+    @property
+    def head_end(self) -> datetime | None:
+        """Where the lineage ends; None before the first run."""
+        return self.series[-1].slice_end if self.series else None
+
+    @property
+    def is_closed(self) -> bool:
+        return bool(self.runs) and self.runs[-1].kind == RowKind.CLOSE
+
+
+def colour_of(amount: Amount, limits: tuple[Amount | None, Amount | None]) -> Colour:
+    """The colour of an amount by its thresholds (yellow, red); None is never reached."""
+    yellow, red = limits
+    if red is not None and amount >= red:
+        return Colour.RED
+    return Colour.YELLOW if yellow is not None and amount >= yellow else Colour.GREEN
+
+
+def worst(colours: Sequence[Colour]) -> Colour:
+    """The worst of some colours; green for none."""
+    return max(colours, key=lambda colour: colour.rank, default=Colour.GREEN)
+
+
+def is_far_above(amount: float, history: Sequence[float]) -> bool:
+    """Whether an amount is far above those of earlier runs: more than twice their median, and further from it
+    than five times their spread (1.4826 times the median distance from the median). False where there are
+    fewer than `LEAST_HISTORY`.
+    """
+    if len(history) < LEAST_HISTORY:
+        return False
+    middle = median(history)
+    spread = _DEVIATION * median(abs(value - middle) for value in history)
+    return amount > max(_FAR_FACTOR * middle, middle + _FAR_SPREADS * spread)

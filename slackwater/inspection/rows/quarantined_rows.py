@@ -1,0 +1,125 @@
+"""The rows that the live runs could not use: how many for which reason, and the newest of them, as they were
+in the source.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from slackwater.errors import UsageError
+from slackwater.inspection.sql.views import LineageViews
+from slackwater.readable import time_text
+from slackwater.tables.python_rows import python_rows
+
+_VIEW = "quarantine_live"
+# A time as it is written into `row_json`.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+class NoSuchReason(UsageError):
+    """No row is in quarantine for a reason that was asked for. Facts: reason, reasons."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuarantineReason:
+    """The rows in quarantine for one reason.
+
+    Attributes:
+        reason_code: its short name.
+        rows: how many there are.
+        column_name: where the reason lies in one and the same column of all of them: that column.
+        first_seq, last_seq: the runs that read the first and the last of them.
+    """
+
+    reason_code: str
+    rows: int
+    column_name: str | None
+    first_seq: int
+    last_seq: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuarantinedRows:
+    """Rows in quarantine.
+
+    Attributes:
+        reasons: every reason, the one with the most rows first.
+        total: how many rows were asked for.
+        rows: the newest of these: the columns of `quarantine` and `run_seq`.
+    """
+
+    reasons: Sequence[QuarantineReason]
+    total: int
+    rows: Sequence[dict[str, Any]]
+
+
+def quarantined_rows(
+    views: LineageViews,
+    reason: str | None = None,
+    seq: int | None = None,
+    *,
+    limit: int | None,
+    offset: int = 0,
+) -> QuarantinedRows:
+    """The rows of live runs in quarantine, the newest run and arrival first: `limit` rows (None: all) behind
+    the first `offset`.
+
+    Args:
+        reason: only rows with this reason_code.
+        seq: only those of this run; the counts of `reasons`, too.
+
+    Raises:
+        NoSuchReason: no row has the reason.
+    """
+    of_run, parameters = ("", []) if seq is None else ("WHERE run_seq = ?", [seq])
+    counts = views.query(
+        f"""
+        SELECT reason_code, count(*) AS rows, min(run_seq) AS first_seq, max(run_seq) AS last_seq,
+            CASE WHEN count(DISTINCT column_name) = 1 THEN min(column_name) END AS column_name
+        FROM {_VIEW} {of_run} GROUP BY reason_code ORDER BY rows DESC, reason_code
+        """,
+        parameters,
+    )
+    reasons = [QuarantineReason(**row) for row in counts.to_pylist()]
+    of_reason = [one for one in reasons if reason in (None, one.reason_code)]
+    if reason is not None and not of_reason:
+        raise NoSuchReason(_no_such_reason(reason, reasons), reason=reason)
+    conditions = [*([] if seq is None else ["run_seq = ?"]), *([] if reason is None else ["reason_code = ?"])]
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    bound = "" if limit is None else f"LIMIT {limit} OFFSET {offset}"
+    rows = views.query(
+        f"SELECT * FROM {_VIEW} {where} ORDER BY run_seq DESC, arrival_time DESC, row_json {bound}",
+        [*parameters, *([] if reason is None else [reason])],
+    )
+    return QuarantinedRows(reasons=reasons, total=sum(one.rows for one in of_reason), rows=python_rows(rows))
+
+
+def row_text(row_json: str) -> str:
+    """A row of the source for people: `carrier 9E, dest DTW, flight 3716`, without what is null."""
+    try:
+        values = json.loads(row_json)
+    except ValueError:
+        return row_json
+    if not isinstance(values, dict):
+        return row_json
+    return ", ".join(
+        f"{name} {_text(value) if isinstance(value, str) else value}"
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def _text(value: str) -> str:
+    """A text; a time in it as people write times."""
+    return value if _TIME.fullmatch(value) is None else time_text(datetime.fromisoformat(value))
+
+
+def _no_such_reason(reason: str, reasons: Sequence[QuarantineReason]) -> str:
+    there_are = ", ".join(f"{one.reason_code} ({one.rows:,})" for one in reasons)
+    return (
+        f"no row is in quarantine for the reason {reason!r}; "
+        f"{f'the reasons are {there_are}' if reasons else 'no row is in quarantine at all'}."
+    )

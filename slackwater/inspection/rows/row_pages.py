@@ -1,0 +1,238 @@
+"""Pages of the rows of a view, in order and filtered by key and time.
+
+A page is found by the row before it, not by its number (keyset paging): the next page are the first rows
+whose values come after those of the last row shown. So DuckDB keeps the rows of one page, and the millionth
+page costs as much as the first. Nulls come before all values.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Self
+
+import pyarrow as pa
+
+from slackwater.errors import UsageError
+from slackwater.inspection.rows.row_exports import rows_of
+from slackwater.inspection.sql.locked_database import RowBatches
+from slackwater.inspection.sql.views import LineageViews
+from slackwater.tables.file_relations import quoted
+from slackwater.tables.named_keys import values_of_key
+
+PAGE_ROWS = 100
+
+
+class NotAPlace(UsageError):
+    """A text that names no place between rows."""
+
+
+@dataclass(frozen=True)
+class RowPlace:
+    """A place between two rows.
+
+    Attributes:
+        values: the values, as texts, of the row beside it in the columns of the order.
+        equal_rows: how many rows with these values lie on the other side of the place.
+        is_backward: whether the rows before it are asked for, not those after it.
+    """
+
+    values: tuple[str | None, ...]
+    equal_rows: int
+    is_backward: bool = False
+
+    def to_text(self) -> str:
+        """For a URL; whether it is backward is not in it."""
+        return json.dumps([list(self.values), self.equal_rows], separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str, *, is_backward: bool = False) -> Self:
+        """The inverse of `to_text`.
+
+        Raises:
+            NotAPlace: the text is no such place.
+        """
+        try:
+            values, equal_rows = json.loads(text)
+            place = cls(tuple(values), int(equal_rows), is_backward)
+        except (ValueError, TypeError) as error:
+            raise NotAPlace(f"{text[:80]!r} names no place between rows; begin at the first page.") from error
+        if place.equal_rows < 0 or any(not isinstance(value, str | None) for value in place.values):
+            raise NotAPlace(f"{text[:80]!r} names no place between rows; begin at the first page.")
+        return place
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowFilter:
+    """Which rows of a view are wanted.
+
+    Attributes:
+        key: as --key takes it; None: of all keys.
+        time_column: the column that `start` and `end` are about.
+        start, end: bounds [start, end) of that column; None: no bound.
+    """
+
+    key: str | None = None
+    time_column: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def condition(self, views: LineageViews, view: str) -> tuple[str, list[Any]]:
+        """(SQL, its parameters) of the condition on rows of `view`. In quarantine a key stands in the row's
+        JSON.
+
+        Raises:
+            NotAKey: `key` names none.
+        """
+        conditions, parameters = ["true"], list[Any]()
+        if self.key is not None:
+            condition, values = (
+                views.condition_on_key(self.key)
+                if "key_group" in views.schema(view).names
+                else _condition_on_json(views.inspection.key_columns(), self.key)
+            )
+            conditions.append(condition)
+            parameters += values
+        if self.time_column is not None:
+            for sign, bound in ((">=", self.start), ("<", self.end)):
+                if bound is not None:
+                    conditions.append(f"{quoted(self.time_column)} {sign} ?")
+                    parameters.append(bound)
+        return " AND ".join(conditions), parameters
+
+
+def _condition_on_json(key_columns: Sequence[str], key: str) -> tuple[str, list[Any]]:
+    values = values_of_key(key_columns, key)
+    pairs = zip(key_columns, values, strict=True)
+    return " AND ".join("row_json ->> ? = ?" for _ in values), [part for pair in pairs for part in pair]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPage:
+    """Rows of one page.
+
+    Attributes:
+        rows: the rows, all columns of the view.
+        total: how many rows the filter selects.
+        is_first: whether no row comes before them.
+        next_place, previous_place: where the pages beside begin; None where there is none.
+    """
+
+    rows: pa.Table
+    total: int
+    is_first: bool
+    next_place: RowPlace | None
+    previous_place: RowPlace | None
+
+
+@dataclass(frozen=True)
+class PagedView:
+    """The rows of a view in an order.
+
+    Attributes:
+        views: the pipeline's views.
+        view: the name of one.
+        order: columns that together tell most rows apart.
+        is_descending: whether the greatest come first.
+    """
+
+    views: LineageViews
+    view: str
+    order: tuple[str, ...]
+    is_descending: bool = False
+
+    def page(self, row_filter: RowFilter, place: RowPlace | None, page_rows: int = PAGE_ROWS) -> RowPage:
+        """The rows of `row_filter` beside `place`; None: the first ones.
+
+        Raises:
+            NotAKey, NotAPlace: the filter or the place names none.
+            SnapshotGone, DamagedFile: the files of the view can't be read.
+        """
+        condition, parameters = row_filter.condition(self.views, self.view)
+        count = self.views.query(f"SELECT count(*) FROM {quoted(self.view)} WHERE {condition}", parameters)
+        rows = self._rows(condition, parameters, place, page_rows + 1)
+        is_backward = place is not None and place.is_backward
+        if is_backward and rows.num_rows <= page_rows:
+            return self.page(row_filter, None, page_rows)
+        has_more, rows = rows.num_rows > page_rows, rows.slice(0, page_rows)
+        if is_backward:
+            rows = rows.take(list(range(rows.num_rows))[::-1])
+        is_first = place is None
+        ends = self._ends(rows, place)
+        return RowPage(
+            rows=rows,
+            total=count[0][0].as_py(),
+            is_first=is_first,
+            next_place=ends[1] if has_more or is_backward else None,
+            previous_place=None if is_first else ends[0],
+        )
+
+    @contextmanager
+    def batches(self, row_filter: RowFilter) -> Iterator[RowBatches]:
+        """All rows of `row_filter` as a stream, in the order in which they are stored.
+
+        Raises:
+            NotAKey, SnapshotGone, DamagedFile: as of `page`.
+        """
+        condition, parameters = row_filter.condition(self.views, self.view)
+        with self.views.batches(f"SELECT * FROM {quoted(self.view)} WHERE {condition}", parameters) as stream:
+            yield stream
+
+    def _rows(
+        self, condition: str, parameters: Sequence[Any], place: RowPlace | None, limit: int
+    ) -> pa.Table:
+        is_backward = place is not None and place.is_backward
+        is_descending = self.is_descending is not is_backward
+        place_condition, place_values = self._beyond(place, is_descending=is_descending)
+        direction = "DESC NULLS LAST" if is_descending else "NULLS FIRST"
+        order = ", ".join(f"{quoted(name)} {direction}" for name in self.order)
+        offset = 0 if place is None else place.equal_rows
+        sql = f"""
+            SELECT * FROM {quoted(self.view)} WHERE {condition} AND {place_condition}
+            ORDER BY {order} LIMIT {limit} OFFSET {offset}
+        """
+        return self.views.query(sql, [*parameters, *place_values])
+
+    def _beyond(self, place: RowPlace | None, *, is_descending: bool) -> tuple[str, list[str]]:
+        """(SQL, its parameters) of the condition that a row is equal to the place's or comes after it."""
+        if place is None:
+            return "true", []
+        if len(place.values) != len(self.order):
+            raise NotAPlace("the place is one of other columns; begin at the first page.")
+        types = self.views.types_of(self.view)
+        condition, parameters = "true", list[str]()
+        for name, value in reversed(list(zip(self.order, place.values, strict=True))):
+            column, operand = quoted(name), f"?::{types[name]}"
+            if value is None:
+                beyond = "false" if is_descending else f"{column} IS NOT NULL"
+                condition = f"({beyond} OR ({column} IS NULL AND {condition}))"
+            else:
+                beyond = (
+                    f"({column} < {operand} OR {column} IS NULL)"
+                    if is_descending
+                    else f"{column} > {operand}"
+                )
+                condition = f"({beyond} OR ({column} = {operand} AND {condition}))"
+                parameters = [value, value, *parameters]
+        first, value = quoted(self.order[0]), place.values[0]
+        if value is not None and not is_descending:  # it chooses row groups, which the others can't
+            return f"{first} >= ?::{types[self.order[0]]} AND {condition}", [value, *parameters]
+        return condition, parameters
+
+    def _ends(self, rows: pa.Table, place: RowPlace | None) -> tuple[RowPlace | None, RowPlace | None]:
+        """The places before the first and after the last of the rows."""
+        values = [tuple(map(_text, row)) for row in rows_of(rows.select(self.order))]
+        if not values:
+            return None, None
+        first, last = (
+            RowPlace(value, next((n for n, one in enumerate(run) if one != value), len(run)))
+            for value, run in ((values[0], values), (values[-1], values[::-1]))
+        )
+        if place is not None and place.values == last.values and last.equal_rows == len(values):
+            last = replace(last, equal_rows=last.equal_rows + place.equal_rows)
+        return replace(first, is_backward=True), last
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else value.isoformat() if isinstance(value, datetime) else str(value)

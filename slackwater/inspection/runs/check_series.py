@@ -1,0 +1,89 @@
+"""The results of every check over time: of which runs it passed, and what it observed."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.inspection.runs.run_series import RunFigures
+from slackwater.inspection.sql.views import LineageViews
+
+_BOUNDS = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?) … (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """One check of one run.
+
+    Attributes:
+        passed: whether it held.
+        observed: what it saw, as a text.
+        unexpected, checked: how many rows broke it, of how many; None where it does not count.
+    """
+
+    passed: bool
+    observed: str | None
+    unexpected: int | None
+    checked: int | None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the greatest value, where these were observed and are numbers."""
+        match = _BOUNDS.fullmatch(self.observed or "")
+        return (float(match[1]), float(match[2])) if match else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckSeries:
+    """One check over runs.
+
+    Attributes:
+        title: the expectation, or the invariant that is always checked.
+        severity: what a failure does: reject, warn or note.
+        results: one for each of the runs; None for a run that did not have it.
+    """
+
+    title: str
+    severity: str
+    results: Sequence[CheckResult | None]
+
+    @property
+    def failures(self) -> list[int]:
+        """The places of the runs that failed it."""
+        return [
+            place for place, result in enumerate(self.results) if result is not None and not result.passed
+        ]
+
+    @property
+    def newest(self) -> CheckResult | None:
+        """The result of the newest run that had it."""
+        return next((result for result in reversed(self.results) if result is not None), None)
+
+
+def check_series(views: LineageViews, runs: Sequence[RunFigures]) -> list[CheckSeries]:
+    """The checks of `runs`, in the order in which the newest of these recorded them; checks that it no longer
+    has come last.
+    """
+    if not runs:
+        return []
+    rows = views.query(
+        "SELECT run_id, expectation, severity, passed, observed, unexpected, checked FROM validations "
+        "WHERE list_contains(?, run_id)",
+        [[run.run_id for run in runs]],
+    ).to_pylist()
+    place_by_run_id = {run.run_id: place for place, run in enumerate(runs)}
+    rows.sort(key=lambda row: -place_by_run_id[row["run_id"]])
+    severities: dict[str, str] = {}
+    results: dict[str, list[CheckResult | None]] = {}
+    for row in rows:
+        title = row["expectation"]
+        severities.setdefault(title, row["severity"])
+        results.setdefault(title, [None] * len(runs))[place_by_run_id[row["run_id"]]] = CheckResult(
+            passed=bool(row["passed"]),
+            observed=row["observed"],
+            unexpected=row["unexpected"],
+            checked=row["checked"],
+        )
+    return [
+        CheckSeries(title=title, severity=severities[title], results=series)
+        for title, series in results.items()
+    ]

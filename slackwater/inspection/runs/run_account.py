@@ -1,0 +1,111 @@
+"""The account of one run: where the rows that it read went, what became of the windows that were open before
+it, and by which causes it changed published rows. Each side of an account sums up to the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from slackwater.runs.publishing.change_summary import change_summaries
+from slackwater.tables.ledger.row_kinds import RUN_KINDS
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.ledger.spans import seqs_of
+from slackwater.tables.warehouse import Tables
+
+
+class AccountPart(NamedTuple):
+    """A part of an account.
+
+    Attributes:
+        name: a column of `runs`, or "windows_before".
+        amount: rows or windows.
+    """
+
+    name: str
+    amount: int
+
+
+@dataclass(frozen=True)
+class Account:
+    """What came in and what came of it.
+
+    Attributes:
+        sources, outcomes: the two sides; parts of nothing are among them.
+    """
+
+    sources: Sequence[AccountPart]
+    outcomes: Sequence[AccountPart]
+
+    @property
+    def total(self) -> int:
+        """What came in."""
+        return sum(part.amount for part in self.sources)
+
+    @property
+    def difference(self) -> int:
+        """What came in and is not accounted for; 0 where the account is right."""
+        return self.total - sum(part.amount for part in self.outcomes)
+
+
+def rows_account(run: LedgerRow) -> Account:
+    """Where the rows went that a run read."""
+    duplicates = [] if run.rows_duplicate is None else [AccountPart("rows_duplicate", run.rows_duplicate)]
+    return Account(
+        [AccountPart("rows_read", run.rows_read)],
+        [
+            AccountPart("rows_accepted", run.rows_accepted),
+            AccountPart("rows_late", run.rows_late),
+            AccountPart("rows_unassigned", run.rows_unassigned),
+            AccountPart("rows_quarantined", run.rows_quarantined),
+            AccountPart("rows_filtered", run.rows_filtered),
+            *duplicates,
+        ],
+    )
+
+
+def windows_account(run: LedgerRow, before: LedgerRow | None) -> Account:
+    """What became of the windows that were open before a run and that it opened.
+
+    Args:
+        before: the run of which the snapshot was continued; None for the first.
+    """
+    return Account(
+        [
+            AccountPart("windows_before", 0 if before is None else before.windows_open),
+            AccountPart("windows_opened", run.windows_opened),
+        ],
+        [
+            AccountPart("windows_open", run.windows_open),
+            AccountPart("windows_merged", run.windows_merged),
+            AccountPart("windows_cleaned", run.windows_cleaned),
+        ],
+    )
+
+
+def run_before(tables: Tables, row: LedgerRow) -> LedgerRow | None:
+    """The run that a run continues: the one before it in the slice order of its branch. None for the first
+    run, and for a row that is no run.
+    """
+    if row.kind not in RUN_KINDS:
+        return None
+    seqs = seqs_of(row.live)
+    place = seqs.index(row.seq) if row.seq in seqs else len(seqs)
+    return tables.ledger.row(seqs[place - 1]) if place else None
+
+
+def run_after(tables: Tables, row: LedgerRow, head: LedgerRow | None) -> int | None:
+    """The seq of the live run that follows a run in slice order; None for the last, and for a run that is not
+    live.
+    """
+    seqs = () if head is None else seqs_of(head.live)
+    place = seqs.index(row.seq) + 1 if row.seq in seqs else len(seqs)
+    return seqs[place] if place < len(seqs) else None
+
+
+def corrections_by_cause(tables: Tables, seq: int) -> Mapping[str, Mapping[str, int]]:
+    """Cause → op → how many published rows the row `seq` of the ledger has changed so."""
+    [summary] = change_summaries(tables, [tables.ledger.row(seq)]).values()
+    by_cause: dict[str, dict[str, int]] = {}
+    for op, cause in sorted(summary.rows, key=lambda kind: kind[::-1]):
+        by_cause.setdefault(cause, {})[op] = summary.rows[op, cause]
+    return by_cause

@@ -1,0 +1,80 @@
+"""SQL for the rows of `published` as of an earlier ledger row, from `published` as it is and `corrections`.
+
+A row that no later correction has touched is still there, with the seq of its last correction in `run_seq`.
+A window of which rows were updated or withdrawn since is made again from all of its corrections up to then.
+Two rules say which of these stand; the corrections themselves tell which of the two is that of the pipeline:
+
+- Where a trigger purges, each firing has rows of its own, and a correction replaces the one before it of the
+  same firing. A row of a process function stands for itself, too: its corrections have one run_id.
+- Otherwise a correction replaces the one before it of the same window, whichever firing that was of.
+
+Under the first rule every firing begins with an insert, and nothing but an insert follows a withdrawal. A
+window that keeps to this has the same rows by either rule: the first correction that replaces a row of
+another firing finds none of its own that stands.
+"""
+
+from collections.abc import Sequence
+
+from slackwater.tables.file_relations import quoted
+
+# SQL for the day of a row of `published`: of its window's start, else of the window's last instant, else of
+# its timestamp.
+DAY_OF_ROW = "coalesce(window_start, window_end - INTERVAL 1 MILLISECOND, timestamp)::DATE"
+
+
+def published_at(
+    seq: int,
+    published_seq: int,
+    *,
+    published_view: str,
+    columns: Sequence[str],
+    window: Sequence[str],
+    results: Sequence[str],
+) -> str:
+    """SQL for the rows of `published` as of the ledger row `seq`.
+
+    Args:
+        seq: up to which corrections count.
+        published_seq: the seq up to which `published` was rolled forward.
+        published_view: SQL for the view of `published` as it is.
+        columns: its columns.
+        window: the columns of key and window.
+        results: the result columns that corrections have.
+    """
+    row = ", ".join(map(quoted, [*window, "timestamp", "ordinal"]))
+    is_same_row = " AND ".join(
+        f"a.{quoted(name)} IS NOT DISTINCT FROM b.{quoted(name)}"
+        for name in [*window, "timestamp", "ordinal"]
+    )
+    firing = f"{row}, firing, CASE WHEN timestamp IS NULL THEN '' ELSE run_id END"
+    values = {name: f'"new".{quoted(name)}' for name in results} | {
+        "run_seq": "seq",
+        "window_date": DAY_OF_ROW,
+    }
+    corrected_columns = ", ".join(f"{values.get(name, quoted(name))} AS {quoted(name)}" for name in columns)
+    return f"""
+        WITH touched AS (
+            SELECT DISTINCT {row} FROM corrections
+            WHERE seq > {seq} AND seq <= {published_seq} AND op <> 'insert'
+        ),
+        history AS (
+            SELECT *, lag(op) OVER of_firing AS __op_before, lead(seq) OVER of_firing AS __next_of_firing,
+                lead(seq) OVER of_row AS __next_of_row
+            FROM corrections a SEMI JOIN touched b ON {is_same_row}
+            WHERE seq <= {seq}
+            WINDOW of_firing AS (PARTITION BY {firing} ORDER BY seq),
+                of_row AS (PARTITION BY {row} ORDER BY seq)
+        ),
+        judged AS (
+            SELECT *, bool_and((op = 'insert') = (coalesce(__op_before, 'withdraw') = 'withdraw'))
+                OVER (PARTITION BY {row}) AS __is_by_firing
+            FROM history
+        )
+        SELECT {", ".join(map(quoted, columns))}
+        FROM {published_view} a ANTI JOIN touched b ON {is_same_row}
+        WHERE run_seq <= {seq}
+        UNION ALL
+        SELECT {corrected_columns} FROM judged
+        WHERE op <> 'withdraw'
+            AND CASE WHEN __is_by_firing THEN __next_of_firing ELSE __next_of_row END IS NULL
+    """

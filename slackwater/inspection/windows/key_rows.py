@@ -1,0 +1,108 @@
+"""Reads the rows of one key from the tables of a pipeline: only files and row groups that may hold them, by
+key group and bounds of columns.
+
+Knows how tables are laid out; windows and their meaning are the business of those who ask.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.rows.keys import Keys
+from slackwater.tables.delta.stored_files import Within
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.named_keys import NotAKey, typed_values
+from slackwater.tables.run_files.snapshots import snapshot_files
+from slackwater.tables.run_files.staging import read_staged
+from slackwater.tables.warehouse import Tables
+
+
+@dataclass(frozen=True)
+class KeyRows:
+    """The rows of one key in every table.
+
+    Attributes:
+        tables: the pipeline's tables.
+        values: key column → value; empty for windows of all rows.
+        key_group: Flink's key group of the key.
+    """
+
+    tables: Tables
+    values: Mapping[str, Any]
+    key_group: int
+
+    @classmethod
+    def of(cls, tables: Tables, key_columns: Sequence[str], text: str | None, key_groups: int) -> "KeyRows":
+        """The rows of the key that a person names (`slackwater.tables.named_keys`); `text` is None where
+        the pipeline has no key column. `key_groups`: how many the pipeline has.
+
+        Raises:
+            NotAKey: the text names no key.
+        """
+        if text is None and key_columns:
+            example = ",".join(
+                "K" if len(key_columns) == 1 else f"K{n}" for n in range(1, len(key_columns) + 1)
+            )
+            raise NotAKey(
+                f"a window belongs to a key: name it by its {', '.join(key_columns)}, --key {example}."
+            )
+        schema = tables["panes"].schema
+        columns = tuple((name, schema.field(name).type) for name in key_columns)
+        values = {} if text is None else typed_values(columns, text)
+        key = tuple(values.values()) if len(values) > 1 else next(iter(values.values()), 0)
+        [key_group] = Keys(columns, key_groups).groups_of([key])
+        return cls(tables, values, int(key_group))
+
+    @cached_property
+    def condition(self) -> pc.Expression:
+        """Whether a row is of the key."""
+        conditions = (pc.field(name) == pa.scalar(value) for name, value in self.values.items())
+        return reduce(and_, conditions, pc.field("key_group") == self.key_group)
+
+    def read(
+        self,
+        table: str,
+        where: pc.Expression | None = None,
+        *bounds: Within,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Rows of the key that `where` selects, of every run. `bounds`: outside of which no row fulfils
+        `where`.
+        """
+        folder = self.tables[table]
+        files = folder.files(Within.only("key_group", self.key_group), *bounds)
+        condition = self.condition if where is None else self.condition & where
+        return files.read(folder.schema.names if columns is None else columns, condition)
+
+    def parked_rows(
+        self,
+        table: str,
+        owner: LedgerRow | None,
+        where: pc.Expression | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Rows of the key in a table of the snapshot of the run `owner`.
+
+        Raises:
+            SnapshotGone: the snapshot is not kept any more.
+        """
+        folder = self.tables[table]
+        if owner is None or not owner.files.get(table):
+            return folder.schema.empty_table().select(folder.schema.names if columns is None else columns)
+        if self.is_in_log(table, owner):
+            return self.read(table, where, Within.only("run_id", owner.run_id), columns=columns)
+        rows = read_staged(self.tables, table, snapshot_files(self.tables, table, owner))
+        rows = rows.filter(self.condition if where is None else self.condition & where)
+        return rows if columns is None else rows.select(columns)
+
+    def is_in_log(self, table: str, owner: LedgerRow) -> bool:
+        """Whether a snapshot table still has the rows that the run `owner` has parked; true where it has
+        parked none.
+        """
+        files = self.tables[table].files(Within.only("run_id", owner.run_id))
+        return not owner.files.get(table) or files.actions.num_rows > 0

@@ -1,0 +1,117 @@
+"""One key of a lineage as of a ledger row: the runs that count there, the snapshot, and the rows of the key.
+
+The ground on which the parts of a window's explanation stand; it answers no question itself.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.inspection.windows.key_rows import KeyRows
+from slackwater.pipelines import Pipeline
+from slackwater.tables.delta.stored_files import Within
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.python_rows import python_rows
+from slackwater.tables.warehouse import Tables
+
+
+@dataclass(frozen=True)
+class LineageAsOf:
+    """What the parts of an explanation read from.
+
+    Attributes:
+        pipeline: its declaration.
+        head: the ledger row as of which is looked.
+        key_rows: the rows of the key.
+        last_seq: the newest ledger row, of all branches, that is looked at.
+        since: runs whose slices end by then have nothing of what is asked; None: any may.
+    """
+
+    pipeline: Pipeline
+    head: LedgerRow
+    key_rows: KeyRows
+    last_seq: int
+    since: datetime | None = None
+
+    @property
+    def tables(self) -> Tables:
+        return self.key_rows.tables
+
+    @cached_property
+    def live_runs(self) -> tuple[LedgerRow, ...]:
+        """The runs that count at the head and may have something of what is asked, in slice order."""
+        return tuple(self.tables.ledger.live_runs(self.head, self.since))
+
+    def from_window(self, start: datetime | None) -> "LineageAsOf":
+        """The same lineage without runs that end before the first element of a window with this start may
+        have arrived.
+        """
+        since = None if start is None else start - self.pipeline.max_ahead
+        return self if since == self.since else replace(self, since=since)
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """run_id → its place among the live runs."""
+        return {row.run_id: place for place, row in enumerate(self.live_runs)}
+
+    @cached_property
+    def owner(self) -> LedgerRow | None:
+        """The run whose snapshot is parked at the head."""
+        return self.tables.ledger.snapshot_owner(self.head)
+
+    @cached_property
+    def window_columns(self) -> tuple[str, ...]:
+        """The columns of a window: its bounds, and those that its class declares."""
+        names = self.tables["timers"].schema.names
+        return tuple(names[names.index("window_start") : names.index("service")])
+
+    @cached_property
+    def result_columns(self) -> tuple[str, ...]:
+        """The columns of results, those that are no longer declared included."""
+        names = self.tables["panes"].schema.names
+        engine_columns = {"kind", "elements", "watermark", "tick_end", "cause_arrival"}
+        return tuple(name for name in names[names.index("timestamp") + 1 :] if name not in engine_columns)
+
+    def runs_that_may_hold(
+        self, start: datetime | None, cleanup_time: datetime | None
+    ) -> Iterator[LedgerRow]:
+        """The live runs that may have parked a window, newest first: those that end after its first element
+        may have arrived, and before the watermark has passed its cleanup time. None: no such bound.
+        """
+        least_end = None if start is None else start - self.pipeline.max_ahead
+        for run in reversed(self.live_runs):
+            is_after = cleanup_time is not None and run.watermark_out is not None
+            if is_after and run.watermark_out >= cleanup_time:  # type: ignore[operator]
+                continue
+            if least_end is not None and run.slice_end is not None and run.slice_end <= least_end:
+                return
+            yield run
+
+    def run_of(self, run_id: str) -> LedgerRow | None:
+        """The ledger row of a run, live or not; None where it was never committed."""
+        place = self.places.get(run_id)
+        return self.tables.ledger.by_run_id(run_id) if place is None else self.live_runs[place]
+
+    def progress(self, run: LedgerRow | None = None) -> Sequence[Mapping[str, Any]]:
+        """The rows of `source_progress` in the snapshot of `run`, by default that of the head, the pipeline's
+        own row first; empty where that snapshot is not kept.
+        """
+        owner = self.owner if run is None else run
+        if owner is None:
+            return []
+        rows = self.tables["source_progress"].files(Within.only("run_id", owner.run_id))
+        values = rows.read([name for name in rows.schema.names if name != "run_id"]).to_pylist()
+        return sorted(
+            values, key=lambda row: (row["source_partition"] is not None, row["source_partition"] or "")
+        )
+
+
+def live_rows(lineage: LineageAsOf, rows: pa.Table) -> list[dict[str, Any]]:
+    """Those of `rows` that live runs have written, in the order of the runs, with their `place`."""
+    places = lineage.places
+    live = [row | {"place": places[row["run_id"]]} for row in python_rows(rows) if row["run_id"] in places]
+    return sorted(live, key=lambda row: row["place"])

@@ -1,0 +1,133 @@
+"""Which columns of a pipeline's rows each column of its results depends on, from the declaration alone.
+
+The kinds of dependency are those of OpenLineage's facet of column lineage. Knows no table and no client.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from slackwater.engine.rows.columns_read import columns_of_condition, element_columns
+from slackwater.pipelines import Aggregate, Pipeline
+from slackwater.pipelines.sources import Roles
+from slackwater.pipelines.window_columns import telling_columns
+
+_DIRECT = frozenset({"IDENTITY", "TRANSFORMATION", "AGGREGATION"})
+# Aggregates of which the values that went in can't be told.
+_COUNTS = frozenset({"count", "count_distinct", "approx_distinct"})
+
+
+class Dependency(NamedTuple):
+    """One column that a result depends on.
+
+    Attributes:
+        column: of the pipeline's rows; of those of the source, where it is derived.
+        subtype: IDENTITY, TRANSFORMATION or AGGREGATION of its values; or CONDITIONAL, SORT, GROUP_BY, FILTER
+            or WINDOW, where its values decide which others count.
+        is_masking: whether its values can't be told from the result.
+    """
+
+    column: str
+    subtype: str
+    is_masking: bool = False
+
+    @property
+    def type(self) -> str:
+        """DIRECT where values go into the result, else INDIRECT."""
+        return "DIRECT" if self.subtype in _DIRECT else "INDIRECT"
+
+
+Dependencies = Mapping[str, tuple[Dependency, ...]]
+
+
+def dependencies_of_published(pipeline: Pipeline, columns: Sequence[str]) -> Dependencies:
+    """Column of `published` → what it depends on. Columns that count firings and revisions are left out.
+
+    Args:
+        columns: all columns of the pipeline's rows, derived ones included.
+    """
+    times = _of_times(pipeline, columns)
+    day = {"window_date": next(iter(times.values()))} if times else {}
+    results = (
+        {name: _of_aggregate(aggregate, pipeline.roles) for name, aggregate in pipeline.select.items()}
+        if pipeline.select
+        else dict.fromkeys(pipeline.results, _of_function(pipeline, columns))
+    )
+    return _on_source_columns(pipeline, {**_of_keys(pipeline), **times, **day, **results})
+
+
+def dependencies_of_side_output(pipeline: Pipeline, tag: str, columns: Sequence[str]) -> Dependencies:
+    """Column of the table of a side output → what it depends on, as `dependencies_of_published`."""
+    names = [name for name, _ in pipeline.side_columns[tag] if name not in pipeline.keys]
+    values = dict.fromkeys(names, _of_function(pipeline, columns))
+    return _on_source_columns(pipeline, {**_of_keys(pipeline), **_of_times(pipeline, columns), **values})
+
+
+def dependencies_of_all_rows(pipeline: Pipeline) -> tuple[Dependency, ...]:
+    """The columns that decide which rows there are, and which of them meet: keys, conditions, times."""
+    roles = pipeline.roles
+    dependencies = (
+        *_each(pipeline.keys, "GROUP_BY"),
+        *_each((*columns_of_condition(pipeline), *pipeline.distinct_columns), "FILTER"),
+        *_each((roles.event_time, roles.arrival_time, roles.source_partition), "WINDOW"),
+        *_each((roles.order_by,), "SORT"),
+    )
+    return _on_source_columns(pipeline, {"": dependencies})[""]
+
+
+def _of_keys(pipeline: Pipeline) -> Dependencies:
+    return {key: (Dependency(key, "IDENTITY"),) for key in pipeline.keys}
+
+
+def _of_times(pipeline: Pipeline, columns: Sequence[str]) -> Dependencies:
+    """The columns of a row's window, or of the moment at which a process function has emitted it. The clock
+    of processing time is the arrival of rows.
+    """
+    roles, assigner = pipeline.roles, pipeline.window
+    if assigner is None:
+        return {"timestamp": _each((roles.event_time,), "TRANSFORMATION")}
+    time = roles.event_time if assigner.is_event_time else roles.arrival_time
+    elements = element_columns(pipeline, columns) if assigner.looks_at_elements else ()
+    return dict.fromkeys(telling_columns(pipeline), _each((time, *elements), "TRANSFORMATION"))
+
+
+def _of_aggregate(aggregate: Aggregate, roles: Roles) -> tuple[Dependency, ...]:
+    value = () if aggregate.column is None else (aggregate.column,)
+    order = {
+        None: (),
+        "event_time": (roles.event_time, roles.arrival_time, roles.order_by),
+        "arrival": (roles.arrival_time, roles.order_by),
+    }
+    return (
+        *_each(value, "AGGREGATION", is_masking=aggregate.kind in _COUNTS),
+        *_each(aggregate.columns[len(value) :], "CONDITIONAL"),
+        *_each(order[aggregate.by], "SORT"),
+    )
+
+
+def _of_function(pipeline: Pipeline, columns: Sequence[str]) -> tuple[Dependency, ...]:
+    """What a function of the user's own may use: all that it is handed."""
+    return _each((*pipeline.keys, *element_columns(pipeline, columns)), "TRANSFORMATION")
+
+
+def _each(columns: Iterable[str | None], subtype: str, *, is_masking: bool = False) -> tuple[Dependency, ...]:
+    """A dependency on each of `columns` that is one."""
+    return tuple(Dependency(name, subtype, is_masking) for name in columns if name is not None)
+
+
+def _on_source_columns(pipeline: Pipeline, dependencies: Dependencies) -> Dependencies:
+    """`dependencies` with what derived columns are computed from in their place, each once."""
+    expressions = dict(pipeline.derivations)
+
+    def underlying(dependency: Dependency) -> Iterator[Dependency]:
+        expression = expressions.get(dependency.column)
+        if expression is None:
+            yield dependency
+            return
+        subtype = "TRANSFORMATION" if dependency.subtype == "IDENTITY" else dependency.subtype
+        for name in expression.columns:
+            yield from underlying(dependency._replace(column=name, subtype=subtype))
+
+    return {
+        name: tuple(dict.fromkeys(source_item for item in items for source_item in underlying(item)))
+        for name, items in dependencies.items()
+    }

@@ -1,0 +1,232 @@
+"""The datasets of a verb's events: the sources that it reads and the tables that readers see, under the names
+that OpenLineage has for them, with versions, columns and column lineage.
+
+Reads logs of tables. What a run did is said by its ledger row.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from deltalake import Schema
+from openlineage.client.event_v2 import InputDataset, OutputDataset
+from openlineage.client.facet_v2 import (
+    DatasetFacet,
+    column_lineage_dataset,
+    dataset_version_dataset,
+    input_statistics_input_dataset,
+    output_statistics_output_dataset,
+    schema_dataset,
+)
+
+from slackwater.engine.rows.derived_columns import with_derived_columns
+from slackwater.engine.rows.union_columns import namings_of
+from slackwater.engine.source.naming import Naming
+from slackwater.engine.source.pinning import pin, place_of
+from slackwater.errors import without_credentials
+from slackwater.openlineage.column_lineage import (
+    Dependencies,
+    Dependency,
+    dependencies_of_all_rows,
+    dependencies_of_published,
+    dependencies_of_side_output,
+)
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.sources import DeltaSource, Source
+from slackwater.runs.opened_pipeline import OpenedPipeline
+from slackwater.runs.publishing.change_summary import change_summaries
+from slackwater.tables.ledger.reader import LedgerReader
+from slackwater.tables.ledger.rows import Input, LedgerRow
+from slackwater.tables.ledger.spans import seqs_of
+from slackwater.tables.schemas import side_table
+from slackwater.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import MILLISECOND
+
+PUBLISHED = "published"
+# Schemes of which OpenLineage knows one name.
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
+# Storage whose names are paths; in all others they are keys of objects, without a slash in front.
+_FILE_SYSTEMS = frozenset({"file", "hdfs", "dbfs"})
+
+
+class DatasetName(NamedTuple):
+    """Where a dataset stands and how it is called there, by OpenLineage's convention for storage."""
+
+    namespace: str
+    name: str
+
+
+def dataset_name(place: str) -> DatasetName:
+    """The name of the table or folder at `place`, an absolute path or a URI.
+
+    ``/data/a`` is ``/data/a`` in ``file``; ``s3://lake/data/a`` is ``data/a`` in ``s3://lake``.
+    """
+    if "://" not in place:
+        return DatasetName("file", place)
+    uri = urlsplit(without_credentials(place))
+    scheme = _SCHEMES.get(uri.scheme, uri.scheme)
+    path = uri.path.rstrip("/") if scheme in _FILE_SYSTEMS else uri.path.strip("/")
+    namespace = "file" if scheme == "file" and not uri.netloc else f"{scheme}://{uri.netloc}"
+    return DatasetName(namespace, path or "/")
+
+
+class Datasets:
+    """The datasets of one pipeline.
+
+    Attributes:
+        inputs, outputs: by their names alone.
+    """
+
+    def __init__(self, opened_pipeline: OpenedPipeline) -> None:
+        self._opened_pipeline = opened_pipeline
+        self._pipeline: Pipeline = opened_pipeline.pipeline
+        warehouse: Warehouse = opened_pipeline.warehouse
+        self._sources = {
+            source.table: dataset_name(warehouse.source(source.table)) for source in self._pipeline.sources
+        }
+        tables = (PUBLISHED, *map(side_table, self._pipeline.side_columns))
+        root = f"{warehouse.root}/{self._pipeline.name}"
+        self._tables = {table: dataset_name(f"{root}/{table}") for table in tables}
+        self.inputs = [InputDataset(*name) for name in self._sources.values()]
+        self.outputs = [OutputDataset(*name) for name in self._tables.values()]
+
+    def describe(
+        self, runs: Sequence[LedgerRow], publications: Sequence[LedgerRow]
+    ) -> tuple[list[InputDataset], list[OutputDataset]]:
+        """Inputs and outputs, with what is known of them after a verb.
+
+        Args:
+            runs: the runs that it has replayed, in slice order; of a verb that replays none they are those
+                that the publications have made live. Without any, inputs have names alone.
+            publications: the rows of main that it has committed; without any, outputs have names alone.
+
+        Raises:
+            SlackwaterError, DeltaError, OSError: a log can't be read.
+        """
+        if publications and not runs:
+            runs = _runs_made_live(self._opened_pipeline.tables.ledger, publications)
+        if not runs:
+            return self.inputs, self.outputs
+        reads = {
+            source.table: [item for row in runs for item in row.inputs if item.table == source.table]
+            for source in self._pipeline.sources
+        }
+        schemas = [self._source_schema(source, reads[source.table][-1]) for source in self._pipeline.sources]
+        inputs = [
+            self._input(source, reads[source.table], schema)
+            for source, schema in zip(self._pipeline.sources, schemas, strict=True)
+        ]
+        return inputs, self._outputs(schemas, publications) if publications else self.outputs
+
+    def _source_schema(self, source: Source, item: Input) -> pa.Schema:
+        """The columns of a source at the version that was read last."""
+        place = place_of(self._opened_pipeline.warehouse, self._pipeline, source)
+        return pin(source, place, item.version, item.table_id, may_be_empty=True).schema
+
+    def _input(self, source: Source, items: Sequence[Input], schema: pa.Schema) -> InputDataset:
+        facets: dict[str, DatasetFacet] = {"schema": _schema_facet(schema)}
+        if isinstance(source, DeltaSource):  # versions of a folder are this pipeline's own count
+            facets["version"] = _version_facet(items[-1].version)
+        statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+            rowCount=sum(item.rows for item in items),
+            size=sum(item.bytes for item in items),
+            fileCount=sum(item.files for item in items),
+        )
+        return InputDataset(
+            *self._sources[source.table], facets=facets, inputFacets={"inputStatistics": statistics}
+        )
+
+    def _outputs(
+        self, schemas: Sequence[pa.Schema], publications: Sequence[LedgerRow]
+    ) -> list[OutputDataset]:
+        """The tables of readers, as they stand after `publications`."""
+        pipeline, tables = self._pipeline, self._opened_pipeline.tables
+        namings = namings_of(pipeline, schemas)
+        rows_schema = schemas[0] if namings[0] is None else namings[0].schema
+        columns = with_derived_columns(pipeline, rows_schema).names
+        dependencies: dict[str, Dependencies] = {
+            PUBLISHED: dependencies_of_published(pipeline, columns),
+            **{
+                side_table(tag): dependencies_of_side_output(pipeline, tag, columns)
+                for tag in pipeline.side_columns
+            },
+        }
+        outputs = []
+        for table, name in self._tables.items():
+            folder = tables[table]
+            version = folder.version()
+            assert version is not None, "it was written before"
+            outputs.append(
+                OutputDataset(
+                    *name,
+                    facets={
+                        "version": _version_facet(version),
+                        "schema": _schema_facet(folder.schema),
+                        "columnLineage": self._lineage_facet(dependencies[table], namings),
+                    },
+                )
+            )
+        outputs[0].outputFacets = {
+            "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+                rowCount=_changed_rows(tables, publications)
+            )
+        }
+        return outputs
+
+    def _lineage_facet(
+        self, dependencies: Dependencies, namings: Sequence[Naming | None]
+    ) -> column_lineage_dataset.ColumnLineageDatasetFacet:
+        return column_lineage_dataset.ColumnLineageDatasetFacet(
+            fields={
+                column: column_lineage_dataset.Fields(inputFields=self._input_fields(items, namings))
+                for column, items in dependencies.items()
+            },
+            dataset=self._input_fields(dependencies_of_all_rows(self._pipeline), namings),
+        )
+
+    def _input_fields(
+        self, dependencies: Iterable[Dependency], namings: Sequence[Naming | None]
+    ) -> list[column_lineage_dataset.InputField]:
+        """Each source's own column of these `dependencies` once, with all that it does."""
+        transformations: dict[tuple[DatasetName, str], list[column_lineage_dataset.Transformation]] = {}
+        for dependency in dependencies:
+            transformation = column_lineage_dataset.Transformation(
+                type=dependency.type, subtype=dependency.subtype, masking=dependency.is_masking
+            )
+            for name, naming in zip(self._sources.values(), namings, strict=True):
+                column = dependency.column
+                for own_column in (column,) if naming is None else naming.own_columns([column]):
+                    transformations.setdefault((name, own_column), []).append(transformation)
+        return [
+            column_lineage_dataset.InputField(*name, field=column, transformations=items)
+            for (name, column), items in transformations.items()
+        ]
+
+
+def _runs_made_live(ledger: LedgerReader, publications: Sequence[LedgerRow]) -> list[LedgerRow]:
+    """The runs that are live after these rows of main, one after another, and were not before them."""
+    first, last = publications[0], publications[-1]
+    assert first.slice_start is not None
+    seqs_before = set(() if first.parent_seq is None else seqs_of(ledger.row(first.parent_seq).live))
+    earliest_end = first.slice_start - MILLISECOND  # the slice of a close ends where it starts
+    return [row for row in ledger.live_runs(last, earliest_end) if row.seq not in seqs_before]
+
+
+def _version_facet(version: int) -> dataset_version_dataset.DatasetVersionDatasetFacet:
+    return dataset_version_dataset.DatasetVersionDatasetFacet(datasetVersion=str(version))
+
+
+def _schema_facet(schema: pa.Schema) -> schema_dataset.SchemaDatasetFacet:
+    """Columns with Delta's names of their types."""
+    fields = Schema.from_arrow(schema).fields
+    return schema_dataset.SchemaDatasetFacet(
+        fields=[
+            schema_dataset.SchemaDatasetFacetFields(name=field.name, type=field.type.type) for field in fields
+        ]
+    )
+
+
+def _changed_rows(tables: Tables, publications: Sequence[LedgerRow]) -> int:
+    """How many rows of `published` the `publications` have inserted, updated or withdrawn."""
+    return sum(summary.total for summary in change_summaries(tables, publications).values())

@@ -1,0 +1,76 @@
+"""The block in which a verb works, told to OpenLineage: a START event before it, and one on how it ended.
+
+Where OpenLineage's client is not configured this costs the look at a few variables and two files.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from slackwater.errors import SlackwaterError, without_credentials
+from slackwater.openlineage.configuration import is_configured
+
+if TYPE_CHECKING:
+    from slackwater.openlineage.reported_run import ReportedRun
+    from slackwater.openlineage.results import VerbResults
+    from slackwater.runs.opened_pipeline import OpenedPipeline
+
+
+@contextmanager
+def run_events(
+    verb: str,
+    opened_pipeline: "OpenedPipeline",
+    results: "Callable[[], VerbResults]",
+    warn: Callable[[str], object],
+    *,
+    publishes: bool = True,
+) -> Iterator[None]:
+    """A block that does the work of `verb` on `opened_pipeline`. Neither its result nor its errors are
+    changed by what becomes of the events: `warn` is told that in a line.
+
+    Args:
+        results: gives what the block has done, when it has ended.
+        publishes: whether the verb changes what readers see, if all goes well.
+    """
+    run = _start(verb, opened_pipeline, warn, publishes=publishes) if is_configured() else None
+    try:
+        yield
+    except BaseException as error:
+        _end(run, results, error, warn)
+        raise
+    _end(run, results, None, warn)
+
+
+def _start(
+    verb: str, opened_pipeline: "OpenedPipeline", warn: Callable[[str], object], *, publishes: bool
+) -> "ReportedRun | None":
+    """The run, whose start is on its way; None where nothing can be told."""
+    try:
+        from slackwater.openlineage.reported_run import ReportedRun
+
+        return ReportedRun(verb, opened_pipeline, warn, publishes=publishes)
+    except SlackwaterError:
+        return None  # there is no such pipeline, which the verb itself will say
+    except Exception as error:  # noqa: BLE001 - the client and its transports raise errors of any class
+        warn(f"warning: OpenLineage: nothing is told of this run: {_reason(error)}")
+        return None
+
+
+def _end(
+    run: "ReportedRun | None",
+    results: "Callable[[], VerbResults]",
+    error: BaseException | None,
+    warn: Callable[[str], object],
+) -> None:
+    if run is None:
+        return
+    try:
+        run.end(results(), error)
+    except Exception as failure:  # noqa: BLE001 - as above
+        warn(f"warning: OpenLineage: the end of this run is not told: {_reason(failure)}")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "openlineage":
+        return 'its client is not installed here. Install it: pip install "slackwater[openlineage]".'
+    return without_credentials(str(error) or type(error).__name__)

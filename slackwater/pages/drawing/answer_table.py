@@ -1,0 +1,138 @@
+"""Draws rows of any columns as a table: kinds by the types of the columns, what is nested as JSON, runs and
+windows as links.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+from fastapi import Request
+from starlette.routing import NoMatchFound
+
+from slackwater.inspection.rows.row_exports import json_value, rows_of
+from slackwater.pages.drawing.table_view import Cell, Kind, PageColumn, TableView
+from slackwater.pages.frame.links import link
+from slackwater.readable import Precision, plain_text, precision_of, range_text, time_text
+
+_LONGEST_TEXT = 400
+_LONG_TEXT = 60
+_COUNTS = frozenset({"elements", "firings"})
+
+
+def answer_table(
+    rows: pa.Table,
+    caption: str,
+    *,
+    headings: Mapping[str, str] | None = None,
+    keys: Sequence[str] = (),
+    is_exact: bool = False,
+    links: Mapping[str, Callable[[Mapping[str, Any]], str | None]] | None = None,
+) -> TableView:
+    """The rows as a table.
+
+    Args:
+        headings: column → what stands above it, where that is not its name.
+        keys: the columns of a key.
+        is_exact: whether times show their milliseconds; else the last one of a second reads as the second
+            after it, as everywhere.
+        links: column → where a value leads, from the values of its row; None: nowhere.
+    """
+    names, headings, links = rows.schema.names, headings or {}, links or {}
+    values_by_row = list(rows_of(rows))
+    columns: list[PageColumn] = []
+    cells_by_column: list[list[Any]] = []
+    for number, column in enumerate(rows.schema):
+        values = [row[number] for row in values_by_row]
+        kind = _kind(column, values, is_key=column.name in keys)
+        cells = _cells(column, values, is_exact=is_exact)
+        if column.name in links:
+            hrefs = (links[column.name](dict(zip(names, row, strict=True))) for row in values_by_row)
+            cells = [
+                cell if href is None else Cell(cell, href) for cell, href in zip(cells, hrefs, strict=True)
+            ]
+        columns.append(PageColumn(plain_text(headings.get(column.name, column.name)), kind))
+        cells_by_column.append(cells)
+    table_rows = list(zip(*cells_by_column, strict=True))
+    return TableView(caption=caption, columns=columns, rows=table_rows)
+
+
+def _kind(column: pa.Field, values: Sequence[Any], *, is_key: bool) -> Kind:
+    kind = column.type
+    if is_key:
+        return "key"
+    if pa.types.is_integer(kind):
+        return (
+            "duration" if column.name.endswith("_ms") else "exact" if column.name not in _COUNTS else "number"
+        )
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "exact"
+    if any(isinstance(value, str) and len(value) > _LONG_TEXT for value in values):
+        return "code"
+    return "text"
+
+
+def _cells(column: pa.Field, values: Sequence[Any], *, is_exact: bool) -> list[Any]:
+    """The values of a column as the table takes them."""
+    if pa.types.is_timestamp(column.type) and not any(isinstance(value, str) for value in values):
+        finest = Precision.MILLISECOND if is_exact else Precision.SECOND
+        precision = precision_of(values, finest)
+        return [None if value is None else time_text(value, precision) for value in values]
+    return [_shown(value) for value in values]
+
+
+def _shown(value: Any) -> Any:
+    """A value as the table takes it: what is nested as text, and long texts cut."""
+    if isinstance(value, list) and value and all(_is_window(item) for item in value):
+        return ", ".join(range_text(item["start"], item["end"]) for item in value)
+    if isinstance(value, list | dict | tuple):
+        value = json.dumps(value, default=json_value, ensure_ascii=False)
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return value[:_LONGEST_TEXT] + "…"
+    return value
+
+
+def _is_window(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"start", "end"}
+
+
+def run_link(request: Request, pipeline: str) -> Callable[[Mapping[str, Any]], str | None]:
+    """Where the seq of a run leads, in its column `run_seq`."""
+    return lambda row: link(request, "run", pipeline=pipeline, seq=row["run_seq"])
+
+
+def window_link(
+    request: Request, pipeline: str, keys: Sequence[str]
+) -> Callable[[Mapping[str, Any]], str | None]:
+    """Where the start of a window leads, in its column `window_start`; nowhere where there is no page of
+    windows.
+    """
+
+    def href(row: Mapping[str, Any]) -> str | None:
+        if not isinstance(
+            row["window_start"], datetime
+        ):  # none, or text of a far time, which nobody can ask for
+            return None
+        query = {"key": key_argument([row[name] for name in keys]), "start": row["window_start"].isoformat()}
+        try:
+            return link(request, "window", query, pipeline=pipeline)
+        except NoMatchFound:
+            return None
+
+    return href
+
+
+def key_argument(values: Sequence[Any]) -> str | None:
+    """A key as --key and pages take it; None for windows of all rows."""
+    if not values:
+        return None
+    texts = [_key_component(value) for value in values]
+    is_plain = len(texts) == 1 and not texts[0].startswith("[")
+    return texts[0] if is_plain else json.dumps(texts)
+
+
+def _key_component(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -1,0 +1,63 @@
+"""A plot of a page: traces and layout as the plot library takes them, and the same numbers as a table.
+
+Colours are names of the style sheet, `var(--accent)`, which the script replaces, so that a plot follows light
+and dark.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from slackwater.pages.drawing.table_view import TableView
+from slackwater.windowing.times import to_ms
+
+# In the order in which series take them; told apart by the colour-blind, and on light and dark.
+ACCENT, SECOND, THIRD, FOURTH = "var(--accent)", "var(--second)", "var(--third)", "var(--fourth)"
+GREY, LINE, BAD, GOOD = "var(--muted)", "var(--line)", "var(--bad)", "var(--good)"
+# Units of an axis of durations, the greatest first: milliseconds, and what stands below it.
+_UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1000, "seconds"))
+SERIES = (ACCENT, SECOND, THIRD, FOURTH, GREY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A plot with its numbers.
+
+    Attributes:
+        name: unique in its page, a valid id.
+        title: what it shows.
+        note: how it is read, one sentence.
+        traces: as the library takes them; times are milliseconds.
+        layout: what differs from the layout of all our plots (see plots.js).
+        numbers: the same numbers as a table.
+        height: in pixels.
+    """
+
+    name: str
+    title: str
+    traces: Sequence[Mapping[str, Any]]
+    numbers: TableView
+    note: str = ""
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    height: int = 240
+
+    @property
+    def figure(self) -> dict[str, Any]:
+        """What the script reads."""
+        return {"data": list(self.traces), "layout": dict(self.layout), "height": self.height}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(len(trace.get("x", trace.get("y", ()))) for trace in self.traces)
+
+
+def duration_unit(most_ms: float) -> tuple[int, str]:
+    """The unit in which durations up to `most_ms` are a few: its milliseconds and its name."""
+    return next((unit for unit in _UNITS if most_ms >= 2 * unit[0]), _UNITS[-1])
+
+
+def plot_times(moments: Iterable[datetime | None]) -> list[int | None]:
+    """Times as an axis of the type `date` takes them."""
+    return [None if moment is None else to_ms(moment) for moment in moments]

@@ -1,0 +1,149 @@
+"""A table of a page: its columns, how their values are written, and where cells lead. Written as HTML here
+and not by a template, because pages have thousands of cells.
+
+Every value is escaped; control characters are shown, not sent.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from markupsafe import Markup, escape
+
+from slackwater import readable
+from slackwater.pages.frame.directions import isolate
+from slackwater.readable import Precision
+
+# `text` takes what any column may hold; `exact` is a number with all its digits and no separators; `duration`
+# is in milliseconds or a timedelta, `share` between 0 and 1, `size` in bytes, `range` a pair of times, `key`
+# one component or all of them, `code` in fixed width.
+Kind = Literal["text", "key", "number", "exact", "share", "time", "duration", "size", "range", "code"]
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "key": readable.key_text,
+    "number": readable.number_text,
+    "exact": lambda value: readable.NOTHING if value is None else str(value),
+    "share": readable.share_text,
+    "duration": readable.duration_text,
+    "size": readable.size_text,
+    "range": lambda bounds: readable.range_text(*bounds),
+}
+_RIGHT = frozenset({"number", "exact", "share", "duration", "size"})
+
+
+class PageColumn(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        heading: its title.
+        kind: how its values are written; see `Kind`.
+        help: what it means, where the title does not say it.
+    """
+
+    heading: str
+    kind: Kind = "text"
+    help: str = ""
+
+
+class Cell(NamedTuple):
+    """A value that leads somewhere or stands out.
+
+    Attributes:
+        value: written as the column's kind says.
+        href: where it leads.
+        tone: a class of the style sheet: "late", "bad", "good", "muted".
+        title: shown when the pointer rests on it.
+    """
+
+    value: Any
+    href: str | None = None
+    tone: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableView:
+    """Rows under columns.
+
+    Attributes:
+        caption: what the rows are; screen readers say it, and `shows_caption` shows it.
+        columns: from left to right; the first names the row.
+        rows: for each row a value or a `Cell` for each column.
+        empty: the sentence that stands there without rows.
+    """
+
+    caption: str
+    columns: Sequence[PageColumn]
+    rows: Sequence[Sequence[Any]]
+    empty: str = "Nothing to show."
+    shows_caption: bool = False
+
+    def __html__(self) -> str:
+        return html_of(self)
+
+
+def html_of(table: TableView) -> Markup:
+    """The table as HTML, in a box of its own that scrolls."""
+    if not table.rows:
+        return Markup('<p class="empty">{}</p>').format(table.empty)
+    writers = [
+        _writer(column, [_value(row[place]) for row in table.rows])
+        for place, column in enumerate(table.columns)
+    ]
+    parts = [
+        f'<div class="table-box" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table>',
+        f"<caption{'' if table.shows_caption else ' class=unseen'}>{escape(table.caption)}</caption>",
+        "<thead><tr>",
+        *map(_heading, table.columns),
+        "</tr></thead><tbody>",
+    ]
+    classes = [_class_of(column) for column in table.columns]
+    for row in table.rows:
+        parts.append("<tr>")
+        parts += [_cell(value, write, kind) for value, write, kind in zip(row, writers, classes, strict=True)]
+        parts.append("</tr>")
+    parts.append("</tbody></table></div>")
+    return Markup("".join(parts))
+
+
+def value_text(value: Any) -> str:
+    """A value of any column of a user's table, for people; Markup stays what it is."""
+    return value if isinstance(value, Markup) else readable.value_text(value)
+
+
+def _value(value: Any) -> Any:
+    return value.value if isinstance(value, Cell) else value
+
+
+def _writer(column: PageColumn, values: Sequence[Any]) -> Callable[[Any], str]:
+    if column.kind == "time":
+        precision = readable.precision_of(values, finest=Precision.MILLISECOND)
+        return lambda value: readable.time_text(value, precision)
+    return _TEXTS.get(column.kind, value_text)
+
+
+def _class_of(column: PageColumn) -> str:
+    if column.kind in _RIGHT:
+        return "num"
+    return "code" if column.kind == "code" else ""
+
+
+def _heading(column: PageColumn) -> str:
+    kind = ' class="num"' if column.kind in _RIGHT else ""
+    title = f' title="{escape(column.help)}"' if column.help else ""
+    return f'<th scope="col"{kind}{title}>{escape(column.heading)}</th>'
+
+
+def _text(text: str) -> Markup:
+    return escape(text) if text.isascii() or isinstance(text, Markup) else isolate(text)
+
+
+def _cell(value: Any, write: Callable[[Any], str], kind: str) -> str:
+    if not isinstance(value, Cell):
+        text = _text(write(value))
+        title = f' title="{escape(write(value))}"' if kind == "code" else ""  # its line may be cut
+        return f'<td class="{kind}"{title}>{text}</td>' if kind else f"<td>{text}</td>"
+    classes = " ".join(filter(None, (kind, value.tone)))
+    title = f' title="{escape(value.title)}"' if value.title else ""
+    text = _text(write(value.value))
+    inner = f'<a href="{escape(value.href)}">{text}</a>' if value.href else text
+    return f'<td class="{classes}"{title}>{inner}</td>'

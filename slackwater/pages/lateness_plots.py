@@ -1,0 +1,224 @@
+"""Plots of what is known of late rows: how late they came, what another lateness would have cost, how
+complete windows were when they first fired.
+"""
+
+from slackwater.inspection.inspection import Inspection
+from slackwater.inspection.late_rows.completeness import BARS, BoundAdvice, BoundPrice
+from slackwater.inspection.late_rows.lateness_advice import LatenessAdvice
+from slackwater.inspection.late_rows.lateness_and_bound import advice_of
+from slackwater.inspection.late_rows.lateness_distribution import LatenessDistribution
+from slackwater.inspection.late_rows.lateness_settings import NoLateness
+from slackwater.pages.drawing.plots import ACCENT, GREY, SECOND, THIRD, Plot, duration_unit
+from slackwater.pages.drawing.table_view import PageColumn, TableView
+from slackwater.readable import exact_duration_text, share_text
+
+
+def late_row_plots(inspection: Inspection, last_runs: int) -> list[Plot]:
+    """How late rows came, and how complete windows were at their first firing, by the newest `last_runs`
+    runs; no plots where no row can be too late.
+    """
+    try:
+        advice = advice_of(inspection, last_runs=last_runs)
+    except NoLateness:
+        return []
+    distribution = lateness_distribution_plot(advice.distribution, advice.settings.lateness_ms)
+    return [distribution] if advice.bound is None else [distribution, completeness_plot(advice.bound.current)]
+
+
+def lateness_distribution_plot(distribution: LatenessDistribution, lateness_ms: int) -> Plot:
+    """Rows that came after the end of their window, by how late, with the allowed lateness as a line."""
+    width, bars = distribution.width_ms, len(distribution.late_rows)
+    unit_ms, unit = duration_unit(width * bars)
+    is_empty = not any(distribution.taken_rows) and not any(distribution.late_rows)
+    middles = [] if is_empty else [(number + 0.5) * width / unit_ms for number in range(bars)]
+    texts = [
+        f"{exact_duration_text(number * width)} – {exact_duration_text((number + 1) * width)}"
+        for number in range(bars)
+    ]
+    return Plot(
+        name="lateness",
+        title="How late rows came",
+        note=f"Rows by how far the watermark had passed the end of their window; no window took the orange "
+        f"ones. The line is the allowed lateness, {exact_duration_text(lateness_ms)}.",
+        traces=[
+            {
+                "type": "bar",
+                "name": name,
+                "x": middles,
+                "y": list(counts),
+                "width": [width / unit_ms] * bars,
+                "marker": {"color": colour},
+                "customdata": texts,
+                "hovertemplate": f"%{{y:,}} {name}<extra>%{{customdata}}</extra>",
+            }
+            for name, counts, colour in (
+                ("taken", distribution.taken_rows, ACCENT),
+                ("too late", distribution.late_rows, SECOND),
+            )
+        ],
+        layout={
+            "barmode": "stack",
+            "legend": {"traceorder": "normal"},
+            "hovermode": "closest",
+            "xaxis": {"title": _title(f"{unit} after the window’s end"), "rangemode": "tozero"},
+            "yaxis": {"title": _title("rows")},
+            "shapes": [_line(lateness_ms / unit_ms)],
+        },
+        numbers=TableView(
+            caption="Rows by how late they came",
+            columns=[
+                PageColumn("after the window’s end"),
+                PageColumn("taken", "number"),
+                PageColumn("too late", "number"),
+            ],
+            rows=[
+                row
+                for row in zip(texts, distribution.taken_rows, distribution.late_rows, strict=True)
+                if row[1] or row[2]
+            ],
+            empty="No row came after the end of its window.",
+        ),
+    )
+
+
+def completeness_plot(price: BoundPrice) -> Plot:
+    """Windows by how complete they were at their first firing."""
+    labels = [*(f"< {share_text(most)}" for most in BARS[1:]), "all"]
+    return Plot(
+        name="completeness",
+        title="Completeness of windows at first firing",
+        note="Windows by the share of their rows that they had when they first fired.",
+        traces=[
+            {
+                "type": "bar",
+                "name": "windows",
+                "x": labels if price.windows else [],
+                "y": list(price.bars) if price.windows else [],
+                "marker": {"color": [SECOND] * (len(labels) - 1) + [ACCENT]},
+                "hovertemplate": "%{y:,} windows<extra>%{x}</extra>",
+            }
+        ],
+        layout={
+            "hovermode": "closest",
+            "xaxis": {"type": "category", "tickangle": 0, "title": _title("share of the window’s rows")},
+            "yaxis": {"title": _title("windows")},
+        },
+        numbers=TableView(
+            caption="Windows by their completeness at first firing",
+            columns=[PageColumn("rows at first firing"), PageColumn("windows", "number")],
+            rows=list(zip(labels, price.bars, strict=True)) if price.windows else [],
+            empty="No window has fired and closed yet.",
+        ),
+    )
+
+
+def lateness_price_plot(advice: LatenessAdvice) -> Plot:
+    """Late rows and open windows under each lateness."""
+    prices = [price for price in advice.prices if price.late_rows is not None]
+    unit_ms, unit = duration_unit(max((price.lateness_ms for price in prices), default=1))
+    x = [price.lateness_ms / unit_ms for price in prices]
+    return Plot(
+        name="price",
+        title="The price of a lateness",
+        note="Rows too late, and windows open at a run’s end, under each allowed lateness. The line is the "
+        "declared one.",
+        traces=[
+            _curve("rows too late", x, [price.late_rows for price in prices], SECOND),
+            {
+                **_curve("open windows (right)", x, [price.windows_open for price in prices], ACCENT),
+                "yaxis": "y2",
+            },
+        ],
+        layout={
+            "xaxis": {"title": _title(f"allowed lateness in {unit}"), "rangemode": "tozero"},
+            "yaxis": {"title": _title("rows too late")},
+            "yaxis2": {
+                "title": _title("open windows"),
+                "overlaying": "y",
+                "side": "right",
+                "rangemode": "tozero",
+                "showgrid": False,
+                "automargin": True,
+                "tickfont": {"size": 11, "color": GREY},
+                "tickmode": "auto",
+                "nticks": 5,
+            },
+            "shapes": [_line(advice.settings.lateness_ms / unit_ms)],
+        },
+        numbers=TableView(
+            caption="Late rows and open windows by lateness",
+            columns=[
+                PageColumn("allowed lateness"),
+                PageColumn("rows too late", "number"),
+                PageColumn("open windows", "number"),
+            ],
+            rows=[
+                (exact_duration_text(price.lateness_ms), price.late_rows, price.windows_open)
+                for price in prices
+            ],
+        ),
+    )
+
+
+def bound_price_plot(advice: BoundAdvice) -> Plot:
+    """Completeness at first firing under each bound."""
+    prices = [price for price in advice.prices if price.windows]
+    unit_ms, unit = duration_unit(max((price.bound_ms for price in prices), default=1))
+    x = [price.bound_ms / unit_ms for price in prices]
+    return Plot(
+        name="bounds",
+        title="The price of a bound",
+        note="Under each bound of out-of-orderness the windows that would have been complete when they first "
+        "fired, and the rows that first firings would have had; windows fire as much later as the bound is "
+        "longer.",
+        traces=[
+            _curve("complete windows", x, [price.complete_share for price in prices], ACCENT),
+            _curve("rows at first firing", x, [price.row_share for price in prices], THIRD),
+        ],
+        layout={
+            "xaxis": {"title": _title(f"bound in {unit}"), "rangemode": "tozero"},
+            "yaxis": {"tickformat": ".0%", "range": [0, 1.02]},
+        },
+        numbers=TableView(
+            caption="Completeness by bound",
+            columns=[
+                PageColumn("bound"),
+                PageColumn("complete windows", "share"),
+                PageColumn("rows at first firing", "share"),
+            ],
+            rows=[
+                (exact_duration_text(price.bound_ms), price.complete_share, price.row_share)
+                for price in prices
+            ],
+        ),
+    )
+
+
+def _title(text: str) -> dict[str, object]:
+    """The title of an axis."""
+    return {"text": text, "font": {"size": 11, "color": GREY}}
+
+
+def _curve(name: str, x: list[float], y: list[float | int | None], colour: str) -> dict[str, object]:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 6},
+    }
+
+
+def _line(x: float) -> dict[str, object]:
+    """A vertical line through the whole plot."""
+    return {
+        "type": "line",
+        "x0": x,
+        "x1": x,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"color": GREY, "width": 2, "dash": "dash"},
+    }

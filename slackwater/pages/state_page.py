@@ -1,0 +1,213 @@
+"""The pages of what is parked, late or unusable: windows, timers, keyed state, late rows, quarantine; page by
+page, by key and time, and as a file.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from slackwater.inspection.rows.row_exports import csv_pieces, parquet_pieces
+from slackwater.inspection.rows.row_pages import PAGE_ROWS, PagedView, RowFilter, RowPage, RowPlace
+from slackwater.inspection.rows.state_tables import OPTIONAL_COLUMNS, STATE_TABLES, StateTable
+from slackwater.inspection.sql.views import LineageViews
+from slackwater.pages.drawing.answer_table import answer_table, run_link, window_link
+from slackwater.pages.drawing.table_view import TableView
+from slackwater.pages.frame.links import link, same_page
+from slackwater.pages.frame.query_times import moment_of
+from slackwater.pages.frame.rendering import render
+from slackwater.pages.frame.site import PipelineInPath, PipelineView
+
+router = APIRouter()
+
+Form = Literal["csv", "parquet"]
+_PIECES = {"csv": csv_pieces, "parquet": parquet_pieces}
+_MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+_DIGITS = {"ge": 1, "le": 2**63 - 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a page of a table is to show, as the query of its URL says.
+
+    Attributes:
+        key: only rows of this key.
+        start, end: only rows of this range of time, as texts.
+        run: as of this ledger row; None: as of main's head.
+        number: the number of the page.
+        after, before: the place where the page begins or ends.
+    """
+
+    key: str | None
+    start: str | None
+    end: str | None
+    run: int | None
+    number: int
+    after: str | None
+    before: str | None
+
+    def row_filter(self, table: StateTable) -> RowFilter:
+        """Which rows are wanted.
+
+        Raises:
+            NotATime: a bound is no time.
+        """
+        return RowFilter(
+            key=self.key or None,
+            time_column=table.time_column,
+            start=moment_of(self.start),
+            end=moment_of(self.end),
+        )
+
+    @property
+    def place(self) -> RowPlace | None:
+        """Where the page begins; None: at the first row."""
+        if self.before:
+            return RowPlace.from_text(self.before, is_backward=True)
+        return RowPlace.from_text(self.after) if self.after else None
+
+    def views(self, view: PipelineView) -> LineageViews:
+        """The pipeline's views as of the run."""
+        return LineageViews.over(view.inspection, view.inspection.run(self.run), self.key or None)
+
+
+def _question(
+    *,
+    key: str | None = None,
+    start: Annotated[str | None, Query(alias="from")] = None,
+    end: Annotated[str | None, Query(alias="to")] = None,
+    run: Annotated[str | None, Query(pattern=r"^\d{0,18}$")] = None,
+    page: Annotated[int, Query(**_DIGITS)] = 1,
+    after: str | None = None,
+    before: str | None = None,
+) -> Question:
+    seq = int(run) if run else None
+    return Question(key=key, start=start, end=end, run=seq, number=page, after=after, before=before)
+
+
+def _table(table: str) -> StateTable:
+    if table not in STATE_TABLES:
+        raise HTTPException(404, f"There is no table {table!r} here; there are {', '.join(STATE_TABLES)}.")
+    return STATE_TABLES[table]
+
+
+QuestionInQuery = Annotated[Question, Depends(_question)]
+TableInPath = Annotated[StateTable, Depends(_table)]
+
+
+@router.get("/{pipeline}/state/{table}", name="state")
+def state_page(
+    request: Request, view: PipelineInPath, table: TableInPath, question: QuestionInQuery
+) -> Response:
+    """A page of rows."""
+    with question.views(view) as views:
+        rows_in_order = table.paged_view(views)
+        page = rows_in_order.page(question.row_filter(table), question.place)
+        rows = _rows_table(request, view.name, table, rows_in_order, page)
+        row = views.row
+    number = 1 if page.is_first else question.number
+    first = (number - 1) * PAGE_ROWS + 1
+    query = {"key": question.key, "from": question.start, "to": question.end, "run": question.run}
+    return render(
+        request,
+        "state.html",
+        pipeline=view.name,
+        view=view,
+        table=table,
+        tables=[
+            (one.title, link(request, "state", query, pipeline=view.name, table=name), name == table.name)
+            for name, one in STATE_TABLES.items()
+        ],
+        question=question,
+        has_keys=bool(rows_in_order.views.inspection.key_columns()),
+        key_example=", ".join(rows_in_order.views.inspection.key_columns()),
+        run=row,
+        rows=rows,
+        total=page.total,
+        first=first,
+        last=first + page.rows.num_rows - 1,
+        next_page=_beside(request, page.next_place, number + 1),
+        previous_page=_beside(request, page.previous_place, max(1, number - 1)),
+        downloads=[
+            (form, link(request, "state_file", query, pipeline=view.name, table=table.name, form=form))
+            for form in _PIECES
+        ],
+        verb=_verb(view, table, question),
+    )
+
+
+@router.get("/{pipeline}/state/{table}/file.{form}", name="state_file")
+def state_file(view: PipelineInPath, table: TableInPath, question: QuestionInQuery, form: Form) -> Response:
+    """All rows as a file, sent while they are read."""
+    return download(
+        _pieces(view, table, question, form), f"{view.name}-{table.name}.{form}", _MEDIA_TYPES[form]
+    )
+
+
+def download(pieces: Iterator[bytes], file_name: str, media_type: str) -> Response:
+    """A file to keep, sent piece by piece. What fails before the first one becomes a page of an error."""
+    first_piece = next(pieces, b"")
+    return StreamingResponse(
+        chain([first_piece], pieces),
+        media_type=media_type,
+        headers={"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"},
+    )
+
+
+def _pieces(view: PipelineView, table: StateTable, question: Question, form: Form) -> Iterator[bytes]:
+    with (
+        question.views(view) as views,
+        table.paged_view(views).batches(question.row_filter(table)) as stream,
+    ):
+        yield from _PIECES[form](stream)
+
+
+def _rows_table(
+    request: Request, pipeline: str, table: StateTable, rows_in_order: PagedView, page: RowPage
+) -> TableView:
+    rows = page.rows.select(list(table.columns(rows_in_order.views)))
+    shown_columns = [
+        name
+        for name in rows.schema.names
+        if name not in OPTIONAL_COLUMNS or rows.column(name).null_count < rows.num_rows
+    ]
+    rows = rows.select(shown_columns)
+    keys = rows_in_order.views.inspection.key_columns()
+    links = {}
+    if "run_seq" in shown_columns:
+        links["run_seq"] = run_link(request, pipeline)
+    if "window_start" in shown_columns and set(keys) <= set(shown_columns):
+        links["window_start"] = window_link(request, pipeline, keys)
+    headings = {
+        name: name.removesuffix("_ms").replace("__", " · ").replace("_", " ") for name in shown_columns
+    }
+    headings |= {"run_seq": "run"}
+    return answer_table(rows, table.title, headings=headings, keys=keys, links=links)
+
+
+def _beside(request: Request, place: RowPlace | None, number: int) -> str:
+    """The URL of a page beside this one; empty where there is none."""
+    if place is None:
+        return ""
+    text = place.to_text()
+    is_backward = place.is_backward
+    return same_page(
+        request,
+        page=number,
+        after=None if is_backward else text,
+        before=text if is_backward else None,
+    )
+
+
+def _verb(view: PipelineView, table: StateTable, question: Question) -> str:
+    """The command that shows the same on a terminal."""
+    words: list[object] = []
+    if question.key:
+        words += ["--key", question.key]
+    if question.run is not None:
+        words += ["--run", question.run]
+    verb = {"late": "late list", "quarantine": "quarantine list"}.get(table.name, f"state {table.name}")
+    return view.command(verb, *words)

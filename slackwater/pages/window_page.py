@@ -1,0 +1,155 @@
+"""The page of a window: what it waits for, its life as a drawing, and what has come out of it. It gives the
+answer of `slackwater explain`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from slackwater.inspection.windows.window_answer import answer, further_sentences, short_time_text, title
+from slackwater.inspection.windows.window_life import (
+    WindowExplanation,
+    WindowQuestion,
+    WindowStatus,
+    explain_window,
+)
+from slackwater.inspection.windows.window_search import (
+    NoSuchWindow,
+    SeveralWindows,
+    WindowName,
+    window_text,
+)
+from slackwater.pages import window_tables as tables
+from slackwater.pages.frame.links import link
+from slackwater.pages.frame.query_times import moment_of
+from slackwater.pages.frame.rendering import render
+from slackwater.pages.frame.site import PipelineInPath, PipelineView
+from slackwater.pages.window_plot import window_plot
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.window_columns import identifying_columns
+
+router = APIRouter()
+ROWS = 100
+_TONES = {
+    WindowStatus.OPEN: "accent",
+    WindowStatus.HAS_FIRED: "accent",
+    WindowStatus.NEVER_FIRED: "bad",
+    WindowStatus.LATE_ROWS_ONLY: "late",
+}
+
+Text = Annotated[str | None, Query(max_length=4000)]
+
+
+@router.get("/{pipeline}/window", name="window")
+def window_page(
+    request: Request,
+    view: PipelineInPath,
+    *,
+    key: Text = None,
+    start: Text = None,
+    column: Annotated[list[str] | None, Query()] = None,
+    run: Text = None,
+    elements: bool = False,
+) -> Response:
+    declaration = view.declaration
+    keys = [] if declaration is None else list(declaration.keys)
+    query = {"key": key or "", "start": start or "", "run": run or ""}
+    values: dict[str, Any] = {"life": None, "message": "", "choices": ()}
+    status = 200
+    if declaration is None:
+        values["message"] = (
+            f"{view.name} is not registered here, so its windows can't be explained: start the pages with "
+            "--pipelines."
+        )
+    elif key or start or (not keys and not _has_bounds(declaration)):
+        columns = dict(text.split("=", 1) for text in column or () if "=" in text)
+        question = WindowQuestion(
+            key=(key or "") if keys else None,
+            name=WindowName(moment_of(start), columns),
+            at=(run or "").strip() or None,
+            reads_source=elements,
+            row_limit=ROWS,
+        )
+        try:
+            life = explain_window(declaration, view.site.warehouse.root, question)
+        except NoSuchWindow as error:
+            status, values["message"] = 404, error.message
+            values["choices"] = _choices(request, view, error.nearest, query)
+        except SeveralWindows as error:
+            values["message"] = error.message
+            values["choices"] = _choices(request, view, error.windows, query)
+        else:
+            values |= _parts(request, view, declaration, life)
+    return render(
+        request,
+        "window.html",
+        status=status,
+        pipeline=view.name,
+        view=view,
+        keys=keys,
+        asked=query,
+        has_elements=elements,
+        elements_link=link(
+            request,
+            "window",
+            {**query, "column": column, "elements": None if elements else "true"},
+            pipeline=view.name,
+        ),
+        verb=_verb(view, query, column or (), reads_source=elements),
+        **values,
+    )
+
+
+def _has_bounds(pipeline: Pipeline) -> bool:
+    return pipeline.window is not None and "window_start" in identifying_columns(pipeline)
+
+
+def _choices(
+    request: Request, view: PipelineView, windows: Sequence[Mapping[str, Any]], query: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Windows to choose from: what they are called, and where they lead."""
+    choices = []
+    for window in windows:
+        moment = window["window_start"] or window["window_end"]
+        own_columns = [f"{name}={value}" for name, value in window.items() if not name.startswith("window_")]
+        start = None if moment is None else moment.isoformat()
+        href = link(request, "window", {**query, "start": start, "column": own_columns}, pipeline=view.name)
+        choices.append((window_text(window), href))
+    return choices
+
+
+def _parts(
+    request: Request, view: PipelineView, pipeline: Pipeline, life: WindowExplanation
+) -> dict[str, Any]:
+    return {
+        "life": life,
+        "heading": title(life),
+        "answer": answer(life),
+        "sentences": [sentence.replace("`", "") for sentence in further_sentences(life)],
+        "short_time": short_time_text,
+        "tone": _TONES.get(life.window.status, ""),
+        "plot": window_plot(life, is_event_time=pipeline.windows.is_event_time),
+        "holders": tables.holders_table(life),
+        "firings": tables.firings_table(request, view.name, life.firings, caption="Firings"),
+        "replaced_firings": tables.firings_table(
+            request, view.name, life.replaced_firings, caption="Firings that no longer count"
+        ),
+        "absorbed_windows": tables.absorbed_table(request, life),
+        "corrections": tables.corrections_table(request, life),
+        "growth": tables.growth_table(request, life),
+        "late_rows": tables.late_table(life),
+        "source_rows": tables.source_table(life, ROWS),
+        "row_limit": ROWS,
+        "timers": tables.timers_table(life),
+        "parked_facts": list(tables.parked_facts(life)),
+    }
+
+
+def _verb(view: PipelineView, query: Mapping[str, str], columns: Sequence[str], *, reads_source: bool) -> str:
+    """The command that shows the same on a terminal."""
+    options = {"--key": query["key"], "--window": query["start"].replace(" ", "T"), "--run": query["run"]}
+    words = [word for name, value in options.items() if value for word in (name, value)]
+    words += [word for text in columns for word in ("--column", text)]
+    return view.command("explain", *words, *(["--elements"] if reads_source else []))

@@ -1,0 +1,26 @@
+"""What a user writes: a pipeline, its source, aggregates and expectations.
+
+Declarations only, with the standard library and `windowing`, so that a DAG file can import them without
+Spark, Delta or Arrow.
+"""
+
+from slackwater.pipelines import aggregates as agg
+from slackwater.pipelines import expectations as expect
+from slackwater.pipelines.aggregates import Aggregate
+from slackwater.pipelines.expectations import Expectation
+from slackwater.pipelines.health import Health
+from slackwater.pipelines.pipeline import Pipeline
+from slackwater.pipelines.sources import DeltaSource, ParquetSource
+from slackwater.pipelines.vectorized import vectorized
+
+__all__ = [
+    "Aggregate",
+    "DeltaSource",
+    "Expectation",
+    "Health",
+    "ParquetSource",
+    "Pipeline",
+    "agg",
+    "expect",
+    "vectorized",
+]

@@ -1,0 +1,490 @@
+"""A pipeline: source, watermarks, key, window, aggregates, expectations and how it is scheduled.
+
+A frozen declaration that knows no engine and no table. What can be checked without the source is checked when
+it is made.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime, timedelta, tzinfo
+from typing import Any, Literal
+
+from slackwater.pipelines import declaration_checks as checks
+from slackwater.pipelines.aggregates import Aggregate
+from slackwater.pipelines.canonical import OpaqueValue, plain_value
+from slackwater.pipelines.columns import TypedColumn, parse_columns
+from slackwater.pipelines.conditions import Term, parse_condition
+from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expectations import Expectation, InputExpectation
+from slackwater.pipelines.expressions import Expression, parse_derivations
+from slackwater.pipelines.health import Health
+from slackwater.pipelines.process_functions import check_key_of_function, check_keyed_process
+from slackwater.pipelines.sinks import SINK_NAME, Sink
+from slackwater.pipelines.sources import Roles, Source, check_sources, roles_of
+from slackwater.pipelines.suites import Suite
+from slackwater.pipelines.vectorized import VectorizedFunction
+from slackwater.pipelines.window_columns import declared_columns, names_taken, own_window_class_of
+from slackwater.pipelines.windows import ProcessFunction, window_config
+from slackwater.windowing import (
+    AggregateFunction,
+    Evictor,
+    KeyedProcessFunction,
+    ReduceFunction,
+    Trigger,
+    WatermarkStrategy,
+    WindowAssigner,
+)
+from slackwater.windowing.calendars import zone_named
+from slackwater.windowing.errors import WindowingError
+from slackwater.windowing.key_types import STRING
+from slackwater.windowing.times import duration_ms, to_ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Windows over a source, replayed slice after slice into a published table. Arguments are keyword-only;
+    durations are timedeltas.
+
+    Args:
+        name: ``[a-z][a-z0-9_]{0,62}``, not ``sources``: the folder of its tables in the warehouse.
+        source: where the rows come from: a source, or a list of several whose rows are read as one stream.
+            Rows of several sources have three columns more: ``source`` names theirs, ``source_partition``
+            tells their source partitions apart, ``source_order`` orders those of equal arrival.
+        watermarks: how far event time has come; see `WatermarkStrategy`.
+        key_by: one column or several; None for windows of all rows, which have no key column.
+        window: an assigner; none for a `KeyedProcessFunction`. Its windows may be of a class of your own, a
+            named tuple whose ``columns`` every table then has beside window_start and window_end.
+        derive: column → expression on the source's columns, ``{"day_part": "hour(event_time) / 6"}``, that
+            may read columns derived before it; what is declared with columns may name it like one of the
+            source's. A row on which it fails goes to quarantine.
+        where: a condition on the source's columns, ``dep_delay > 15 AND carrier LIKE 'A%'``; other rows
+            are not part of the pipeline: they are counted, and touch nothing else, no watermark either.
+        distinct_by: one column or several that tell the rows of a key apart. Of rows with equal values only
+            the first in processing order counts; it is remembered until the watermark is past its event time
+            by the watermarks' bound and the allowed lateness. The others are counted as duplicates; they move
+            the watermark, and touch nothing else. A row with a null in one of the columns is no duplicate.
+        trigger: instead of the assigner's default trigger.
+        evictor: thins out a window's elements at each firing; all of them are kept until then.
+        allowed_lateness: how long after its end a window still accepts elements.
+        select: result column → aggregate; or, instead of it, functions of your own: `process`, `reduce`,
+            `aggregate`.
+        process: a `KeyedProcessFunction` with state and timers of its own, instead of a window; its attribute
+            `states` may hold the descriptors of its states: one with a SQL type has a column of
+            `keyed_state`. Or a function of windows, a `ProcessWindowFunction` or `WindowFunction`, of all
+            elements of a window, or of the one value that `reduce` or `aggregate` folds them into. Windows of
+            all rows have a `ProcessAllWindowFunction` or an `AllWindowFunction`, which get no key. Or a
+            `vectorized` function of many windows at once.
+        reduce: a `ReduceFunction`, or a callable of two values, that folds a window's elements as they come.
+        aggregate: an `AggregateFunction` that does the same with an accumulator.
+        output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this
+            order, a dict or named tuple by these names, or the value of the only column. A column that is
+            called as a key holds the key.
+        side_outputs: tag → columns of the rows that a function sends there; they stand in the table
+            ``side_<tag>``.
+        columns: the source columns that your functions are handed, as a named tuple for each element; unless
+            given, all columns of the source.
+        records: classes of named tuples that state may hold beside plain values.
+        pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever
+            writes the tables may run some.
+        on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or
+            ``quarantine`` (all that the element has changed is undone, and its row goes there). Raising at a
+            firing, merge or timer always fails the run.
+        expect: what the input and the panes of a run must look like, and suites of Great Expectations that
+            validate the rows that it would publish.
+        start: where the lineage begins (arrival time; a naive value is of `timezone`).
+        timezone: whose clocks the schedule goes by, and slices of whole days: at a change of its clocks a day
+            has 23 or 25 hours. Results depend on it no more than on other cuts.
+        schedule: cron expression or preset of the scheduled DAG; None for no schedule.
+        slice: length of one run when a catch-up spans several.
+        max_catch_up: a catch-up of more slices is refused unless asked for.
+        max_ahead: a row whose event time lies further than this after its arrival goes to quarantine.
+        max_behind: a row whose event time lies further than this before its arrival goes to quarantine; None
+            for no bound. As with `max_ahead`, what counts is the row's own arrival, also where it is redriven
+            or was not seen in the slice of its arrival; the watermark plays no part.
+        settle: how long after a slice's end (wall clock) its source version may be pinned.
+        stragglers: what becomes of rows that appear in the source after the slice of their arrival was run:
+            ``fold`` (the next run processes them first, as if they had arrived at its slice's start) or
+            ``restate`` (no run processes them; runs and `plan` name the range to restate).
+        late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits
+            them), or only the last one of a window in each tick (``tick``) or in each run (``run``). What is
+            published is the same.
+        keep_snapshots: how many of the newest snapshots `slackwater maintain` keeps; older ones can't be
+            forked from, restored or verified.
+        keep_snapshot_every: of older snapshots it keeps the last one in each period of this length.
+        keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the
+            panes and corrections of windows that no longer accept elements; None for ever. What arrived
+            before that can be neither restated nor restored afterwards.
+        order_mode: order of timers that are due together, see `slackwater.windowing.order_modes`.
+        flink_exact: lose a merged session, as Flink 2.3.0 does, when the window of a new element has exactly
+            its bounds.
+        approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
+        sinks: where published results are delivered to besides, `SqlSink`, `RedisSink`, `ChangeFeedSink`,
+            `FunctionSink` or a `Sink` of your own. They are no part of what is computed: a change of them is
+            none of the lineage.
+        on: where slices are replayed: by Spark's tasks (``spark``), on this machine without Spark (``here``),
+            or as their size says (``auto``). It is no part of what is computed.
+        health: from where on `slackwater health` calls the pipeline yellow or red, see `Health`. It is no
+            part of what is computed.
+        max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
+
+    Raises:
+        PipelineError: a declaration can't be run; the message names it and the rule.
+    """
+
+    name: str
+    source: Source | Sequence[Source]
+    watermarks: WatermarkStrategy
+    key_by: str | Sequence[str] | None
+    start: str | date | datetime
+    window: WindowAssigner | None = None
+    select: Mapping[str, Aggregate] = field(default_factory=dict)
+    process: ProcessFunction | None = None
+    reduce: ReduceFunction | Callable[[Any, Any], Any] | None = None
+    aggregate: AggregateFunction | None = None
+    output: str | None = None
+    side_outputs: Mapping[str, str] = field(default_factory=dict)
+    columns: Sequence[str] | None = None
+    records: Sequence[type] = ()
+    pickled_state: bool = False
+    derive: Mapping[str, str] = field(default_factory=dict)
+    where: str | None = None
+    distinct_by: str | Sequence[str] | None = None
+    trigger: Trigger | None = None
+    evictor: Evictor | None = None
+    allowed_lateness: timedelta = timedelta(0)
+    on_error: Literal["fail", "quarantine"] = "fail"
+    expect: Sequence[Expectation | InputExpectation | Suite] = ()
+    timezone: str = "UTC"
+    schedule: str | None = "@daily"
+    slice: timedelta = timedelta(days=1)
+    max_catch_up: int = 40
+    max_ahead: timedelta = timedelta(days=1)
+    max_behind: timedelta | None = None
+    settle: timedelta = timedelta(minutes=10)
+    stragglers: Literal["fold", "restate"] = "fold"
+    late_refires: Literal["element", "tick", "run"] = "element"
+    keep_snapshots: int = 30
+    keep_snapshot_every: timedelta = timedelta(days=30)
+    keep_history: timedelta | None = None
+    order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
+    flink_exact: bool = False
+    approve_warnings: bool = False
+    sinks: Sequence[Sink] = ()
+    on: Literal["auto", "here", "spark"] = "auto"
+    health: Health = field(default_factory=Health)
+    max_parallelism: int = 128
+    keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
+    condition: Term | None = field(init=False, repr=False, compare=False)
+    output_columns: tuple[TypedColumn, ...] = field(init=False, repr=False, compare=False)
+    side_columns: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        checks.check_name(self.name)
+        checks.check_types(self._subject, vars(self))
+        checks.check_choices(self._subject, vars(self))
+        set_ = object.__setattr__
+        check_sources(self._subject, self.sources)
+        set_(self, "source", self.sources[0] if len(self.sources) == 1 else self.sources)
+        set_(self, "keys", (self.key_by,) if isinstance(self.key_by, str) else tuple(self.key_by or ()))
+        set_(
+            self, "key_by", self.key_by if self.key_by is None or isinstance(self.key_by, str) else self.keys
+        )
+        set_(self, "select", dict(self.select))
+        set_(self, "expect", tuple(self.expect))
+        set_(self, "records", tuple(self.records))
+        set_(self, "sinks", tuple(self.sinks))
+        is_list = self.columns is None or (
+            bool(self.columns) and all(isinstance(name, str) for name in self.columns)
+        )
+        if isinstance(self.columns, str) or not is_list:
+            raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
+        set_(self, "columns", None if self.columns is None else tuple(self.columns))
+        set_(self, "derive", dict(self.derive))
+        set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))
+        set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
+        set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
+        zone = checks.check_timezone(self._subject, self.timezone)
+        start = checks.start_in_utc(self._subject, self.start, zone)
+        set_(self, "start", start)
+        checks.check_schedule(self._subject, self.schedule, zone, start)
+        checks.check_durations(self._subject, vars(self))
+        checks.check_counts(self._subject, vars(self))
+        checks.check_forgetting(self._subject, vars(self))
+        self._check_functions()
+        self._check_side_outputs_and_records()
+        self._check_windows()
+        output = () if self.output is None else parse_columns(self._subject, "output", self.output)
+        set_(self, "output_columns", output)
+        side_columns = {
+            tag: parse_columns(self._subject, f"side output {tag!r}", text)
+            for tag, text in self.side_outputs.items()
+        }
+        set_(self, "side_columns", side_columns)
+        self._check_columns()
+        self._check_sinks()
+        try:
+            self.describe()
+        except OpaqueValue as error:
+            raise PipelineError(
+                self._subject, f"{error}: a change of it could not be noticed between two runs"
+            ) from error
+
+    @property
+    def _subject(self) -> str:
+        return f"Pipeline {self.name!r}"
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources, in the order of the list."""
+        return (self.source,) if isinstance(self.source, Source) else tuple(self.source)
+
+    @property
+    def roles(self) -> Roles:
+        """The columns with a role, as the pipeline's rows have them."""
+        return roles_of(self.sources)
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the schedule, and of slices of whole days."""
+        return zone_named(self.timezone)
+
+    @property
+    def start_ms(self) -> int:
+        """Where the lineage begins, in milliseconds of UTC."""
+        assert isinstance(self.start, datetime)
+        return to_ms(self.start)
+
+    @property
+    def window_ms(self) -> int:
+        """How long a window is, at least where sessions merge, in milliseconds; 0 where windows have no
+        length.
+        """
+        return max((getattr(self.window, name, 0) for name in ("size_ms", "gap_ms", "longest_ms")), default=0)
+
+    @property
+    def allowed_lateness_ms(self) -> int:
+        """Allowed lateness in milliseconds."""
+        return duration_ms(self.allowed_lateness)
+
+    @property
+    def max_ahead_ms(self) -> int:
+        """How far an event time may lie after its arrival, in milliseconds."""
+        return duration_ms(self.max_ahead)
+
+    @property
+    def max_behind_ms(self) -> int | None:
+        """How far an event time may lie before its arrival, in milliseconds; None for any distance."""
+        return None if self.max_behind is None else duration_ms(self.max_behind)
+
+    @property
+    def distinct_columns(self) -> tuple[str, ...]:
+        """The columns of `distinct_by`; none where rows are not deduplicated."""
+        return () if self.distinct_by is None else tuple(self.distinct_by)
+
+    @property
+    def pane_expectations(self) -> tuple[Expectation, ...]:
+        """What is expected of the panes of a run."""
+        return tuple(item for item in self.expect if isinstance(item, Expectation))
+
+    @property
+    def input_expectations(self) -> tuple[InputExpectation, ...]:
+        """What is expected of the rows that a run reads."""
+        return tuple(item for item in self.expect if isinstance(item, InputExpectation))
+
+    @property
+    def suites(self) -> tuple[Suite, ...]:
+        """The suites of Great Expectations that validate what a run would publish."""
+        return tuple(item for item in self.expect if isinstance(item, Suite))
+
+    @property
+    def keyed_process(self) -> KeyedProcessFunction | None:
+        """The function that runs instead of windows, if one does."""
+        return self.process if isinstance(self.process, KeyedProcessFunction) else None
+
+    @property
+    def windows(self) -> WindowAssigner:
+        """The assigner of a pipeline that has windows."""
+        assert self.window is not None, "a KeyedProcessFunction has no windows"
+        return self.window
+
+    @property
+    def effective_trigger(self) -> Trigger:
+        """The trigger in force where there are windows: the pipeline's own, or the assigner's default."""
+        return self.trigger if self.trigger is not None else self.windows.get_default_trigger()
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The names of the result columns, in order."""
+        return (*self.select, *(name for name, _ in self.output_columns if name not in self.keys))
+
+    @property
+    def purges(self) -> bool:
+        """Whether a firing empties its window, so that every firing is a result of its own instead of
+        replacing the one before it.
+        """
+        return self.window is not None and bool(getattr(self.effective_trigger, "purges", False))
+
+    def describe(self) -> dict[str, Any]:
+        """The declarations as plain JSON values, in the canonical form of which the config hash is
+        computed. Sinks, `on` and health are left out: where results go to besides, where slices are replayed,
+        and when somebody is called, is no part of what results are.
+        """
+        declarations = {
+            f.name: plain_value(getattr(self, f.name))
+            for f in fields(self)
+            if f.init and f.name not in ("sinks", "on", "health")
+        }
+        # Lineages from before there were such settings keep their hash.
+        for name in ("keep_history", "distinct_by", "max_behind"):
+            if declarations[name] is None:
+                del declarations[name]
+        if not self.derive:
+            del declarations["derive"]
+        if self.timezone == "UTC":
+            del declarations["timezone"]
+        window_class = own_window_class_of(self)
+        if window_class is not None:
+            declarations["window_columns"] = window_class.description
+        sources = [source.describe() for source in self.sources]
+        source = sources[0] if len(sources) == 1 else sources
+        key_by = None if self.key_by is None else list(self.keys)
+        return {**declarations, "source": source, "key_by": key_by}
+
+    def _check_functions(self) -> None:
+        """There is one way to compute results, and its output columns are declared."""
+        if self.reduce is not None and self.aggregate is not None:
+            raise PipelineError(
+                self._subject, "reduce and aggregate both fold a window's elements; name one of them"
+            )
+        has_function = any(function is not None for function in (self.process, self.reduce, self.aggregate))
+        if not self.select and not has_function:
+            raise PipelineError(
+                self._subject,
+                "select is empty; name at least one aggregate, or a function of your own: process, reduce or "
+                "aggregate",
+            )
+        if self.select and has_function:
+            raise PipelineError(
+                self._subject,
+                "select computes the results already; leave it out, or process, reduce and aggregate",
+            )
+        if has_function != (self.output is not None):
+            raise PipelineError(
+                self._subject,
+                "output names the columns of what process, reduce or aggregate emit; give both or none",
+            )
+
+    def _check_side_outputs_and_records(self) -> None:
+        """Side outputs have names and a function that writes them; records are named tuples."""
+        for tag in self.side_outputs:
+            if not isinstance(tag, str) or not checks.NAME.fullmatch(tag):
+                raise PipelineError(
+                    self._subject,
+                    f"the side output {tag!r} becomes the table side_<tag>; a tag is [a-z][a-z0-9_]{{0,62}}",
+                )
+        if isinstance(self.process, VectorizedFunction) and (
+            self.side_outputs or self.reduce is not None or self.aggregate is not None
+        ):
+            raise PipelineError(
+                self._subject,
+                "a vectorized function gets the elements of windows and returns results; leave out reduce, "
+                "aggregate and side_outputs",
+            )
+        if self.side_outputs and self.process is None:
+            raise PipelineError(
+                self._subject, "side outputs are written by a process function, and there is none"
+            )
+        for record in self.records:
+            if not (isinstance(record, type) and issubclass(record, tuple) and hasattr(record, "_fields")):
+                raise PipelineError(
+                    self._subject, f"records has {record!r}; it is a list of named tuple classes"
+                )
+
+    def _check_windows(self) -> None:
+        """The parts of a window operator go together; a KeyedProcessFunction has none of them."""
+        check_key_of_function(self._subject, self.process, is_keyed=self.key_by is not None)
+        if self.keyed_process is not None:
+            check_keyed_process(self._subject, vars(self), self.keyed_process)
+            return
+        if self.window is None:
+            raise PipelineError(
+                self._subject, "window is missing; give an assigner, or a KeyedProcessFunction as process"
+            )
+        if self.keep_history is not None and not self.window.is_event_time:
+            raise PipelineError(
+                self._subject,
+                "keep_history is for windows of event time: no others are ever known to be final",
+            )
+        if self.late_refires != "element" and self.purges:
+            raise PipelineError(
+                self._subject,
+                f"late_refires is {self.late_refires!r}, but with a purging trigger every firing is a result "
+                "of its own; leave it out",
+            )
+        try:
+            own_window_class_of(self)
+            window_config(self, STRING, AggregateFunction())
+        except WindowingError as error:
+            raise PipelineError(self._subject, str(error)) from error
+
+    def _check_sinks(self) -> None:
+        names: set[str] = set()
+        for sink in self.sinks:
+            if not isinstance(sink, Sink):
+                raise PipelineError(
+                    self._subject, f"sinks has {sink!r}; it is a list of sinks such as SqlSink(...)"
+                )
+            if not isinstance(sink.name, str) or not SINK_NAME.fullmatch(sink.name):
+                raise PipelineError(
+                    self._subject,
+                    f"the sink {sink.name!r}: a name is [a-z][a-z0-9_]{{0,62}}, and says what it is for",
+                )
+            if sink.name in names:
+                raise PipelineError(
+                    self._subject,
+                    f"two sinks are called {sink.name!r}; each keeps its position under its name",
+                )
+            names.add(sink.name)
+
+    def _check_columns(self) -> None:
+        """Keys, results and side outputs have names that can stand in our tables, and expectations name some
+        of them.
+        """
+        if (
+            (not self.keys and self.key_by is not None)
+            or not all(isinstance(key, str) for key in self.keys)
+            or len(set(self.keys)) != len(self.keys)
+        ):
+            raise PipelineError(
+                self._subject,
+                f"key_by is {self.key_by!r}; it is one column or several different ones, or None",
+            )
+        checks.check_aggregates(self._subject, self.select)
+        if self.output is not None and not self.results:
+            raise PipelineError(
+                self._subject, f"output {self.output!r} has keys alone; name at least one result"
+            )
+        checks.check_keys(self._subject, self.keys)
+        windows = declared_columns(self)
+        taken_names = [*self.keys, *windows, *names_taken(self)]
+        checks.check_column_names(self._subject, [*taken_names, *self.results])
+        for columns in self.side_columns.values():
+            names = [name for name, _ in columns if name not in self.keys]
+            checks.check_column_names(self._subject, [*taken_names, *names])
+        pane_columns = {*self.keys, *windows, *self.results}
+        for expectation in (item for item in self.expect if not isinstance(item, Suite)):
+            if isinstance(expectation, InputExpectation):
+                has_late_rows = self.window is not None and self.window.is_event_time
+                checks.check_input_expectation(self._subject, expectation, has_late_rows=has_late_rows)
+                continue
+            if not isinstance(expectation, Expectation):
+                raise PipelineError(
+                    self._subject,
+                    f"expect has {expectation!r}; it is a list of expect.between(...) and the like",
+                )
+            if expectation.column not in pane_columns:
+                raise PipelineError(
+                    self._subject,
+                    f"expectation on {expectation.column!r}, but the panes have {sorted(pane_columns)}",
+                )

@@ -1,0 +1,183 @@
+"""The catch-up: runs the slices that the lineage lacks, one after another; the verb `run`.
+
+Each slice is staged, validated and published with a ledger commit of its own. A rejected slice stops the
+catch-up, and the slices before it stay.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from slackwater import args
+from slackwater.errors import UsageError
+from slackwater.pipelines import Pipeline
+from slackwater.runs.lineage.moves import find_branch
+from slackwater.runs.publishing.portion_tasks import PortionTasks
+from slackwater.runs.publishing.publish import Publisher
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging.closed_lineage import refuse_closed
+from slackwater.runs.staging.rejection import failures_text, lines_of, refuse_rejected
+from slackwater.runs.staging.run import PreparedRunner, Runner
+from slackwater.runs.staging.slices import Cuts, Lineage, Slice, choose, iso
+from slackwater.runs.staging.staged_slice import Parent, StagedSlice
+from slackwater.runs.staging.stale_slices import StaleSlices, find_stale_slices
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+
+log = logging.getLogger("slackwater")
+
+
+@dataclass(frozen=True)
+class CatchUpRequest:
+    """What `slackwater run` was asked for; times in milliseconds of UTC.
+
+    Attributes:
+        pipeline: its name.
+        to_ms: where the last slice ends.
+        from_ms: start of the one slice to run; None to catch up from the head.
+        start_ms: where an empty lineage begins instead of `Pipeline.start`.
+        publish: whether slices are made live one by one, or only staged.
+        accept: why the first slice that validation rejects is published all the same; None: it is not.
+        everything: whether `max_catch_up` is lifted.
+        branch: where to run; its head is what the first slice continues.
+        engine, ranges: overrides of the planner's choice; None for its own.
+    """
+
+    pipeline: str
+    to_ms: int
+    from_ms: int | None = None
+    start_ms: int | None = None
+    publish: bool = True
+    accept: str | None = None
+    everything: bool = False
+    engine: str | None = None
+    ranges: int | None = None
+    branch: str = MAIN
+
+
+@dataclass
+class CatchUp:
+    """Runs what a request asks for.
+
+    Attributes:
+        runner: makes a runner when there is work to do; Spark starts only then.
+        lines: where a line for each slice goes.
+        staged_slices: the slices staged so far.
+        committed_rows: the ledger rows of those that were published.
+        stale: the slices of the lineage that are stale; found only where there is nothing to do.
+    """
+
+    request: CatchUpRequest
+    runner: Callable[[], Runner]
+    lines: Callable[[str], object] = print
+    staged_slices: list[StagedSlice] = field(default_factory=list)
+    committed_rows: list[LedgerRow] = field(default_factory=list)
+    stale: StaleSlices = field(default_factory=StaleSlices)
+
+    def run(self) -> list[LedgerRow]:
+        """Stage, and unless asked otherwise publish, slice after slice. Returns the rows committed.
+
+        Raises:
+            SliceRejected: validation said no; the message has the failing values.
+            SlackwaterError: see `PreparedRunner.stage` and `Publisher.commit`.
+        """
+        runner = self.runner()
+        prepared_runner = runner.prepare()
+        publisher = Publisher(
+            runner.pipeline.name,
+            prepared_runner.tables,
+            RollForward.of(
+                runner.pipeline, prepared_runner.tables, prepared_runner.shape, PortionTasks(runner.transport)
+            ),
+            runner.clock,
+        )
+        publisher.roll_forward.finish_known()
+        # One look at the head: slices chosen by one head and run on a newer one would be run twice.
+        parent = self._parent(prepared_runner)
+        if parent.row is not None and self.request.start_ms is not None:
+            raise UsageError(
+                f"{runner.pipeline.name}: --start is for an empty lineage; this one has runs already. Leave "
+                "it out."
+            )
+        lineage = prepared_runner.lineage(parent, self.request.start_ms)
+        slices = self._slices(runner.pipeline, lineage)
+        if not slices:
+            self.lines(f"{runner.pipeline.name}: nothing to do; the lineage covers everything up to there.")
+            self.stale = find_stale_slices(
+                runner.pipeline, runner.warehouse, prepared_runner.tables.ledger, parent
+            )
+            if self.stale.advice:
+                self.lines(f"{runner.pipeline.name}: {self.stale.advice}")
+        log.debug("slices", extra={"slices": len(slices)})
+        for slice_ in slices:
+            is_used = any(item.is_accepted for item in self.staged_slices)
+            staged_slice = prepared_runner.stage(parent, slice_, None if is_used else self.request.accept)
+            self.staged_slices.append(staged_slice)
+            log.debug("staged", extra={"rows": staged_slice.row.rows_read})
+            for line in lines_of(runner.pipeline, staged_slice):
+                self.lines(line)
+            for check in staged_slice.checks:
+                if not check.passed and check.severity == "warn":
+                    self.lines(f"  warning: {check.expectation}: {check.observed}")
+            if staged_slice.is_accepted:
+                self.lines(f"  {staged_slice.verdict}{failures_text(staged_slice)}")
+            refuse_rejected(runner.pipeline, staged_slice)
+            if self.request.publish:
+                facts = {"pipeline": self.pipeline, "slice": str(slice_), "zone": runner.pipeline.zone}
+                log.debug("publish", extra={**facts, "begins": True})
+                [row] = publisher.commit(
+                    [staged_slice.attempt],
+                    [staged_slice.row],
+                    None if parent.row is None else parent.row.seq,
+                    self.request.branch,
+                )
+                self.committed_rows.append(row)
+            else:
+                row = staged_slice.row
+            parent = Parent(row, row, lineage.start_ms, parent.newer_reads)
+        return self.committed_rows
+
+    def _parent(self, prepared_runner: PreparedRunner) -> Parent:
+        """What the first slice continues."""
+        name, branch = self.request.pipeline, self.request.branch
+        if branch != MAIN:
+            if not self.request.publish:
+                raise UsageError(
+                    f"{name}: --no-publish is for main; what runs on a branch changes nothing that readers "
+                    "see."
+                )
+            find_branch(prepared_runner.tables.ledger, name, branch)
+        parent = prepared_runner.parent(branch)
+        refuse_closed(name, parent.owner)
+        return parent
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self.request.pipeline
+
+    @property
+    def stale_slices(self) -> Sequence[Slice]:
+        """Where there was nothing to replay, the slices that are stale."""
+        return self.stale.slices
+
+    def outcome(self) -> tuple[args.Outcome, str]:
+        """The outcome of a `run` that raised nothing, and a sentence on it."""
+        count = len(self.staged_slices)
+        if count == 0:
+            advice = f"; {self.stale.advice}" if self.stale.advice else ""
+            up_to = iso(self.request.to_ms)
+            return "nothing", f"nothing to do: the lineage covers everything up to {up_to}{advice}"
+        return (
+            "staged",
+            f"{count} slice{'' if count == 1 else 's'} {'published' if self.request.publish else 'staged'}",
+        )
+
+    def _slices(self, pipeline: Pipeline, lineage: Lineage) -> list[Slice]:
+        return choose(
+            pipeline.name,
+            lineage,
+            from_ms=self.request.from_ms,
+            to_ms=self.request.to_ms,
+            cuts=Cuts.of(pipeline, lineage.start_ms),
+            max_slices=None if self.request.everything else pipeline.max_catch_up,
+        )

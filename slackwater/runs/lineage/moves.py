@@ -1,0 +1,185 @@
+"""What moves a lineage without running anything: fork, restore, drop. Each is one ledger row, by
+compare-and-swap, and a roll-forward.
+
+Needs neither Spark nor the source.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.errors import UsageError
+from slackwater.runs.lineage.history import while_history_stays
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.staging.declarations import Declarations
+from slackwater.runs.staging.run import wall_clock
+from slackwater.tables.ledger.lineage_rows import check_branch_name, drop_row, fork_row, restore_row
+from slackwater.tables.ledger.reader import LedgerReader
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
+from slackwater.tables.ledger.spans import seqs_of
+from slackwater.tables.ledger.writer import LedgerWriter
+from slackwater.tables.run_files.snapshots import nearest_kept, put_back_around, require_kept
+from slackwater.tables.warehouse import Tables
+
+log = logging.getLogger("slackwater")
+
+
+class NoBranch(UsageError):
+    """There is no branch of that name."""
+
+
+class BranchExists(UsageError):
+    """There is a branch of that name already."""
+
+
+class NotOfMain(UsageError):
+    """A ledger row that main never had."""
+
+
+def find_branch(ledger: LedgerReader, pipeline: str, name: str) -> Branch:
+    """The branch of that name.
+
+    Raises:
+        NoBranch: with those that there are.
+    """
+    branch = ledger.branch(name)
+    if branch is None:
+        names = ", ".join(item.name for item in ledger.branches())
+        choices = f"the branches are {names}" if names else "it has none beside main"
+        raise NoBranch(f"{pipeline}: there is no branch {name}; {choices}.", branch=name)
+    return branch
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Moves of one pipeline's lineage. Each finishes open roll-forwards first, as every writing command does.
+
+    Attributes:
+        pipeline: its name.
+        tables: its tables.
+        roll_forward: how its published table follows.
+        declarations: today's and those of its runs.
+        version: of the product, recorded in the ledger.
+        clock: the wall clock.
+    """
+
+    pipeline: str
+    tables: Tables
+    roll_forward: RollForward
+    declarations: Declarations
+    version: str
+    clock: Callable[[], datetime] = wall_clock
+
+    @property
+    def _ledger(self) -> LedgerWriter:
+        return self.tables.ledger_writer
+
+    def fork(self, name: str, seq: int | None = None) -> LedgerRow:
+        """Make the branch `name` behind the run `seq` (default: main's head), or the newest run before it
+        whose snapshot is kept.
+
+        A run that is not live any more is forked from as it was then: main is what it was after that row.
+
+        Raises:
+            BranchExists, BadBranchName, NotOfMain.
+            SnapshotGone: retention has dropped the snapshot and all before it.
+            LostRaceError: somebody else made it first.
+        """
+        self.roll_forward.finish()
+        check_branch_name(name)
+        ledger, head = self._ledger, self._head()
+        namesake = ledger.head(name)
+        if namesake is not None and namesake.kind != RowKind.DROP:
+            raise BranchExists(
+                f"{self.pipeline}: there is a branch {name} already; take another name, or drop it with "
+                "`slackwater branches drop "
+                f"{self.pipeline} {name}`.",
+                branch=name,
+            )
+        of = head if seq is None or seq in seqs_of(head.live) else self._row_of_main(seq)
+        live = ledger.live_runs(of)
+        if seq is not None and seq in seqs_of(of.live):
+            live = live[: seqs_of(of.live).index(seq) + 1]
+        owner = nearest_kept(self.tables, live)
+        if owner is None and live:
+            require_kept(self.tables, self.pipeline, live[-1], live)
+        row = fork_row(name, of, owner, ledger.start_of(of), self.version)
+        with put_back_around(self.tables, owner):
+            [bound] = ledger.commit(name, None if namesake is None else namesake.seq, [row], self.clock)
+        self._log("fork", bound)
+        return bound
+
+    def restore(self, seq: int) -> LedgerRow | None:
+        """Make live again what was live in main after the row `seq`, and nothing else; `published` follows.
+        None: it is live as it is.
+
+        Raises:
+            NotOfMain: main never had that row.
+            SettingsChanged: the row was declared with other rules than today's.
+            SnapshotGone, HistoryDropped: retention has dropped the snapshot that main would continue, or
+                history that it would take back.
+            LostRaceError: main moved meanwhile.
+        """
+        self.roll_forward.finish()
+        ledger, head, to = self._ledger, self._head(), self._row_of_main(seq)
+        if to.live == head.live:
+            return None
+        owner = ledger.snapshot_owner(to)
+        self.declarations.refuse_other_rules(owner)
+        if owner is not None:
+            require_kept(self.tables, self.pipeline, owner, ledger.live_runs(to))
+        row = restore_row(head, to, owner, ledger.start_of(to), self.version)
+        drops_history = self.declarations.pipeline.keep_history is not None
+        with while_history_stays(
+            self.pipeline, self.tables, seqs_of(to.live), self.clock, drops_history=drops_history
+        ):
+            with put_back_around(self.tables, owner):
+                [bound] = ledger.commit(MAIN, head.seq, [row], self.clock)
+            self._log("restore", bound)
+            self.roll_forward.finish()
+        return bound
+
+    def drop(self, name: str) -> LedgerRow:
+        """End a branch. What main has taken of it stays.
+
+        Raises:
+            NoBranch.
+            LostRaceError: the branch moved meanwhile.
+        """
+        self.roll_forward.finish()
+        branch = find_branch(self._ledger, self.pipeline, name)
+        [bound] = self._ledger.commit(name, branch.head.seq, [drop_row(branch, self.version)], self.clock)
+        self._log("drop", bound)
+        return bound
+
+    def _head(self) -> LedgerRow:
+        head = self._ledger.head(MAIN)
+        if head is None:
+            raise UsageError(
+                f"{self.pipeline} has no committed run yet; `slackwater run {self.pipeline} --to TIME` makes "
+                "the first."
+            )
+        return head
+
+    def _row_of_main(self, seq: int) -> LedgerRow:
+        """A row of main, or a run of a branch that main has taken; its `live` is what main had at that point
+        of the lineage.
+        """
+        row = self._ledger.row(seq)
+        if row.branch == MAIN:
+            return row
+        if row.kind == RowKind.RUN and any(
+            row.is_live_in(later) for later in self._ledger.rows(since=seq) if later.branch == MAIN
+        ):
+            return row
+        raise NotOfMain(
+            f"{self.pipeline}: row {seq} is of the branch {row.branch} and was never live in main; "
+            f"`slackwater publish {self.pipeline} "
+            f"{row.branch}` makes a branch live.",
+            seq=seq,
+        )
+
+    def _log(self, step: str, row: LedgerRow) -> None:
+        log.info(step, extra={"pipeline": self.pipeline, "seq": row.seq, "run_id": row.run_id})

@@ -1,0 +1,383 @@
+"""A registered pipeline in a warehouse, opened once per command: it makes the part of the protocol that does
+the work of a verb.
+
+The only place where these parts are put together. A user's file is loaded once, and Spark starts with the
+first task that needs it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from slackwater.engine import planner
+from slackwater.engine.transport.in_process import Transport
+from slackwater.engine.transport.in_processes import InProcesses
+from slackwater.engine.transport.placement import On
+from slackwater.engine.transport.small_slices import SparkWhereNeeded
+from slackwater.engine.transport.task_processes import TaskProcesses
+from slackwater.errors import SlackwaterError
+from slackwater.pipelines import Pipeline, registry
+from slackwater.pipelines.code import PipelineCode
+from slackwater.pipelines.registry import Registry
+from slackwater.runs.lineage.adoption import Adoption
+from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
+from slackwater.runs.lineage.close import close
+from slackwater.runs.lineage.erasure import Erasure
+from slackwater.runs.lineage.maintain import Maintenance
+from slackwater.runs.lineage.moves import Moves
+from slackwater.runs.lineage.table_checks import TableChecks
+from slackwater.runs.lineage.verify import Verifier
+from slackwater.runs.planning.plan_range import RangePlanner
+from slackwater.runs.planning.trial import calibrate
+from slackwater.runs.publishing.delivery import Delivery, Parallel
+from slackwater.runs.publishing.portion_tasks import PortionTasks
+from slackwater.runs.publishing.publish import Publisher
+from slackwater.runs.publishing.rebuild import Rebuild
+from slackwater.runs.publishing.roll_forward import RollForward
+from slackwater.runs.restating.backfill import Backfill, BackfillRequest
+from slackwater.runs.restating.publish_branch import BranchPublisher
+from slackwater.runs.restating.redrive import Redrive
+from slackwater.runs.staging.declarations import Declarations
+from slackwater.runs.staging.rejection import lines_of, refuse_rejected
+from slackwater.runs.staging.run import Runner
+from slackwater.runs.staging.shapes import checked_sources
+from slackwater.runs.staging.staged_slice import StagedSlice
+from slackwater.runtime.settings import is_local, task_environment, tasks_here
+from slackwater.sinks.errors import rows_set_aside
+from slackwater.tables.errors import NoRuns
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.taking_back import take_back_tables
+from slackwater.tables.warehouse import Tables, Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Lines = Callable[[str], object]
+
+# What tasks import, besides the user's own code.
+_OF_TASKS = (planner.__name__, "pyspark.cloudpickle")
+
+
+@dataclass(frozen=True)
+class OpenedPipeline:
+    """A pipeline with its registry, its warehouse and its tables. Each of these is opened on first use.
+
+    Attributes:
+        name: of the pipeline.
+        warehouse_uri: folder or URI; None: SLACKWATER_WAREHOUSE, else ./warehouse.
+        pipelines: the user's file or module; None: SLACKWATER_PIPELINES, else our examples alone.
+        on: where slices are replayed; None: as the pipeline declares.
+    """
+
+    name: str
+    warehouse_uri: str | None = None
+    pipelines: str | None = None
+    on: On | None = None
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The pipelines of this command: ours and the user's.
+
+        Raises:
+            PipelinesFileError: the user's file can't be loaded.
+        """
+        return registry.load(self.pipelines)
+
+    @cached_property
+    def warehouse(self) -> Warehouse:
+        """Where the tables and, unless named by a URI, the source stand."""
+        return Warehouse.at(self.warehouse_uri)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The declaration.
+
+        Raises:
+            UnknownPipeline: none of that name is registered.
+        """
+        return self.registry[self.name]
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The stored tables, with the columns that the last run gave them. Needs neither Spark nor the
+        source.
+
+        Raises:
+            NoRuns: nothing has run yet.
+        """
+        pipeline = self.pipeline
+        return self.warehouse.stored_tables(self.name, pipeline.side_columns)
+
+    @cached_property
+    def roll_forward(self) -> RollForward:
+        """The roll-forward, which brings `published` up to the ledger."""
+        return RollForward.of_stored(self.pipeline, self.tables, self._portion_tasks())
+
+    @property
+    def config_hash(self) -> str:
+        """SHA-256 of the declarations."""
+        return registry.config_hash(self.pipeline)
+
+    @property
+    def code(self) -> PipelineCode:
+        """The code of the pipeline, recognised by its hash."""
+        return self.registry.code(self.name)
+
+    def _spark(self, purpose: str | None) -> Callable[[], Transport]:
+        """Makes the transport on a Spark session, which is named after the pipeline and the `purpose`. Where
+        `on` is `spark`, its tasks do all there is to do.
+        """
+        app = self.name if purpose is None else f"{purpose} {self.name}"
+        return spark_transport(app, here_bytes=-1) if self._on == "spark" else spark_transport(app)
+
+    def transport(self, purpose: str | None = None) -> SparkWhereNeeded:
+        """The transport of replays, which begins without Spark where that is sooner; a Spark session is named
+        after the pipeline and the `purpose`.
+        """
+        can_pickle = find_spec("pyspark") is not None  # whose pickles hold the user's own code
+        return SparkWhereNeeded(
+            self._spark(purpose), tasks_here(), processes=_processes if can_pickle else None, on=self._on
+        )
+
+    @property
+    def _on(self) -> On:
+        return self.pipeline.on if self.on is None else self.on
+
+    def runner(
+        self,
+        engine: str | None = None,
+        ranges: int | None = None,
+        transport: Callable[[], Transport] | None = None,
+    ) -> Runner:
+        """The runner of slices. `engine` and `ranges` (number of key ranges) replace the planner's choice;
+        `transport` makes another transport than `transport()`.
+
+        Raises:
+            UsageError: the source does not suit.
+        """
+        pipeline = self.pipeline
+        sources, shape = checked_sources(self.warehouse, pipeline)
+        return Runner(
+            warehouse=self.warehouse,
+            pipeline=pipeline,
+            config_hash=self.config_hash,
+            code=self.code,
+            version=registry.product_version(),
+            engine=planner.choose(pipeline, sources.schema, engine).make(),
+            transport=self.transport() if transport is None else transport(),
+            ranges=ranges,
+            sources_and_shape=(sources, shape),
+        )
+
+    def planner(self) -> RangePlanner:
+        """Plans runs and restatements, without Spark; the pipeline need not have run yet."""
+        return RangePlanner(self.warehouse, self.pipeline, on=self._on)
+
+    def calibrating_planner(self, lines: Lines = print) -> RangePlanner:
+        """Plans them with rates that it measures first, by replaying rows on Spark unless `on` is `here`."""
+        purpose = "calibrate"
+        transport = partial(self.transport, purpose) if self._on == "here" else self._spark(purpose)
+        measure = partial(calibrate, self.pipeline, self.warehouse, transport=transport, lines=lines)
+        return RangePlanner(self.warehouse, self.pipeline, measure, self._on)
+
+    def catch_up(self, request: CatchUpRequest, lines: Lines = print) -> CatchUp:
+        """The verb `run`."""
+        return CatchUp(request, lambda: self.runner(request.engine, request.ranges), lines)
+
+    def backfill(self, request: BackfillRequest, lines: Lines = print) -> Backfill:
+        """The verb `backfill`."""
+        return Backfill(request, lambda: self.runner(request.engine, request.ranges), lines)
+
+    def close(self, lines: Lines = print) -> LedgerRow | None:
+        """Close the lineage; None where it is closed already.
+
+        Raises:
+            SliceRejected: validation said no; nothing was closed.
+            SlackwaterError: see `close.close`.
+        """
+        prepared_runner = self.runner(transport=partial(self.transport, "close")).prepare()
+        runner = prepared_runner.runner
+
+        def show(staged_close: StagedSlice) -> None:
+            for line in lines_of(runner.pipeline, staged_close):
+                lines(line)
+            refuse_rejected(self.pipeline, staged_close)
+
+        tasks = PortionTasks(runner.transport)
+        roll_forward = RollForward.of(runner.pipeline, prepared_runner.tables, prepared_runner.shape, tasks)
+        publisher = Publisher(self.name, prepared_runner.tables, roll_forward, runner.clock)
+        return close(prepared_runner, publisher, show)
+
+    def publisher(self) -> Publisher:
+        """Publishes staged runs."""
+        return Publisher(self.name, self.tables, self.roll_forward, declarations=self._declarations())
+
+    def delivery(self) -> Delivery:
+        """Delivers corrections to the pipeline's sinks."""
+        return Delivery(self.pipeline, self.tables, self.warehouse.root, parallel=self._delivering_tasks())
+
+    def _delivering_tasks(self) -> Parallel | None:
+        return None if self._on == "here" else spark_tasks(self.name)
+
+    @contextmanager
+    def delivering(self, warn: Lines, *, delivers: bool = True) -> Iterator[None]:
+        """A block that publishes; what it has published is then delivered to every sink, also where it ends
+        with an error of ours. A sink that is down changes nothing of how the block ends: `warn` is told what
+        waits.
+        """
+        try:
+            yield
+        except SlackwaterError:
+            self._deliver(warn, delivers=delivers)
+            raise
+        self._deliver(warn, delivers=delivers)
+
+    def _deliver(self, warn: Lines, *, delivers: bool) -> None:
+        if not delivers or not self.pipeline.sinks:
+            return
+        try:
+            delivery = self.delivery()
+        except NoRuns:
+            return
+        for sink in self.pipeline.sinks:
+            try:
+                delivered_rows = delivery.deliver(sink)
+                if delivered_rows.set_aside:
+                    warn(f"warning: {rows_set_aside(sink.name, self.name, delivered_rows.set_aside)}")
+            except SlackwaterError as error:
+                warn(f"warning: {error}")
+                [state] = delivery.states(sink.name)
+                if state.backlog is not None:
+                    warn(f"  {state.backlog:,} corrections wait for the sink {sink.name}")
+
+    def publish_branch(self, branch: str, as_of: int | None = None) -> LedgerRow | None:
+        """Make a branch live, as it was after the ledger's row `as_of`; None where main has all its runs. The
+        source is asked which rows were read twice.
+
+        Raises:
+            SlackwaterError: see `BranchPublisher.publish_as_it_is`.
+        """
+        return self.branch_publisher().publish_as_it_is(branch, self.pipeline, self.warehouse, as_of)
+
+    def branch_publisher(self) -> BranchPublisher:
+        """Makes branches live, and says beforehand what that would change."""
+        return BranchPublisher(
+            self.name,
+            self.tables,
+            self.roll_forward,
+            registry.product_version(),
+            drops_history=self.pipeline.keep_history is not None,
+        )
+
+    def rebuild(self) -> Rebuild:
+        """Takes the tables back to what runs have written, then removes copies of rows from the published
+        tables, and corrects `published` by the panes.
+        """
+        taken_back = take_back_tables(self.warehouse, self.name, self.pipeline.side_columns)
+        version = registry.product_version()
+        return Rebuild(self.name, self.tables, self.roll_forward, version, taken_back=tuple(taken_back))
+
+    def maintenance(self) -> Maintenance:
+        """The upkeep of the tables."""
+        delivered_seq = self.delivery().delivered_seq if self.pipeline.sinks else None
+        return Maintenance(self.pipeline, self.tables, self.roll_forward, delivered_seq)
+
+    def table_checks(self) -> TableChecks:
+        """Compares the tables with what the ledger says of them, also where others have changed rows."""
+        sides = tuple(self.pipeline.side_columns)
+        tables = self.warehouse.tables_with_foreign_commits(self.name, sides)
+        roll_forward = RollForward.of_stored(self.pipeline, tables, self._portion_tasks())
+        return TableChecks(self.name, tables, roll_forward, sides)
+
+    def verifier(self) -> Verifier:
+        """Repeats recorded runs and compares them."""
+        return Verifier(self.warehouse, self.pipeline, self.code, None, self.transport("verify"))
+
+    def redrive(self) -> Redrive:
+        """Gives late rows an earlier arrival. Spark starts only where a large slice is looked at again."""
+        return Redrive(self.warehouse, self.pipeline, self.roll_forward, partial(self.transport, "redrive"))
+
+    def moves(self) -> Moves:
+        """Forks and restores the lineage, and drops branches."""
+        return Moves(
+            self.name, self.tables, self.roll_forward, self._declarations(), registry.product_version()
+        )
+
+    def adoption(self) -> Adoption:
+        """Declares that the table that has replaced the source holds the same rows."""
+        return Adoption(
+            self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
+        )
+
+    def erasure(self) -> Erasure:
+        """Erases the rows of persons."""
+        return Erasure(
+            self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
+        )
+
+    def _portion_tasks(self) -> PortionTasks | None:
+        """Tasks of Spark, which starts with the first large run; None where it is not installed."""
+        if find_spec("pyspark") is None:
+            return None
+        return PortionTasks(self.transport("publish"))
+
+    def _declarations(self) -> Declarations:
+        return Declarations(self.pipeline, self.config_hash, self.tables)
+
+
+@cache
+def _processes() -> InProcesses:
+    """The transport on processes of this machine, to which the user's code is sent as to Spark's. They stay
+    as long as this process does.
+    """
+    from slackwater.runtime.user_code import pickled
+
+    return InProcesses(
+        TaskProcesses(
+            tasks_here(),
+            lambda task: pickled(task, registry.loaded_by_value()),
+            task_environment(),
+            _OF_TASKS,
+        )
+    )
+
+
+def spark_transport(app: str, here_bytes: int | None = None) -> Callable[[], Transport]:
+    """Makes the transport on a Spark session of that name, to which the user's pipelines that are loaded by
+    then are known. For `here_bytes` see `OnSpark`.
+    """
+
+    def make() -> Transport:
+        from slackwater.engine.transport.on_spark import HERE_BYTES, OnSpark
+
+        return OnSpark(_session(f"slackwater {app}"), HERE_BYTES if here_bytes is None else here_bytes)
+
+    return make
+
+
+def spark_tasks(pipeline: str) -> Parallel | None:
+    """Calls a function in tasks of Spark, on a session named after the pipeline; None without Spark."""
+    if find_spec("pyspark") is None:
+        return None
+
+    def run(task: Callable[[int], None], numbers: range) -> None:
+        spark = _session(f"slackwater deliver {pipeline}")
+        spark.sparkContext.parallelize(list(numbers), len(numbers)).foreach(task)
+
+    return run
+
+
+def _session(app: str) -> "SparkSession":
+    """The Spark session, whose executors compute with the driver's versions and have the user's code."""
+    from slackwater.runtime.executors import check_executors
+    from slackwater.runtime.session import session
+    from slackwater.runtime.user_code import ship
+
+    spark = session(app)
+    if not is_local(spark.sparkContext.master):
+        check_executors(spark)
+    ship(spark, registry.loaded_by_value(), registry.loaded_files())
+    return spark

@@ -1,0 +1,134 @@
+"""The cost of a plan: the seconds that the command would take and the megabytes of its largest task, from
+what earlier runs have recorded or a calibration has measured.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+
+from slackwater.engine import planner as engines
+from slackwater.engine.replaying.task_memory import (
+    estimate_mb,
+    most_rows_of_range,
+    ranges_for,
+    rows_in,
+    rows_sent,
+)
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.transport.placement import On, Placement, SliceNeeds, Workers, placement_of
+from slackwater.pipelines import Pipeline
+from slackwater.runs.planning.calibration import Calibration
+from slackwater.runs.planning.plan_inputs import PlanInputs
+from slackwater.runs.planning.prediction import Prediction, from_calibration, predict
+from slackwater.runs.planning.source_reads import SourceReads
+from slackwater.runtime.memory import IDLE_MB, VARIABLE, state_memory_mb
+from slackwater.runtime.settings import spark_place, tasks_here
+
+# Measures rates of the pipeline on the rows that arrived in [from, to), given in milliseconds.
+Measure = Callable[[int, int], Calibration]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan takes.
+
+    Attributes:
+        prediction: of seconds; None where nothing is recorded or calibrated.
+        memory_mb, memory_basis: of the largest task of any slice, and what that rests on.
+    """
+
+    prediction: Prediction | None
+    memory_mb: int
+    memory_basis: str
+
+
+def cost_of(
+    inputs: PlanInputs,
+    reads: SourceReads,
+    choice: engines.Choice,
+    parked_rows: int,
+    measure: Measure | None,
+    *,
+    needs_spark: bool,
+) -> Cost:
+    """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows
+    and remembered rows.
+    `measure` replaces the rates that are known. `needs_spark`: whether Spark replays any of its slices.
+    """
+    if measure is None or not reads.slices:
+        calibration = Calibration.load(inputs.pipeline, choice.engine)
+    else:
+        calibration = measure(reads.slices[0].slice.from_ms, reads.slices[-1].slice.to_ms)
+    prediction = predict(inputs.newest_rows(), choice.engine) if measure is None else None
+    if prediction is None and calibration is not None:
+        prediction = from_calibration(calibration)
+    if prediction is not None and not needs_spark:
+        prediction = replace(prediction, start=0.0)
+    return Cost(prediction, *_memory(inputs, reads, choice, parked_rows, calibration))
+
+
+def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
+    """The sentence on windows of all rows that one task can't hold: they have one key, which nothing
+    divides."""
+    limit_mb = IDLE_MB + state_memory_mb()
+    if pipeline.keys or memory_mb <= limit_mb:
+        return []
+    return [
+        "the windows are of all rows, which one task takes, whatever the number of ranges: about "
+        f"{memory_mb} MB, where {VARIABLE} leaves it {limit_mb}. Key the rows, shorten the slice, or give "
+        "tasks more"
+    ]
+
+
+def placements_of(
+    inputs: PlanInputs, reads: SourceReads, choice: engines.Choice, parked_rows: int, on: On
+) -> tuple[Placement, ...]:
+    """Where each slice would be replayed, and why there.
+
+    Raises:
+        SparkNeeded: `on` forbids Spark for a slice that only Spark can replay.
+    """
+    engine = choice.make()
+    workers = Workers(tasks_here(), spark_place(), has_processes=find_spec("pyspark") is not None)
+    sources = inputs.sources.each
+    most_rows = most_rows_of_range(inputs.pipeline, sources, engine, state_memory_mb())
+
+    def needs_of(files: Sequence[InputFile]) -> SliceNeeds:
+        rows = rows_sent(inputs.pipeline, sources, files, engine) + parked_rows
+        return SliceNeeds(
+            size=sum(file.bytes * file.fraction for file in files),
+            ranges=ranges_for(inputs.pipeline, rows, most_rows, workers.slots),
+            in_threads=engine.in_threads,
+            why_not_direct=inputs.sources.why_not_direct,
+        )
+
+    return tuple(placement_of(needs_of(files), workers, on) for files in reads.files)
+
+
+def _memory(
+    inputs: PlanInputs,
+    reads: SourceReads,
+    choice: engines.Choice,
+    parked_rows: int,
+    calibration: Calibration | None,
+) -> tuple[int, str]:
+    """Megabytes of the largest task of any slice, and what that rests on."""
+    estimates = [
+        estimate_mb(
+            inputs.pipeline,
+            inputs.sources.each,
+            files,
+            rows_in(files) if item.rows is None else item.rows,
+            parked_windows=parked_rows,
+            engine=choice.make(),
+        )
+        for item, files in zip(reads.slices, reads.files, strict=True)
+    ]
+    estimate = max(estimates, default=0)
+    if calibration is None:
+        return estimate, "rows of two sums each; what keeps more needs more"
+    ratio = calibration.memory_mb / calibration.estimated_mb
+    basis = (
+        f"{ratio:.2f} of the estimate for rows of two sums, as {calibration.rows[1]:,} of the rows took here"
+    )
+    return calibration.memory_of(estimate), basis

@@ -1,0 +1,126 @@
+"""What a plan reads of parked state: the windows that rows of its range touch, and a warning of rows that are
+late only because their windows were collected under a smaller allowed lateness.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.rows.progress import Progress
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.window_columns import all_columns
+from slackwater.runs.planning import touched_windows
+from slackwater.runs.planning.plan_inputs import PlanInputs
+from slackwater.runs.planning.touched_windows import KeyGroupSample
+from slackwater.runs.staging.collected_mark import (
+    LiveMarks,
+    advice_on_rows_late_by_mark,
+    collects,
+    mark_of,
+    newest_last_instants,
+)
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.run_files.snapshots import snapshot_files, stored_snapshot
+from slackwater.tables.run_files.staging import count_staged, read_staged
+
+
+@dataclass(frozen=True)
+class TouchedWindows:
+    """How many windows a snapshot holds, and how many of them and of `published` a plan's rows touch.
+    `sample`: the key groups from which the touched ones are estimated; None: they are counted.
+    """
+
+    parked_windows: int
+    touched_parked_windows: int
+    touched_published_windows: int
+    sample: KeyGroupSample | None = None
+
+
+def count_touched_windows(
+    inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], sample: KeyGroupSample
+) -> TouchedWindows:
+    """The windows that `points`, which are in `sample`, touch in the snapshot of the run `owner` and in
+    `published`.
+    """
+    tables, pipeline = inputs.tables, inputs.pipeline
+    if tables is None or pipeline.window is None:
+        return TouchedWindows(0, 0, 0)
+    keys, reach_ms = list(pipeline.keys), _reach_ms(pipeline)
+    columns = [*keys, *all_columns(pipeline)]
+    times = touched_windows.times_of(points)
+    candidates = [
+        touched_windows.files_at(files, times, reach_ms)
+        for files in (stored_snapshot(tables["window_state"], owner), tables["published"].files())
+    ]
+    sample = sample.for_rows(max(files.rows for files in candidates))
+    points = [pa.concat_tables(sample.take(part) for part in points)] if points else []
+    parked_windows, published_windows = (
+        touched_windows.windows_at(sample.files(files), columns, times, reach_ms, sample.where)
+        for files in candidates
+    )
+    return TouchedWindows(
+        count_staged(tables, "window_state", snapshot_files(tables, "window_state", owner)),
+        sample.count_of_all(touched_windows.count(keys, parked_windows, points, reach_ms)),
+        sample.count_of_all(touched_windows.count(keys, published_windows, points, reach_ms)),
+        None if sample.is_whole else sample,
+    )
+
+
+def warn_of_sample(windows: TouchedWindows) -> list[str]:
+    """The warning that windows are estimated; empty where they are counted."""
+    sample = windows.sample
+    if sample is None:
+        return []
+    return [
+        f"there are many rows or windows: how many windows are touched is estimated from {sample.groups} of "
+        f"the {sample.max_parallelism} key groups"
+    ]
+
+
+def count_remembered_rows(inputs: PlanInputs, owner: LedgerRow | None) -> int:
+    """How many rows deduplication remembers in the snapshot of the run `owner`, at most: state of a process
+    function counts, too.
+    """
+    if inputs.tables is None or inputs.pipeline.distinct_by is None:
+        return 0
+    return count_staged(inputs.tables, "keyed_state", snapshot_files(inputs.tables, "keyed_state", owner))
+
+
+def warn_of_collected_windows(
+    inputs: PlanInputs, owner: LedgerRow | None, points: Sequence[pa.Table], restated_to_ms: int | None
+) -> list[str]:
+    """Which restatement saves rows that would be late only because their windows were collected. It ends at
+    `restated_to_ms`, the end of the restatement that is planned; None for a plan of a run, which that
+    restatement precedes, up to main's end.
+    """
+    tables, pipeline = inputs.tables, inputs.pipeline
+    if tables is None or owner is None or not collects(pipeline):
+        return []
+    progress = Progress.from_table(
+        read_staged(tables, "source_progress", snapshot_files(tables, "source_progress", owner))
+    )
+    mark = mark_of(tables, pipeline, owner, progress)
+    # Windows up to here are collected by today's allowed lateness as well.
+    collected_today = progress.watermark - pipeline.allowed_lateness_ms
+    if mark is None or mark <= collected_today:
+        return []
+    last_instants = np.concatenate(
+        [
+            *(newest_last_instants(pipeline, part.column(touched_windows.TIME_COLUMN)) for part in points),
+            np.zeros(0, np.int64),
+        ]
+    )
+    last_instants = last_instants[(last_instants > collected_today) & (last_instants <= mark)]
+    if not len(last_instants):
+        return []
+    from_ms = LiveMarks.of(tables, inputs.live, pipeline).reopened_from(int(last_instants.min()))
+    to_ms = inputs.end_ms if restated_to_ms is None else restated_to_ms
+    sentence = advice_on_rows_late_by_mark(pipeline.name, "rows of the range are", from_ms, to_ms)
+    return [sentence + ("" if restated_to_ms is not None else "; do that before the run")]
+
+
+def _reach_ms(pipeline: Pipeline) -> int:
+    """The gap of sessions; 0 for windows that do not merge."""
+    return int(getattr(pipeline.window, "gap_ms", 0))

@@ -1,0 +1,91 @@
+"""The inputs of a plan: the declared pipeline, its sources as they stand now, and main with its tables.
+
+Opened once for a plan; reads the ledger and the sources' logs, and writes nothing.
+"""
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from slackwater.engine.rows.union_columns import PinnedSources
+from slackwater.pipelines import Pipeline
+from slackwater.runs.staging.shapes import checked_sources
+from slackwater.runs.staging.slices import end_of, start_of
+from slackwater.runs.staging.stragglers import without_erased
+from slackwater.tables.errors import NoRuns
+from slackwater.tables.ledger.live_runs import NO_RUNS, LiveRuns
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.warehouse import Tables, Warehouse
+
+_NEWEST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """What a plan is made from.
+
+    Attributes:
+        pipeline: as it is declaration now.
+        sources: each pinned at its newest version.
+        tables: None before the first run.
+        head: of main; None before the first run.
+        live: main's live runs, in slice order.
+    """
+
+    pipeline: Pipeline
+    sources: PinnedSources
+    tables: Tables | None = None
+    head: LedgerRow | None = None
+    live: LiveRuns = NO_RUNS
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, pipeline: Pipeline) -> "PlanInputs":
+        """Of a pipeline in a warehouse, which need not hold its tables yet.
+
+        Raises:
+            UsageError: the source does not suit.
+            ShapeChanged: the stored tables have other columns than the declaration.
+        """
+        sources, shape = checked_sources(warehouse, pipeline)
+        try:
+            tables = warehouse.stored_tables(pipeline.name)
+        except NoRuns:
+            return cls(pipeline, sources)
+        warehouse.tables(pipeline.name, shape).check()
+        ledger = tables.ledger
+        head = ledger.head()
+        each = tuple(
+            without_erased(source, declaration.table, ledger)
+            for declaration, source in zip(pipeline.sources, sources.each, strict=True)
+        )
+        return cls(
+            pipeline,
+            replace(sources, each=each),
+            tables,
+            head,
+            NO_RUNS if head is None else ledger.live_runs(head),
+        )
+
+    @property
+    def start_ms(self) -> int:
+        """Where main begins; it has runs."""
+        return start_of(self.live[0])
+
+    @property
+    def end_ms(self) -> int:
+        """Where main ends; it has runs."""
+        return end_of(self.live[-1])
+
+    def live_reads(self, table: str) -> pa.Table | None:
+        """How main's live runs have read the source `table`, as of `LedgerReader.live_reads`; None without
+        runs.
+        """
+        if self.tables is None or self.head is None:
+            return None
+        return self.tables.ledger.live_reads(self.head, table)
+
+    def newest_rows(self) -> list[LedgerRow]:
+        """The newest rows of the ledger, of all branches."""
+        if self.tables is None or self.head is None:
+            return []
+        return self.tables.ledger.rows(since=max(0, self.head.seq - _NEWEST_ROWS))

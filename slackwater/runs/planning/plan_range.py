@@ -1,0 +1,175 @@
+"""Plans a range: a restatement where main has run it already, else the runs that catch up to its end.
+
+    range -> slices -> source_reads -> files, rows, points -> parked_state -> windows touched
+                                                           -> cost         -> seconds, megabytes
+
+Reads only, and needs neither Spark nor tables of the pipeline. What a command would refuse at once is
+refused here too; what only the source would make it refuse stands among the plan's warnings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from slackwater.engine import planner as engines
+from slackwater.engine.transport.placement import On
+from slackwater.pipelines import Pipeline, registry
+from slackwater.runs.planning.changed_settings import sentences_on_changes
+from slackwater.runs.planning.cost import Measure, cost_of, placements_of, warn_of_one_key
+from slackwater.runs.planning.earlier_runs import (
+    rows_emitted_in,
+    runs_between,
+    warn_of_elements_never_fired,
+)
+from slackwater.runs.planning.parked_state import (
+    count_remembered_rows,
+    count_touched_windows,
+    warn_of_collected_windows,
+    warn_of_sample,
+)
+from slackwater.runs.planning.plan import Plan
+from slackwater.runs.planning.plan_inputs import PlanInputs
+from slackwater.runs.planning.source_reads import read_source, stragglers_of
+from slackwater.runs.restating import restatement
+from slackwater.runs.restating.restatement import Restatement, slices_of
+from slackwater.runs.staging.closed_lineage import refuse_closed
+from slackwater.runs.staging.declarations import Declarations
+from slackwater.runs.staging.evolution import Difference
+from slackwater.runs.staging.slices import Cuts, Lineage, Slice, choose, end_of
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.run_files.snapshots import is_kept
+from slackwater.tables.warehouse import Warehouse
+
+
+@dataclass(frozen=True)
+class RangePlanner:
+    """Plans ranges of one pipeline.
+
+    Attributes:
+        warehouse, pipeline: where and what.
+        measure: measures rates in the range instead of those that are known; None: the known ones.
+        on: where slices are to be replayed.
+    """
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    measure: Measure | None = None
+    on: On = "auto"
+
+    def plan(self, from_ms: int | None = None, to_ms: int | None = None, slice_ms: int | None = None) -> Plan:
+        """The plan for [from, to). `from_ms` defaults to where main ends, `to_ms` to the end of the next
+        slice, or of main for a restatement; `slice_ms` is the length of a restatement's slices (None: main's
+        own cuts).
+
+        Raises:
+            UsageError: the range can be neither run nor restated; the source does not suit; what was declared
+                otherwise can't be carried on.
+        """
+        inputs = PlanInputs.of(self.warehouse, self.pipeline)
+        if inputs.live and from_ms is not None and from_ms < inputs.end_ms:
+            return self._restatement(inputs, from_ms, inputs.end_ms if to_ms is None else to_ms, slice_ms)
+        return self._run(inputs, from_ms, to_ms)
+
+    def _run(self, inputs: PlanInputs, from_ms: int | None, to_ms: int | None) -> Plan:
+        """The plan of `slackwater run`."""
+        lineage = Lineage(self.pipeline.start_ms, None)
+        if inputs.live:
+            refuse_closed(self.pipeline.name, inputs.live[-1])
+            lineage = Lineage(inputs.start_ms, inputs.end_ms)
+        cuts = Cuts.of(self.pipeline, lineage.start_ms)
+        to_ms = cuts.at(cuts.before(lineage.head_ms) + 1) if to_ms is None else to_ms
+        slices = choose(self.pipeline.name, lineage, from_ms=from_ms, to_ms=to_ms, cuts=cuts, max_slices=None)
+        warnings = []
+        if len(slices) > self.pipeline.max_catch_up:
+            warnings.append(
+                f"{len(slices)} slices are more than max_catch_up = {self.pipeline.max_catch_up}; the run "
+                "needs --all"
+            )
+        owner = inputs.live[-1] if inputs.live else None
+        return self._plan(inputs, slices, owner, at_most=len(slices), restated_to_ms=None, warnings=warnings)
+
+    def _restatement(self, inputs: PlanInputs, from_ms: int, to_ms: int, slice_ms: int | None) -> Plan:
+        """The plan of `slackwater backfill`."""
+        assert inputs.tables is not None
+        range_ = restatement.restate(
+            self.pipeline.name, inputs.live, from_ms, to_ms, partial(is_kept, inputs.tables)
+        )
+        up_to_main = Restatement(range_.from_ms, inputs.end_ms, range_.owner)
+        slices = slices_of(range_, inputs.live, slice_ms, inputs.start_ms)
+        return self._plan(
+            inputs,
+            slices,
+            range_.owner,
+            at_most=len(slices_of(up_to_main, inputs.live, slice_ms, inputs.start_ms)),
+            restated_to_ms=slices[-1].to_ms,
+            warnings=range_.adjustments,
+        )
+
+    def _plan(
+        self,
+        inputs: PlanInputs,
+        slices: Sequence[Slice],
+        owner: LedgerRow | None,
+        *,
+        at_most: int,
+        restated_to_ms: int | None,
+        warnings: Sequence[str],
+    ) -> Plan:
+        """The plan of `slices`, of which the first continues the snapshot of the run `owner`.
+        `restated_to_ms`: the end of a restatement; None for a run.
+        """
+        changes = _changed_settings(inputs, slices, owner)
+        reads = read_source(inputs, slices, owner)
+        windows = count_touched_windows(inputs, owner, reads.points, reads.sample)
+        choice = engines.choose(self.pipeline, inputs.sources.schema)
+        earlier_runs = (
+            inputs.live
+            if restated_to_ms is None
+            else runs_between(inputs.live, slices[0].from_ms, restated_to_ms)
+        )
+        parked_rows = windows.parked_windows + count_remembered_rows(inputs, owner)
+        placements = placements_of(inputs, reads, choice, parked_rows, self.on)
+        needs_spark = any(placement.place == "spark" for placement in placements)
+        cost = cost_of(inputs, reads, choice, parked_rows, self.measure, needs_spark=needs_spark)
+        return Plan(
+            pipeline=self.pipeline.name,
+            restates=restated_to_ms is not None,
+            continues=None if owner is None else owner.seq,
+            slices=reads.slices,
+            at_most=at_most,
+            engine=choice.engine,
+            why=choice.why,
+            placements=placements,
+            parked_windows=windows.parked_windows,
+            touched_parked_windows=windows.touched_parked_windows,
+            touched_published_windows=windows.touched_published_windows,
+            stragglers=stragglers_of(inputs),
+            prediction=cost.prediction,
+            memory_mb=cost.memory_mb,
+            memory_basis=cost.memory_basis,
+            emitted_rows=rows_emitted_in(self.pipeline, earlier_runs),
+            changes=sentences_on_changes(inputs, owner, changes),
+            warnings=(
+                *warnings,
+                *warn_of_elements_never_fired(earlier_runs),
+                *reads.warnings,
+                *warn_of_sample(windows),
+                *warn_of_one_key(self.pipeline, cost.memory_mb),
+                *warn_of_collected_windows(inputs, owner, reads.points, restated_to_ms),
+            ),
+        )
+
+
+def _changed_settings(
+    inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
+) -> list[Difference]:
+    """The settings that the first slice would follow. Refuses those that it would refuse."""
+    if inputs.tables is None or not slices:
+        return []
+    declarations = Declarations(inputs.pipeline, registry.config_hash(inputs.pipeline), inputs.tables)
+    changes = declarations.changes(owner, slices[0].from_ms, inputs.start_ms if inputs.live else None)
+    if changes and owner is not None:
+        owner_end_ms = end_of(owner)
+        earlier_runs = inputs.live.where(inputs.live.times_ms("slice_end") <= owner_end_ms)
+        declarations.refuse_rows_left_to_a_restatement(changes, earlier_runs, inputs.sources.each)
+    return changes

@@ -1,0 +1,230 @@
+"""What the slices of a plan read of the source: the files that each opens, and the rows of the range in them.
+
+Rows are counted by reading the arrival, time and key columns of those files in this process, some row groups
+at a time; before the first run, when no window can be touched, the arrivals alone. Where a run would refuse
+the source, the plan says so instead of failing.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.engine.replaying.task_memory import rows_in
+from slackwater.engine.rows.columns_read import columns_of_points
+from slackwater.engine.rows.derived_columns import add_derived_columns
+from slackwater.engine.rows.judge import in_milliseconds
+from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.lost_history import notes_on_parts
+from slackwater.engine.source.pinned_source import SourceRewritten
+from slackwater.engine.source.pinning import pin
+from slackwater.engine.source.row_changes import kept_row_by_row
+from slackwater.pipelines.sources import Source
+from slackwater.runs.planning import touched_windows
+from slackwater.runs.planning.plan import SlicePlan
+from slackwater.runs.planning.plan_inputs import PlanInputs
+from slackwater.runs.planning.touched_windows import KeyGroupSample
+from slackwater.runs.staging.odd_input import other_unit
+from slackwater.runs.staging.slice_replay import how_to_restate_or_adopt
+from slackwater.runs.staging.slices import Slice, iso
+from slackwater.runs.staging.stragglers import (
+    Stragglers,
+    find_stragglers,
+    input_of,
+    newer_reads_since,
+    of_all_sources,
+    other_table_of,
+)
+from slackwater.tables.ledger.rows import LedgerRow
+
+# What is read of a source may be this many times what is used before a plan warns.
+WASTE = 2
+
+
+@dataclass(frozen=True)
+class SourceReads:
+    """The source as a plan's slices read it.
+
+    Attributes:
+        slices: of the plan, with the sizes of what they read.
+        files: of each slice.
+        points: for each file read, the keys of the range's rows and the times by which windows take them
+            (see `touched_windows.points`); none where only Spark can read the source.
+        sample: the key groups that `points` are of.
+        warnings: sentences on what would be refused, can't be counted, or is read in vain.
+    """
+
+    slices: tuple[SlicePlan, ...]
+    files: tuple[list[InputFile], ...]
+    points: tuple[pa.Table, ...]
+    sample: KeyGroupSample
+    warnings: tuple[str, ...]
+
+
+def read_source(inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None) -> SourceReads:
+    """What `slices` read, the first of which continues the snapshot of the run `owner` (None: of no run)."""
+    files, refusals = _files_of_each(inputs, slices, owner)
+    sample = KeyGroupSample.all_of(inputs.pipeline).for_rows(sum(map(rows_in, files)))
+    counts, points, obstacles = _rows_of_range(inputs, slices, files, sample)
+    slice_plans = tuple(
+        _slice_plan(item, files_of_slice, None if counts is None else int(counts[number]))
+        for number, (item, files_of_slice) in enumerate(zip(slices, files, strict=True))
+    )
+    warnings = (*refusals, *obstacles, *_waste(inputs, slice_plans), *_other_units(inputs, slices))
+    return SourceReads(slice_plans, tuple(files), tuple(points), sample, warnings)
+
+
+def _other_units(inputs: PlanInputs, slices: Sequence[Slice]) -> list[str]:
+    """What a run will warn of: event times that look as if their column had another unit. The sources' own
+    statistics tell, so that no row is read.
+    """
+    sentences = []
+    for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
+        column = f"max.{declaration.event_time}"
+        if slices and column in source.actions.column_names:
+            times, is_missing = in_milliseconds(source.actions.column(column))
+            sentence = other_unit(int(times[~is_missing].max(initial=0)), slices[-1].to_ms)
+            sentences += [] if sentence is None else [sentence]
+    return sentences
+
+
+def stragglers_of(inputs: PlanInputs) -> tuple[Stragglers, ...] | None:
+    """Rows that appeared in slices of main after these were run; None where the source does not say."""
+    folds, stragglers_of_each = inputs.pipeline.stragglers == "fold", []
+    for declaration, source in zip(inputs.pipeline.sources, inputs.sources.each, strict=True):
+        reads = inputs.live_reads(declaration.table)
+        if reads is None:
+            continue
+        if set(reads.column("table_id").unique().to_pylist()) - {None, source.table_id}:
+            return None
+        stragglers_of_each.append(find_stragglers(source, reads, declaration.arrival_time, folds=folds))
+    stragglers = of_all_sources(stragglers_of_each)
+    return None if stragglers is None else tuple(stragglers)
+
+
+def _files_of_each(
+    inputs: PlanInputs, slices: Sequence[Slice], owner: LedgerRow | None
+) -> tuple[list[list[InputFile]], list[str]]:
+    """The files that each slice reads, and what is to be said of them."""
+    files: list[list[InputFile]] = [[] for _ in slices]
+    refusals: list[str] = []
+    for number, declaration in enumerate(inputs.pipeline.sources):
+        files_of_source, refusals_of_source = _files_of_source(inputs, slices, owner, number, declaration)
+        refusals += refusals_of_source
+        for place, files_of_slice in enumerate(files_of_source):
+            files[place] += [replace(file, source=number) for file in files_of_slice]
+    return files, refusals
+
+
+def _files_of_source(
+    inputs: PlanInputs,
+    slices: Sequence[Slice],
+    owner: LedgerRow | None,
+    number: int,
+    declaration: Source,
+) -> tuple[list[list[InputFile]], list[str]]:
+    """The files of source `number` that each slice reads, and what is to be said of them: why the first slice
+    would be refused, what could not be checked, and what is read as it was before. The first is read on from
+    the version that `owner` has pinned; those after it follow at the newest version.
+    """
+    source, arrival = inputs.sources.each[number], declaration.arrival_time
+    refusals = _other_table(inputs, owner, declaration, source.table_id)
+    owner_input = None if refusals else input_of(owner, declaration.table)
+    before = (
+        None
+        if owner_input is None
+        else pin(
+            declaration, source.place, owner_input.version, may_be_empty=len(inputs.pipeline.sources) > 1
+        )
+    )
+    newer_reads: tuple[ReadRange, ...] = ()
+    if before is not None and inputs.tables is not None and inputs.head is not None:
+        newer_reads = newer_reads_since(inputs.tables.ledger, inputs.head, owner, declaration.table)
+    try:
+        if before is not None and slices:
+            source = kept_row_by_row(source, before, slices[0].from_ms, arrival, newer_reads)
+            refusals += source.notes
+    except SourceRewritten as error:
+        least_ms = error.facts["least_ms"]
+        from_ms = max(least_ms, inputs.start_ms) if isinstance(least_ms, int) else inputs.start_ms
+        greatest_ms = error.facts["greatest_ms"]
+        end = f"to {iso(greatest_ms + 1)}" if isinstance(greatest_ms, int) else "on"
+        refusals.append(f"it would be refused: {error.message} Restate them, from {iso(from_ms)} {end}")
+    files: list[list[InputFile]] = []
+    for item in slices:
+        files.append(source.files(item.from_ms, item.to_ms, arrival, before, newer_reads=newer_reads))
+        before, newer_reads = source, ()
+    return files, [*refusals, *notes_on_parts(source, itertools.chain(*files))]
+
+
+def _other_table(
+    inputs: PlanInputs, owner: LedgerRow | None, declaration: Source, table_id: str
+) -> list[str]:
+    """The refusal of a run that would continue one that has read another table than `table_id`; none where it
+    has not.
+    """
+    table = declaration.table
+    if owner is None or other_table_of([owner], table, table_id) is None:
+        return []
+    ways = how_to_restate_or_adopt(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
+    return [
+        f"it would be refused: source {table!r} was dropped and made again, or replaced, since run "
+        f"{owner.seq}. {ways}"
+    ]
+
+
+def _rows_of_range(
+    inputs: PlanInputs,
+    slices: Sequence[Slice],
+    files: Sequence[Sequence[InputFile]],
+    sample: KeyGroupSample,
+) -> tuple[np.ndarray | None, list[pa.Table], list[str]]:
+    """How many rows of the range arrived in each slice (None: they can't be counted, with the reason as the
+    last value), and the points of those in `sample`, one table for some rows.
+    """
+    sources, arrival = inputs.sources, inputs.pipeline.roles.arrival_time
+    if sources.why_not_direct is not None:
+        reason = (
+            "rows and windows can't be counted without Spark, which has to read this source "
+            f"({sources.why_not_direct})"
+        )
+        return None, [], [reason]
+    has_windows = inputs.tables is not None
+    columns = columns_of_points(inputs.pipeline) if has_windows else (arrival,)
+    starts, ends = np.array([[one.from_ms, one.to_ms] for one in slices], np.int64).reshape(-1, 2).T
+    counts, points = np.zeros(len(slices), np.int64), list[pa.Table]()
+    for file in {(file.source, file.path): file for of_slice in files for file in of_slice}.values():
+        for rows in sources.batches(file, columns, arrival, slices[0].from_ms, slices[-1].to_ms):
+            times, is_undated = in_milliseconds(rows.column(arrival))
+            places = np.searchsorted(starts, times, side="right") - 1
+            is_inside = ~is_undated & (places >= 0) & (times < ends[places])
+            counts += np.bincount(places[is_inside], minlength=len(slices))
+            if has_windows:
+                rows, _ = add_derived_columns(inputs.pipeline, rows.filter(pa.array(is_inside)))
+                points.append(touched_windows.points(inputs.pipeline, rows, sample))
+    return counts, points, []
+
+
+def _slice_plan(item: Slice, files: Sequence[InputFile], rows: int | None) -> SlicePlan:
+    counts = [file.rows for file in files]
+    rows_in_files = None if None in counts else sum(count for count in counts if count is not None)
+    return SlicePlan(item, len(files), sum(file.bytes for file in files), rows_in_files, rows)
+
+
+def _waste(inputs: PlanInputs, slices: Sequence[SlicePlan]) -> list[str]:
+    """A warning where far more rows would be read than used."""
+    if any(item.rows is None or item.rows_in_files is None for item in slices):
+        return []
+    rows_in_files, rows = (
+        sum(item.rows_in_files or 0 for item in slices),
+        sum(item.rows or 0 for item in slices),
+    )
+    if rows_in_files <= WASTE * rows:
+        return []
+    return [
+        f"it would read {rows_in_files:,} rows to use {rows:,}: files hold rows of many slices. Partition "
+        f"the source by the day of {inputs.pipeline.roles.arrival_time!r}, or sort its rows by it"
+    ]

@@ -1,0 +1,274 @@
+"""The corrections that a ledger row brings, computed from panes and the rows of `published` as of the row
+before.
+
+A run that continues the live set decides about the windows of its own panes, which are their newest firings.
+A row that changes the live set decides about the windows of all runs that enter or leave it, by the panes of
+all live runs:
+
+    live before   1  2  3       runs 2 and 3 leave, run 4 enters:
+    live after    1  4          their windows are touched, and runs 1 and 4 have the panes that count
+
+Both go portion by portion of the key groups, so that memory does not grow with a run, and portions may be the
+work of several processes. Reads tables and writes none.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.runs.publishing.correction_sql import RUN
+from slackwater.runs.publishing.corrections import Identity, Publication, dates_of
+from slackwater.runs.publishing.portions import Portion
+from slackwater.runs.publishing.published_files import (
+    bounds_of_starts,
+    files_of_days,
+    files_of_windows,
+    least_and_greatest,
+)
+from slackwater.runs.publishing.uniqueness import PUBLISHED, Uniqueness
+from slackwater.tables.delta.stored_files import StoredFiles, Within
+from slackwater.tables.ledger.lineage_rows import cause_of, is_rebuild
+from slackwater.tables.ledger.row_kinds import RUN_KINDS
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.tables.quick_columns import repeat_value
+from slackwater.tables.warehouse import Tables
+
+
+class PortionedChanges(Protocol):
+    """The corrections of one ledger row. Goes to tasks, so it holds lists of files and no open table."""
+
+    @property
+    def portions(self) -> list[Portion]:
+        """The portions into which they are divided."""
+
+    def of(self, portion: Portion) -> Iterator[pa.Table]:
+        """Those of one portion, as of `Publication.changes`."""
+
+
+def parts_of(changes: PortionedChanges) -> Iterator[pa.Table]:
+    """All corrections of a ledger row, portion by portion."""
+    for portion in changes.portions:
+        yield from changes.of(portion)
+
+
+@dataclass(frozen=True)
+class PaneChanges:
+    """Finds the corrections of ledger rows of one pipeline.
+
+    Attributes:
+        tables: the pipeline's tables.
+        publication: which rows replace each other in `published`.
+        portion_rows: about so many rows are held at once.
+    """
+
+    tables: Tables
+    publication: Publication
+    portion_rows: int
+
+    def of_row(self, row: LedgerRow) -> PortionedChanges:
+        """The corrections of a ledger row."""
+        return self.of_run(row) if row.kind in RUN_KINDS else self.of_lineage(row)
+
+    def of_run(self, row: LedgerRow) -> "RunChanges":
+        """The corrections of a run that continues the live set."""
+        return RunChanges(self._published_rows(), self._panes_of_run(row), cause_of(row))
+
+    def of_lineage(self, row: LedgerRow) -> "LineageChanges":
+        """The corrections of a row that changes the live set: a publish, a restore, or a rebuild. A rebuild
+        changes no live run, and touches the windows of all.
+        """
+        ledger = self.tables.ledger
+        assert row.parent_seq is not None
+        before, after = (
+            ledger.live_runs(of).column("run_id").combine_chunks() for of in (ledger.row(row.parent_seq), row)
+        )
+        if is_rebuild(row):
+            before = before.slice(0, 0)
+        is_staying = pc.is_in(after, value_set=before)
+        is_leaving = pc.invert(pc.is_in(before, value_set=after))
+        return LineageChanges(
+            self._published_rows(),
+            entering=self._panes_of(after.filter(pc.invert(is_staying))),
+            leaving=self._panes_of(before.filter(is_leaving)),
+            staying=self._panes_of(after.filter(is_staying)),
+            live_run_ids=after,
+            cause=cause_of(row),
+        )
+
+    def _panes_of_run(self, row: LedgerRow) -> "_Panes":
+        """The panes of one run: of its own process as of a version that it knows, which has all its files."""
+        run_ids = pa.array([row.run_id], pa.string())
+        folder = self.tables["panes"]
+        known_files = folder.files_added(row.files.get("panes", ())) or folder.files(
+            Within.only("run_id", row.run_id), table=folder.newest_known()
+        )
+        if "panes" not in row.files or not set(row.files["panes"]) <= set(known_files.paths):
+            return self._panes_of(run_ids)
+        return _Panes(replace(known_files, dictionary_columns=("kind",)), run_ids)
+
+    def _panes_of(self, run_ids: pa.Array) -> "_Panes":
+        bounds = pc.min_max(run_ids).as_py()
+        within = Within("run_id", bounds["min"] or "", bounds["max"] or "")
+        return _Panes(replace(self.tables["panes"].files(within), dictionary_columns=("kind",)), run_ids)
+
+    def _published_rows(self) -> "_PublishedRows":
+        uniqueness = Uniqueness(self.tables, self.publication, self.portion_rows)
+        published = self.tables[PUBLISHED]
+        return _PublishedRows(published.files(table=published.newest_known()), uniqueness)
+
+
+@dataclass(frozen=True)
+class RunChanges:
+    """The corrections of a run that continues the live set. Its panes are the newest of their windows.
+
+    Rows of process functions are only inserted. So are those of the global window, which has no day: it is
+    never collected, so its firings are numbered through, and stand side by side.
+    """
+
+    published: "_PublishedRows"
+    panes: "_Panes"
+    cause: str | None
+
+    @property
+    def portions(self) -> list[Portion]:
+        return self.published.portions(self.panes.files)
+
+    def of(self, portion: Portion) -> Iterator[pa.Table]:
+        publication = self.published.publication
+        rows = self.panes.read(portion, publication.columns_of_inserts)
+        if (
+            publication.identity is not Identity.RUN
+            and (published_rows := self.published.of_panes(rows, portion, self._days_of(rows))).num_rows
+        ):
+            refired_panes = self.panes.read(portion)
+            refired_panes = refired_panes.filter(publication.is_among(refired_panes, published_rows))
+            yield publication.changes(refired_panes, refired_panes, published_rows, self.cause)
+            rows = rows.filter(pc.invert(publication.is_among(rows, published_rows)))
+        yield publication.inserts(rows, self.cause)
+
+    def _days_of(self, panes: pa.Table) -> set[date | None]:
+        """The days on which rows that `panes` replace may be published."""
+        days = dates_of(panes)
+        return days if self.published.publication.shape.windows is not None else days - {None}
+
+
+@dataclass(frozen=True)
+class LineageChanges:
+    """The corrections of a row that changes the live set.
+
+    Attributes:
+        published: the rows as of the ledger row before.
+        entering, leaving, staying: panes of the runs that do so.
+        live_run_ids: of the live set after it, as texts in the order of slices.
+        cause: of every correction.
+    """
+
+    published: "_PublishedRows"
+    entering: "_Panes"
+    leaving: "_Panes"
+    staying: "_Panes"
+    live_run_ids: pa.Array
+    cause: str | None
+
+    @property
+    def portions(self) -> list[Portion]:
+        return self.published.portions(self.entering.files, self.leaving.files)
+
+    def of(self, portion: Portion) -> Iterator[pa.Table]:
+        entering_panes = self.entering.read(portion)
+        touched_panes = pa.concat_tables([entering_panes, self.leaving.read(portion)])
+        log = pa.concat_tables([entering_panes, self._staying_among(portion, touched_panes)])
+        order = pc.index_in(log.column("run_id"), value_set=self.live_run_ids).cast(pa.int64())
+        log = log.set_column(log.schema.get_field_index(RUN), RUN, order)
+        published_rows = self.published.of_panes(touched_panes, portion, dates_of(touched_panes))
+        yield self.published.publication.changes(log, touched_panes, published_rows, self.cause)
+
+    def _staying_among(self, portion: Portion, touched_panes: pa.Table) -> pa.Table:
+        """The panes of runs that stay that are of the windows of `touched_panes`."""
+        publication = self.published.publication
+        where = _is_within("window_start", touched_panes) | _is_within("timestamp", touched_panes)
+        starts, staying = touched_panes.column("window_start"), self.staying
+        if publication.shape.windows is not None and starts.null_count:
+            where |= pc.field("window_start").is_null()
+        if not starts.null_count:
+            bounds = bounds_of_starts(least_and_greatest(starts))
+            staying = replace(staying, files=staying.files.within(*bounds))
+        parts = [
+            part.filter(publication.is_among(part, touched_panes))
+            for part in staying.scan(portion, where, self.published.portion_rows)
+        ]
+        return pa.concat_tables([staying.empty(), *parts])
+
+
+@dataclass(frozen=True)
+class _PublishedRows:
+    """The rows of `published`, as of the ledger row before."""
+
+    files: StoredFiles
+    uniqueness: Uniqueness
+
+    @property
+    def publication(self) -> Publication:
+        return self.uniqueness.publication
+
+    @property
+    def portion_rows(self) -> int:
+        return self.uniqueness.portion_rows
+
+    def portions(self, *files: StoredFiles) -> list[Portion]:
+        """The portions of the rows of these files."""
+        return self.uniqueness.portions(*(item.actions for item in files))
+
+    def of_panes(self, panes: pa.Table, portion: Portion, days: set[date | None]) -> pa.Table:
+        """The rows on `days` that are of the windows of `panes`, all in `portion`."""
+        where = portion.where & (_is_within("window_start", panes) | pc.field("window_start").is_null())
+        files = files_of_windows(files_of_days(self.files, days), panes)
+        parts = (
+            part.filter(self.publication.is_among(part, panes))
+            for part in files.scan(self.files.schema.names, where, self.portion_rows)
+        )
+        published_rows = pa.concat_tables([self.files.schema.empty_table(), *parts])
+        self.uniqueness.require_once(PUBLISHED, published_rows)
+        return published_rows
+
+
+@dataclass(frozen=True)
+class _Panes:
+    """The panes of some runs, which are given by their ids as texts, with the position `RUN` 0."""
+
+    files: StoredFiles
+    run_ids: pa.Array
+
+    def read(self, portion: Portion, columns: list[str] | None = None) -> pa.Table:
+        files = portion.files_among(self.files)
+        return _at_0(files.read(columns or files.schema.names, self._where(portion, files)))
+
+    def scan(self, portion: Portion, where: pc.Expression, most: int) -> Iterator[pa.Table]:
+        files = portion.files_among(self.files)
+        return map(_at_0, files.scan(files.schema.names, self._where(portion, files) & where, most))
+
+    def empty(self) -> pa.Table:
+        return _at_0(self.files.read_schema.empty_table())
+
+    def _where(self, portion: Portion, files: StoredFiles) -> pc.Expression:
+        return (
+            portion.where
+            if files.have_only("run_id", self.run_ids)
+            else pc.field("run_id").isin(self.run_ids) & portion.where
+        )
+
+
+def _at_0(panes: pa.Table) -> pa.Table:
+    return panes.append_column(RUN, repeat_value(0, panes.num_rows, pa.int64()))
+
+
+def _is_within(name: str, panes: pa.Table) -> pc.Expression:
+    """Whether the time `name` lies between the least and the greatest of `panes`."""
+    bounds = pc.min_max(panes.column(name))
+    if not bounds["min"].is_valid:
+        return pc.scalar(False)
+    return (pc.field(name) >= bounds["min"]) & (pc.field(name) <= bounds["max"])

@@ -1,0 +1,289 @@
+"""The roll-forward: carries committed ledger rows into `corrections` and then into `published`. It may be
+killed at any moment, and the next command goes on with it.
+
+    ledger        1  2  3  4    the commit points
+    corrections   1  2  3       rolled forward to 3
+    published     1  2          rolled forward to 2: the next step brings row 3
+
+A step is one Delta commit with the row's seq as its application transaction. The log of a table thus says
+how far it has come, and a step that another process has taken is skipped. `published` of a row follows
+from the `corrections` of that row alone, so a death between the two is harmless; a death within a step
+leaves files that no commit names.
+
+`pane_changes` computes the corrections of a row. Rows are read and written portion by portion of the key
+groups, so that memory does not grow with a run; of a large run by tasks (`portion_tasks`). Here are the
+steps and their commits, which handle lists of files alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow.compute as pc
+from deltalake import Transaction
+
+from slackwater.engine.transport.job_names import jobs_called
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.window_columns import declared_columns, own_window_class_of
+from slackwater.runs.publishing.corrections import Identity, Publication
+from slackwater.runs.publishing.pane_changes import PaneChanges, parts_of
+from slackwater.runs.publishing.portion_tasks import (
+    DICTIONARY_COLUMNS,
+    CorrectPortion,
+    InsertPortion,
+    PortionTask,
+    PortionTasks,
+    RewritePortion,
+    Written,
+    files_that_change,
+    write_portions,
+)
+from slackwater.runs.publishing.portions import Portion
+from slackwater.runs.publishing.uniqueness import (
+    CORRECTIONS,
+    LEDGER,
+    PUBLISHED,
+    UNIQUE_TABLES,
+    Uniqueness,
+)
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.open_table import OpenTable
+from slackwater.tables.delta.stored_files import StoredFiles, Within
+from slackwater.tables.delta.written_files import WrittenFile
+from slackwater.tables.errors import CommitConflict
+from slackwater.tables.grown_columns import results_of
+from slackwater.tables.ledger.erasures import ErasedRows
+from slackwater.tables.ledger.reader import LedgerReader
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.run_files.rewriting import put_all_in_place, put_in_place
+from slackwater.tables.schemas import Shape
+from slackwater.tables.warehouse import APPLICATION, Tables
+
+
+class Draft(NamedTuple):
+    """Files with the rows that a ledger row inserts into `published`, written and not yet committed.
+
+    Attributes:
+        files: the files.
+        is_all: whether the ledger row only inserts, so that these files are all that it changes.
+    """
+
+    files: list[WrittenFile]
+    is_all: bool
+
+
+Step = Callable[[Folder, OpenTable, LedgerRow, Transaction], Draft | None]
+
+
+@dataclass(frozen=True)
+class RollForward:
+    """Rolls the tables of one pipeline forward.
+
+    Attributes:
+        tables: the pipeline's tables.
+        publication: which rows replace each other in `published`.
+        portion_rows: about so many rows are held at once, however many a run has; at least those of one key
+            group.
+        tasks: write large runs; None: this process writes all.
+    """
+
+    tables: Tables
+    publication: Publication
+    portion_rows: int = 1 << 20
+    tasks: PortionTasks | None = None
+
+    @property
+    def uniqueness(self) -> Uniqueness:
+        """The look for doubled rows in the tables."""
+        return Uniqueness(self.tables, self.publication, self.portion_rows)
+
+    @property
+    def pane_changes(self) -> PaneChanges:
+        """Computes the corrections of a ledger row."""
+        return PaneChanges(self.tables, self.publication, self.portion_rows)
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: Pipeline,
+        tables: Tables,
+        shape: Shape,
+        tasks: PortionTasks | None = None,
+    ) -> "RollForward":
+        """The roll-forward of a pipeline whose tables exist, and have the keys of `shape`."""
+        identity = (
+            Identity.RUN
+            if pipeline.keyed_process is not None
+            else Identity.FIRING
+            if pipeline.purges
+            else Identity.WINDOW
+        )
+        results = results_of(tables[CORRECTIONS].schema)
+        publication = Publication(tables.shape(replace(shape, results=results)), identity)
+        return cls(tables, publication, tasks=tasks)
+
+    @classmethod
+    def of_stored(
+        cls, pipeline: Pipeline, tables: Tables, tasks: PortionTasks | None = None
+    ) -> "RollForward":
+        """The roll-forward of a pipeline whose tables exist. Their schemas give the types, so the source is
+        not needed.
+        """
+        schema = tables[PUBLISHED].schema
+        keys = tuple((key, schema.field(key).type) for key in pipeline.keys)
+        windows = tuple((column, schema.field(column).type) for column in declared_columns(pipeline))
+        has_own = own_window_class_of(pipeline) is not None
+        shape = Shape(keys=keys, results=(), parts=(), source=(), windows=windows if has_own else None)
+        return cls.of(pipeline, tables, shape, tasks)
+
+    def pending(self) -> list[LedgerRow]:
+        """The rows of main that were not rolled forward into `published` yet, oldest first."""
+        return self._pending(self.tables[PUBLISHED].find(), self.tables.ledger)
+
+    def _pending(self, published: OpenTable | None, ledger: LedgerReader) -> list[LedgerRow]:
+        return [row for row in ledger.rows(since=rolled_forward_to(published)) if row.branch == MAIN]
+
+    def finish(self) -> list[LedgerRow]:
+        """Roll the pending rows forward, and return them. Several processes may do this at once: each step
+        happens once.
+
+        Raises:
+            DoubledRows: a table holds rows several times; nothing that follows from them is written.
+        """
+        return self._finish({name: self.tables[name].find() for name in UNIQUE_TABLES})
+
+    def finish_known(self) -> list[LedgerRow]:
+        """As `finish`, for whoever has just opened the tables, or has committed a row: without a look at what
+        others have committed since. They roll that forward themselves, and so does the next `finish`.
+        """
+        return self._finish({name: self.tables[name].newest_known() for name in UNIQUE_TABLES})
+
+    def _finish(self, tables: Mapping[str, OpenTable | None]) -> list[LedgerRow]:
+        """Roll those rows forward that the ledger of `tables` has and their `published` lacks."""
+        self.uniqueness.require_at_a_glance(tables)
+        rows = self._pending(tables[PUBLISHED], LedgerReader(self.tables[LEDGER], tables[LEDGER]))
+        for row in rows:
+            if row.kind == RowKind.ERASE:
+                self._erase(row)
+                continue
+            draft = self.take_step(self.tables[CORRECTIONS], row, self._correct)
+            self.take_step(self.tables[PUBLISHED], row, partial(self._publish, draft=draft))
+        return rows
+
+    def _erase(self, row: LedgerRow) -> None:
+        """Put the files in place that an erasure has written of each table without the erased rows."""
+        by_table: dict[str, list[ErasedRows]] = {}
+        for item in row.erased:
+            by_table.setdefault(item.table, []).append(item)
+        for name, items in by_table.items():
+            if name not in (CORRECTIONS, PUBLISHED):
+                put_all_in_place(self.tables[name], items)
+        for name in (CORRECTIONS, PUBLISHED):
+            self.take_step(self.tables[name], row, partial(_put_in_place, by_table.get(name, ())))
+
+    def would_change(self, row: LedgerRow) -> bool:
+        """Whether the roll-forward of a row that changes the live set would change `published`, which is as
+        of the row before it.
+        """
+        self.tables[PUBLISHED].find()  # what is known of it is as of now
+        return any(part.num_rows for part in parts_of(self.pane_changes.of_lineage(row)))
+
+    def take_step(self, folder: Folder, row: LedgerRow, step: Step) -> Draft | None:
+        """Roll one table forward to one row, unless it has come so far already. Another process that commits
+        meanwhile makes the step be tried again.
+        """
+        table = folder.newest_known_or_made()
+        while True:
+            if rolled_forward_to(table) >= row.seq:
+                return None
+            try:
+                place = "/".join(folder.uri.rsplit("/", 2)[1:])
+                with jobs_called(f"{place}: roll forward run {row.seq}", row.run_id):
+                    draft = step(folder, table, row, Transaction(APPLICATION, row.seq))
+            except CommitConflict:
+                table = folder.ensure()
+                continue
+            if rolled_forward_to(folder.newest_known()) < row.seq:
+                raise AssertionError(f"{folder.uri}: the commit of run {row.seq} left no transaction")
+            return draft
+
+    def _correct(self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction) -> Draft:
+        """The step of `corrections`. The rows that it inserts into `published` are written from the same
+        pass, because they are at hand.
+        """
+        changes = self.pane_changes.of_row(row)
+        task = CorrectPortion(row, changes, self.tables, self.publication)
+        written = self._write(changes.portions, task, CORRECTIONS, PUBLISHED)
+        corrections, facts = written.files[CORRECTIONS], written.changes.to_facts()
+        folder.commit_files(corrections, expected_table=table, transaction=transaction, facts=facts)
+        is_all = written.changes.total == written.changes.rows_by_op.get("insert", 0)
+        return Draft(written.files[PUBLISHED], is_all)
+
+    def _write(self, portions: Sequence[Portion], task: PortionTask, *names: str) -> Written:
+        """The files of the tables `names` that `task` writes."""
+        folders = {name: self.tables[name] for name in names}
+        return write_portions(folders, portions, task, self.tasks)
+
+    def _publish(
+        self, folder: Folder, table: OpenTable, row: LedgerRow, transaction: Transaction, draft: Draft | None
+    ) -> None:
+        """The step of `published`, from the corrections of the row alone.
+
+        Inserted rows get files of their own. Only files in which rows change are written anew: a late element
+        of a large day writes the rows of its band again, and a run whose late elements change windows of the
+        run before writes no older rows again. Several small files of a day become one.
+
+        Args:
+            folder, table, row, transaction: as of a `Step`.
+            draft: the inserted rows, where the step of `corrections` has just written them.
+        """
+        corrections = replace(
+            self.tables[CORRECTIONS].files(
+                Within.only("seq", row.seq), table=self.tables[CORRECTIONS].newest_known()
+            ),
+            dictionary_columns=DICTIONARY_COLUMNS,
+        )
+        is_of_row, is_insert = pc.field("seq") == row.seq, pc.field("op") == "insert"
+        if draft is None:
+            draft = Draft(self._write_inserts(corrections, is_of_row & is_insert), is_all=False)
+        if draft.is_all:
+            folder.commit_files(draft.files, expected_table=table, transaction=transaction)
+            return
+        old_files, new_files = self._rewrite_files(table, corrections, is_of_row & ~is_insert)
+        folder.commit_files([*draft.files, *new_files], old_files, table, transaction)
+
+    def _write_inserts(self, corrections: StoredFiles, inserting: pc.Expression) -> list[WrittenFile]:
+        task = InsertPortion(corrections, inserting, self.uniqueness)
+        return self._write(self.uniqueness.portions(corrections.actions), task, PUBLISHED).files[PUBLISHED]
+
+    def _rewrite_files(
+        self, table: OpenTable, corrections: StoredFiles, changing: pc.Expression
+    ) -> tuple[StoredFiles, list[WrittenFile]]:
+        """The files of `published` in which rows change or are withdrawn, and the files that take their
+        place.
+        """
+        published = replace(self.tables[PUBLISHED].files(table=table), dictionary_columns=("kind",))
+        old_files, spread = files_that_change(
+            published, corrections, changing, self.uniqueness.portions(corrections.actions), self.tasks
+        )
+        task = RewritePortion(old_files, corrections, changing, self.tables, self.uniqueness)
+        written = self._write(self.uniqueness.portions(spread, old_files.actions), task, PUBLISHED)
+        return old_files, written.files[PUBLISHED]
+
+
+def _put_in_place(
+    erasures: Sequence[ErasedRows],
+    folder: Folder,
+    table: OpenTable,
+    row: LedgerRow,
+    transaction: Transaction,
+) -> None:
+    """The step of an erasure, in a table whose log says how far it was rolled forward."""
+    put_in_place(folder, erasures, table, transaction)
+
+
+def rolled_forward_to(table: OpenTable | None) -> int:
+    """The seq up to which a table has been rolled forward; 0 before the first row."""
+    return 0 if table is None else table.transaction_version(APPLICATION) or 0

@@ -1,0 +1,165 @@
+"""The range of a restatement: where its branch forks from main, how it is cut into slices, and which of
+main's runs lie behind it. Pure functions on live runs.
+
+    asked for                     [from - to)
+    main     |-- run 1 --|-- run 2 --|-- run 3 --|-- run 4 --|
+    range                [from ------------- to)     begins behind run 1, whose snapshot exists
+    branch               |-- run 5 --|-- run 6 --| ...  goes on until it converges with main
+
+The start moves back to the end of a run whose snapshot still exists, or to the start of the lineage: a
+branch continues a snapshot. The end moves on to main's next boundary: only there can the branch's state be
+compared with main's (see `convergence`).
+
+Knows the ledger's rows, never the ledger.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slackwater.errors import UsageError
+from slackwater.runs.staging.closed_lineage import refuse_closed
+from slackwater.runs.staging.slices import Slice, end_of, iso, start_of
+from slackwater.tables.ledger.rows import LedgerRow
+
+
+class NothingToRestate(UsageError):
+    """The range has no slice that was run."""
+
+
+@dataclass(frozen=True)
+class Restatement:
+    """A range of slices to run again.
+
+    Attributes:
+        from_ms, to_ms: [from, to) in milliseconds, both at boundaries of live slices.
+        owner: the run whose snapshot the branch continues; None: it begins the lineage anew.
+        adjustments: how this range differs from the one that was asked for, as sentences.
+    """
+
+    from_ms: int
+    to_ms: int
+    owner: LedgerRow | None
+    adjustments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"[{iso(self.from_ms)}, {iso(self.to_ms)})"
+
+
+def restate(
+    pipeline: str,
+    live: Sequence[LedgerRow],
+    from_ms: int,
+    to_ms: int,
+    has_snapshot: Callable[[LedgerRow], bool],
+) -> Restatement:
+    """The range that restates [from_ms, to_ms), given main's live runs in slice order.
+
+    The start moves back to the last boundary that has a snapshot, the end on to the next boundary, or back to
+    where main ends.
+
+    Raises:
+        UsageError, NothingToRestate, LineageClosed: with the command to run instead.
+    """
+    if from_ms >= to_ms:
+        raise UsageError(
+            f"{pipeline}: --from {iso(from_ms)} is not before --to {iso(to_ms)}; a range is half-open, "
+            "[from, to)."
+        )
+    if not live:
+        raise NothingToRestate(
+            f"{pipeline} has no runs yet, so there is nothing to restate; run `slackwater run {pipeline} "
+            "--to TIME`."
+        )
+    refuse_closed(pipeline, live[-1])
+    lineage = Slice(start_of(live[0]), end_of(live[-1]))
+    if from_ms >= lineage.to_ms:
+        raise NothingToRestate(
+            f"{pipeline}: the lineage ends at {iso(lineage.to_ms)}; [{iso(from_ms)}, {iso(to_ms)}) was never "
+            f"run. Run it with `slackwater run {pipeline} --to {iso(to_ms)}`."
+        )
+    if to_ms <= lineage.from_ms:
+        raise NothingToRestate(
+            f"{pipeline}: the lineage begins at {iso(lineage.from_ms)}; nothing before that was ever run."
+        )
+    owner, fork_ms, run_without_snapshot = _fork_point(live, from_ms, has_snapshot)
+    last_ms = end_of(live[bisect_left(live, min(to_ms, lineage.to_ms), key=end_of)])
+    adjustments = _adjustments(Slice(from_ms, to_ms), Slice(fork_ms, last_ms), lineage, run_without_snapshot)
+    return Restatement(fork_ms, last_ms, owner, tuple(adjustments))
+
+
+def _fork_point(
+    live: Sequence[LedgerRow], from_ms: int, has_snapshot: Callable[[LedgerRow], bool]
+) -> tuple[LedgerRow | None, int, LedgerRow | None]:
+    """The newest run that ends at or before `from_ms` and has its snapshot (None: the start of the lineage),
+    where it ends, and the newest run between it and `from_ms`, whose snapshot is gone (None: there is none).
+    """
+    run_without_snapshot = None
+    for place in reversed(range(bisect_right(live, from_ms, key=end_of))):
+        row = live[place]
+        if has_snapshot(row):
+            return row, end_of(row), run_without_snapshot
+        run_without_snapshot = run_without_snapshot or row
+    return None, start_of(live[0]), run_without_snapshot
+
+
+def _adjustments(
+    requested_range: Slice, adjusted_range: Slice, lineage: Slice, run_without_snapshot: LedgerRow | None
+) -> list[str]:
+    """Why the start and the end of the `requested_range` were moved to those of the `adjusted_range`."""
+    sentences = []
+    if adjusted_range.from_ms != requested_range.from_ms:
+        why = "the last boundary of a slice before it"
+        if adjusted_range.from_ms == lineage.from_ms > requested_range.from_ms:
+            why = "where the lineage begins"
+        if run_without_snapshot is not None:
+            why = (
+                f"the last boundary with a snapshot; that of run {run_without_snapshot.seq} was removed by "
+                "retention"
+            )
+        sentences.append(f"from {iso(requested_range.from_ms)} moved to {iso(adjusted_range.from_ms)}, {why}")
+    if adjusted_range.to_ms != requested_range.to_ms:
+        is_main_end = adjusted_range.to_ms == lineage.to_ms
+        why = "where the lineage ends" if is_main_end else "the next boundary of a slice"
+        sentences.append(f"to {iso(requested_range.to_ms)} moved to {iso(adjusted_range.to_ms)}, {why}")
+    return sentences
+
+
+def next_slice(
+    restatement: Restatement, main: Sequence[LedgerRow], at_ms: int, length_ms: int | None, start_ms: int
+) -> Slice | None:
+    """The branch's slice from `at_ms` on: main's own, or with `length_ms` one cut at start + k * length, at
+    the range's end and where main ends. None where main ends."""
+    end_ms = end_of(main[-1])
+    if at_ms >= end_ms:
+        return None
+    if length_ms is None:
+        return Slice(at_ms, end_of(main[bisect_right(main, at_ms, key=end_of)]))
+    cut = start_ms + ((at_ms - start_ms) // length_ms + 1) * length_ms
+    stops = [cut, end_ms, *([restatement.to_ms] if at_ms < restatement.to_ms else [])]
+    return Slice(at_ms, min(stops))
+
+
+def slices_of(
+    restatement: Restatement, main: Sequence[LedgerRow], length_ms: int | None, start_ms: int
+) -> list[Slice]:
+    """The slices of the range, in order. A restatement replays at least these."""
+    slices: list[Slice] = []
+    at_ms = restatement.from_ms
+    while at_ms < restatement.to_ms:
+        slice_ = next_slice(restatement, main, at_ms, length_ms, start_ms)
+        assert slice_ is not None
+        slices.append(slice_)
+        at_ms = slice_.to_ms
+    return slices
+
+
+def runs_behind(main: Sequence[LedgerRow], at_ms: int) -> list[LedgerRow]:
+    """Main's live runs behind a boundary, in slice order."""
+    return list(main[bisect_left(main, at_ms, key=start_of) :])
+
+
+def run_ending_at(main: Sequence[LedgerRow], boundary_ms: int) -> LedgerRow | None:
+    """Main's live run that ends at a boundary; None where none does."""
+    place = bisect_left(main, boundary_ms, key=end_of)
+    return main[place] if place < len(main) and end_of(main[place]) == boundary_ms else None

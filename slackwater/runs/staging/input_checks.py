@@ -1,0 +1,181 @@
+"""Judges what a pipeline expects of its input: how many rows a run has read, which shares of them came too
+late or went to quarantine, and how old the newest event is.
+
+Looks at the counts of the run, at the ledger rows of the runs before it, and at the source's progress. Bounds
+from the history are computed only where some are declared.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from statistics import fmean, median
+from typing import Final
+
+from slackwater.engine.rows.progress import Progress
+from slackwater.engine.source.scan import SliceScan
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.expectations import Bound, HistoryBound, InputExpectation
+from slackwater.runs.staging.slices import iso
+from slackwater.runs.staging.staged_slice import Parent
+from slackwater.runs.staging.validation import Check, check_of_input
+from slackwater.tables.ledger.reader import LedgerReader
+from slackwater.tables.ledger.rows import LedgerRow
+from slackwater.windowing.times import MILLISECOND, duration_ms, to_datetime
+
+# A bound from the history counts from so many earlier runs on: of fewer a median says nothing.
+LEAST_RUNS: Final = 3
+
+
+@dataclass(frozen=True)
+class InputCounts:
+    """The rows of one run.
+
+    Attributes:
+        rows: how many rows of the pipeline were read; those that its condition leaves out are none.
+        late_rows, quarantined_rows: how many of them came too late, and went to quarantine.
+        length_ms: how long the slice is.
+    """
+
+    rows: int
+    late_rows: int
+    quarantined_rows: int
+    length_ms: int
+
+    @classmethod
+    def of_run(cls, row: LedgerRow) -> "InputCounts":
+        """The rows of a run of the ledger."""
+        assert row.slice_start is not None and row.slice_end is not None
+        rows = row.rows_read - row.rows_filtered
+        return cls(rows, row.rows_late, row.rows_quarantined, duration_ms(row.slice_end - row.slice_start))
+
+    def part(self, kind: str) -> int:
+        """The rows of which `kind` is the share."""
+        return self.late_rows if kind == "late_share" else self.quarantined_rows
+
+    def value(self, kind: str, length_ms: int) -> float | None:
+        """What an expectation of this kind looks at: a share, None without rows; or how many rows there would
+        be in a slice of `length_ms`.
+        """
+        if kind == "rows":
+            return self.rows * length_ms / self.length_ms
+        return self.part(kind) / self.rows if self.rows else None
+
+
+def check_input(
+    pipeline: Pipeline,
+    ledger: LedgerReader,
+    parent: Parent,
+    *,
+    scan: SliceScan,
+    after: Progress,
+    counts: Mapping[str, int],
+) -> list[Check]:
+    """One check for each expectation of the input.
+
+    Args:
+        pipeline: whose run it is.
+        ledger, parent: where the runs before the slice are found.
+        scan: whose slice it is.
+        after: the source progress after the run.
+        counts: of the run.
+    """
+    earlier_runs = _earlier_runs(pipeline.input_expectations, ledger, parent, scan.from_ms)
+    run = InputCounts(
+        rows=counts["rows_read"] - counts["rows_filtered"],
+        late_rows=counts["rows_late"],
+        quarantined_rows=counts["rows_quarantined"],
+        length_ms=scan.to_ms - scan.from_ms,
+    )
+    return [
+        _check_freshness(item, newest_events(pipeline, after), scan.to_ms)
+        if item.kind == "freshness"
+        else _check_counts(item, run, earlier_runs)
+        for item in pipeline.input_expectations
+    ]
+
+
+def _earlier_runs(
+    expectations: Sequence[InputExpectation], ledger: LedgerReader, parent: Parent, from_ms: int
+) -> list[InputCounts]:
+    """The runs before the slice, oldest first, as many as the bounds ask for. A parent that is only staged
+    has no place in the ledger yet: then the runs of main count.
+    """
+    bounds = [bound for item in expectations for bound in (item.minimum, item.maximum)]
+    count = max((bound.runs for bound in bounds if isinstance(bound, HistoryBound)), default=0)
+    head = parent.row if parent.row is not None and parent.row.live else ledger.head() if count else None
+    if not count or head is None:
+        return []
+    return [InputCounts.of_run(row) for row in ledger.last_runs(head, count, to_datetime(from_ms))]
+
+
+def _check_counts(item: InputExpectation, run: InputCounts, earlier_runs: Sequence[InputCounts]) -> Check:
+    """The check of a count or a share. It is met where there are no rows of which a share could be told, and
+    on a side whose bound needs more earlier runs than there are.
+    """
+    value = run.value(item.kind, run.length_ms)
+    low, high = (_limit(item, bound, run, earlier_runs) for bound in (item.minimum, item.maximum))
+    is_met = value is None or ((low is None or value >= low) and (high is None or value <= high))
+    if item.kind == "rows":
+        observed = f"{run.rows:,} rows"
+    elif value is None:
+        observed = "no rows"
+    else:
+        observed = f"{value:.4g}, {run.part(item.kind):,} of {run.rows:,} rows"
+    limits = [
+        f"{bound} is {'not known yet' if limit is None else f'{limit:,.4g}'}"
+        for bound, limit in ((item.minimum, low), (item.maximum, high))
+        if isinstance(bound, HistoryBound)
+    ]
+    return check_of_input(item.title, item.severity, is_met, "; ".join([observed, *limits]))
+
+
+def _limit(
+    item: InputExpectation, bound: Bound | None, run: InputCounts, earlier_runs: Sequence[InputCounts]
+) -> float | None:
+    """A bound as a number; None where it is open, or where there are too few earlier runs."""
+    if not isinstance(bound, HistoryBound):
+        assert not isinstance(bound, timedelta)
+        return bound
+    values = [
+        value
+        for earlier in earlier_runs[-bound.runs :]
+        if (value := earlier.value(item.kind, run.length_ms)) is not None
+    ]
+    if len(values) < min(LEAST_RUNS, bound.runs):
+        return None
+    return bound.times * (median(values) if bound.of == "median" else fmean(values))
+
+
+def newest_events(pipeline: Pipeline, progress: Progress) -> dict[str, int | None]:
+    """Each source by its title → the greatest event time that the lineage has seen of it, in milliseconds;
+    None: no event yet.
+    """
+    event_times = dict(zip(progress.names, progress.per_partition.max_event_ms.tolist(), strict=True))
+    if len(pipeline.sources) == 1:
+        return {pipeline.sources[0].title: max(event_times.values(), default=None)}
+    newest: dict[str, int | None] = {source.title: None for source in pipeline.sources}
+    for partition, event_ms in event_times.items():
+        title = partition.partition("/")[0]  # see `Naming`: a title has no slash
+        before = newest[title]
+        newest[title] = event_ms if before is None else max(before, event_ms)
+    return newest
+
+
+def _check_freshness(
+    item: InputExpectation, newest_of_sources: Mapping[str, int | None], to_ms: int
+) -> Check:
+    """The check of the age, at the slice's end, of the newest event of each source: of several the stalest
+    counts.
+    """
+    assert isinstance(item.maximum, timedelta)
+    title, newest_ms = min(
+        newest_of_sources.items(), key=lambda pair: -math.inf if pair[1] is None else pair[1]
+    )
+    of_source = f" of {title}" if len(newest_of_sources) > 1 else ""
+    if newest_ms is None:
+        return check_of_input(item.title, item.severity, False, f"no event{of_source} yet")
+    age = (to_ms - newest_ms) * MILLISECOND
+    distance = f"{age} before" if newest_ms <= to_ms else f"{-age} after"
+    observed = f"the newest event{of_source} is of {iso(newest_ms)}, {distance} the slice's end"
+    return check_of_input(item.title, item.severity, age <= item.maximum, observed)

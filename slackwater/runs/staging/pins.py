@@ -1,0 +1,218 @@
+"""The pins of a slice: the version at which it reads each source, what live runs have read of it before, and
+the overrides that it honours.
+
+Reads logs of sources and the ledger's rows that the caller has; records nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.pinned_source import PinnedSource, SourceRewritten
+from slackwater.engine.source.pinning import EmptySource, pin, pin_both, place_of
+from slackwater.engine.source.row_changes import as_rewritten, kept_row_by_row
+from slackwater.errors import UsageError
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.sources import Source
+from slackwater.runs.staging.stragglers import without_erased
+from slackwater.tables.errors import new_lineage
+from slackwater.tables.ledger.overrides import INPUT as OVERRIDES
+from slackwater.tables.ledger.overrides import (
+    MovedRows,
+    Override,
+    count_known_to,
+    moved_rows_from,
+    moved_rows_on,
+)
+from slackwater.tables.ledger.reader import LedgerReader
+from slackwater.tables.ledger.rows import Input, LedgerRow
+from slackwater.tables.warehouse import Warehouse
+from slackwater.windowing.times import to_datetime, to_ms
+
+# The table of a source → the slices that live runs have read of it at newer versions than the parent's.
+NewerReads = Mapping[str, tuple[ReadRange, ...]]
+
+
+class SourceChanged(UsageError):
+    """The pipeline reads another table than its lineage so far."""
+
+
+@dataclass(frozen=True)
+class SourcePin:
+    """One source as a slice reads it.
+
+    Attributes:
+        declaration: the source as the pipeline declares it.
+        source: at the version that the slice reads.
+        before: as the parent run has read it; None at the start of a lineage.
+        newer_reads: the slices that live runs have read at newer versions than `before`.
+    """
+
+    declaration: Source
+    source: PinnedSource
+    before: PinnedSource | None = None
+    newer_reads: tuple[ReadRange, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The versions that a slice is replayed from. Two replays with equal pins and equal parents leave equal
+    rows.
+
+    Attributes:
+        of_sources: one for each source of the pipeline, in their order.
+        overrides: the changed arrivals that the slice honours, one a row.
+        overrides_known: how many overrides had been recorded by then.
+    """
+
+    of_sources: tuple[SourcePin, ...]
+    overrides: tuple[Override, ...] = ()
+    overrides_known: int = 0
+
+    @property
+    def sources(self) -> tuple[PinnedSource, ...]:
+        """Each source at the version that the slice reads."""
+        return tuple(item.source for item in self.of_sources)
+
+    @classmethod
+    def newest(
+        cls,
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+        *,
+        owner: LedgerRow | None,
+        from_ms: int,
+        newer_reads: NewerReads,
+        overrides: Sequence[Override],
+        moved_rows: MovedRows,
+        ledger: LedgerReader,
+    ) -> "Pins":
+        """The newest version of each source, for a slice that starts at `from_ms` on the snapshot of `owner`,
+        in a lineage that has moved `moved_rows`; `overrides` are all that there are.
+
+        Raises:
+            SourceChanged: the parent has read another table.
+            SourceReplaced: the parent has read a table that is not there any more.
+            SourceRewritten: rows that runs have read are not there any more.
+        """
+        may_be_empty, pins = len(pipeline.sources) > 1, []
+        for declaration in pipeline.sources:
+            place = place_of(warehouse, pipeline, declaration)
+            owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
+            source, before = (
+                (pin(declaration, place, may_be_empty=may_be_empty, records=True), None)
+                if owner_input is None
+                else pin_both(
+                    declaration,
+                    place,
+                    owner_input.version,
+                    owner_input.table_id,
+                    may_be_empty=may_be_empty,
+                )
+            )
+            newer: tuple[ReadRange, ...] = ()
+            if before is None or before.version != source.version:
+                source = without_erased(source, declaration.table, ledger)
+            if before is not None:
+                reads = newer_reads.get(declaration.table, ())
+                newer = tuple(read for read in reads if read.version > before.version)
+                source = kept_row_by_row(source, before, from_ms, declaration.arrival_time, newer)
+            pins.append(SourcePin(declaration, source, before, newer))
+        moved_rows = moved_rows_from(moved_rows, overrides, to_datetime(from_ms))
+        return cls(tuple(pins), tuple(moved_rows.values()), len(overrides))
+
+    @classmethod
+    def of_run(
+        cls,
+        pipeline: Pipeline,
+        warehouse: Warehouse,
+        row: LedgerRow,
+        *,
+        owner: LedgerRow | None,
+        newer_reads: NewerReads,
+        overrides: Sequence[Override],
+        ledger: LedgerReader,
+    ) -> "Pins":
+        """The versions that the run `row`, on the snapshot of `owner`, was pinned to.
+
+        Raises:
+            SourceChanged: it has read another table than the pipeline declares now.
+            VersionGone: a version has been cleaned up.
+            SourceReplaced: the table that it has read is not there any more.
+        """
+        may_be_empty, pins = len(pipeline.sources) > 1, []
+        for declaration in pipeline.sources:
+            place = place_of(warehouse, pipeline, declaration)
+            run_input = _input_of(pipeline, declaration, row.inputs)
+            assert run_input is not None, f"run {row.seq} has no input"
+            source = pin(declaration, place, run_input.version, run_input.table_id, may_be_empty=may_be_empty)
+            source = without_erased(source, run_input.table, ledger)
+            owner_input = _input_of(pipeline, declaration, () if owner is None else owner.inputs)
+            if owner_input is None:
+                before = None
+            elif owner_input.version == run_input.version:
+                before = source
+            else:
+                before = pin(
+                    declaration, place, owner_input.version, owner_input.table_id, may_be_empty=may_be_empty
+                )
+            newer = newer_reads.get(declaration.table, ())
+            if before is not None and before is not source:
+                source = _as_the_run_read_it(source, before, row, declaration, newer)
+            pins.append(SourcePin(declaration, source, before, newer))
+        override_count = count_known_to(row)
+        moved_rows = moved_rows_on(ledger, row, overrides) if override_count else {}
+        return cls(tuple(pins), tuple(moved_rows.values()), override_count)
+
+
+def _as_the_run_read_it(
+    source: PinnedSource,
+    before: PinnedSource,
+    row: LedgerRow,
+    declaration: Source,
+    newer_reads: Sequence[ReadRange],
+) -> PinnedSource:
+    """The source of a run that went on from `before`. Where its files do not show that all rows were kept,
+    the run has seen it by the rows, which need not be there any more.
+    """
+    assert row.slice_start is not None
+    try:
+        source.check_kept(before, to_ms(row.slice_start), declaration.arrival_time, newer_reads)
+    except SourceRewritten:
+        return as_rewritten(source, before)
+    return source
+
+
+def pin_newest(pipeline: Pipeline, warehouse: Warehouse) -> tuple[PinnedSource, ...]:
+    """Each source of the pipeline at its newest version. Of several, some may have no rows yet.
+
+    Raises:
+        NotADeltaTable, EmptySource, LogDamaged: what is there can't be read as a source.
+    """
+    places = [(source, place_of(warehouse, pipeline, source)) for source in pipeline.sources]
+    may_be_empty = len(places) > 1
+    pinned_sources = tuple(pin(source, place, may_be_empty=may_be_empty) for source, place in places)
+    if not any(source.actions.num_rows for source in pinned_sources):
+        tables = ", ".join(repr(source.table) for source, _ in places)
+        raise EmptySource(
+            f"the sources {tables} are all empty: there is nothing to replay yet. Load rows into one of "
+            "them, then repeat the command.",
+            uri=pinned_sources[0].uri,
+        )
+    return pinned_sources
+
+
+def _input_of(pipeline: Pipeline, source: Source, inputs: Iterable[Input]) -> Input | None:
+    """The item of `inputs` that is of the `source`; None where `inputs` is empty."""
+    tables = {item.table: item for item in inputs}
+    if not tables:
+        return None
+    table = source.table
+    if table not in tables:
+        read_tables = ", ".join(name for name in tables if name != OVERRIDES)
+        raise SourceChanged(
+            f"{pipeline.name}: the run before read {read_tables}, the pipeline now declares {table}. A "
+            f"lineage keeps its source: undo the change, or {new_lineage(pipeline.name)}.",
+            table=table,
+        )
+    return tables[table]

@@ -1,0 +1,461 @@
+"""One run of a slice, up to the point where it may be published. Its phases, in this order:
+
+    claim      a row of `attempts` keeps other runs off the branch
+    pin        the versions of the source and of the overrides are chosen, and settings compared
+    session    where the slice is replayed is chosen; Spark starts where its tasks do it
+    timeline   one pass over event times and arrivals gives the watermarks of the slice
+    replay     the engine runs the windows; tasks write large tables as files
+    stage      the rows that came back are written, and all files committed under the run's id
+    validate   expectations and conservation laws are checked
+
+A run writes nothing that a reader sees before a ledger row names it.
+"""
+
+import logging
+import traceback
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pyarrow as pa
+
+from slackwater.engine.replaying.replay import Engine, Outcome
+from slackwater.engine.rows.progress import moment
+from slackwater.engine.rows.union_columns import PinnedSources
+from slackwater.engine.source.pinned_source import NewRowsNotKnown, SourceRewritten
+from slackwater.engine.source.pinning import SourceReplaced, VersionGone
+from slackwater.engine.transport.in_process import Transport
+from slackwater.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.code import PipelineCode
+from slackwater.pipelines.suites import require_library
+from slackwater.runs.staging import validation
+from slackwater.runs.staging.broken_panes import BrokenPanes
+from slackwater.runs.staging.declarations import Declarations
+from slackwater.runs.staging.evolution import Difference
+from slackwater.runs.staging.lease import claim_slice, renewing_lease, rival_on_branch_of
+from slackwater.runs.staging.phases import Phases
+from slackwater.runs.staging.pins import Pins
+from slackwater.runs.staging.run_checks import checks_of_run
+from slackwater.runs.staging.shapes import checked_sources
+from slackwater.runs.staging.slice_replay import (
+    SliceReplay,
+    how_to_restate_all,
+    how_to_restate_or_adopt,
+)
+from slackwater.runs.staging.slices import Lineage, Slice, iso
+from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
+from slackwater.runs.staging.stragglers import newer_reads_by_source
+from slackwater.runs.staging.suite_checks import RowsToPublish
+from slackwater.runs.staging.tick_cache import TickCache
+from slackwater.tables.delta.concurrency import map_concurrently
+from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
+from slackwater.tables.ledger.overrides import OverridesReader, moved_rows_on
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import MAIN, LedgerRow
+from slackwater.tables.run_files.snapshots import put_back_for_reading
+from slackwater.tables.run_files.staging import pack, stack, write_staged
+from slackwater.tables.schemas import Shape, staged_tables
+from slackwater.tables.warehouse import Tables, Warehouse
+from slackwater.windowing.times import to_datetime, to_ms
+
+log = logging.getLogger("slackwater")
+
+
+class TooEarly(RetryableError):
+    """The slice has not settled: rows of it may still appear, so its source version may not be pinned yet."""
+
+
+def wall_clock() -> datetime:
+    """The present moment. It is recorded with a run, and no result depends on it."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs slices of one pipeline in one warehouse.
+
+    Attributes:
+        warehouse, pipeline: whose slices are run.
+        config_hash, version: of the declarations and of the product, recorded in the ledger.
+        code: the pipeline's; its hash is recorded, or that of the same code under which the lineage goes on.
+        engine, transport: the engine that runs the windows, and where its tasks run.
+        ranges: number of key-group ranges; None leaves it to the size of the input.
+        lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
+            compare-and-swap alone.
+        clock: the wall clock.
+        sources_and_shape: the result of `checked_sources`, where the caller has it already; None: `prepare`
+            calls it.
+    """
+
+    warehouse: Warehouse
+    pipeline: Pipeline
+    config_hash: str
+    code: PipelineCode
+    version: str
+    engine: Engine
+    transport: Transport
+    ranges: int | None = None
+    lease: bool = True
+    clock: Callable[[], datetime] = wall_clock
+    sources_and_shape: tuple[PinnedSources, Shape] | None = None
+
+    def prepare(self) -> "PreparedRunner":
+        """Check the source against the declarations and make the tables.
+
+        Raises:
+            UsageError: the source is missing, empty, or lacks a column; the warehouse can't be written; the
+                pipeline has a suite, and Great Expectations is not installed.
+        """
+        if self.pipeline.suites:
+            require_library(f"Pipeline {self.pipeline.name!r}")
+        _, shape = self.sources_and_shape or checked_sources(self.warehouse, self.pipeline)
+        tables = self.warehouse.tables(self.pipeline.name, shape).ensure()
+        return PreparedRunner(self, tables.shape(shape), tables)
+
+
+@dataclass(frozen=True)
+class PreparedRunner:
+    """A runner whose source has been checked and whose tables exist."""
+
+    runner: Runner
+    shape: Shape
+    tables: Tables
+
+    @property
+    def attempts(self) -> AttemptsWriter:
+        return AttemptsWriter(self.tables["attempts"])
+
+    def parent(self, branch: str = MAIN) -> Parent:
+        """The head of `branch` as the parent of the next slice."""
+        ledger = self.tables.ledger.as_known()
+        head = ledger.head(branch)
+        if head is None:
+            return Parent(None, None, None)
+        owner = ledger.snapshot_owner(head)
+        newer_reads = newer_reads_by_source(ledger, head, owner, self.runner.pipeline)
+        return Parent(head, owner, to_ms(ledger.start_of(head)), newer_reads)
+
+    def lineage(self, parent: Parent, start_ms: int | None = None) -> Lineage:
+        """The start and the end of the branch that ends at `parent`. While it is empty it begins at
+        `start_ms`, or where the pipeline declares it.
+        """
+        if parent.start_ms is None:
+            return Lineage(self.runner.pipeline.start_ms if start_ms is None else start_ms, None)
+        return Lineage(parent.start_ms, parent.end_ms)
+
+    def stage(self, parent: Parent, slice_: Slice, accept: str | None = None) -> StagedSlice:
+        """Run one slice on `parent`, stage its rows and validate them. `accept` is the reason why it is not
+        rejected where validation fails.
+
+        Raises:
+            TooEarly: the slice has not settled.
+            LeaseHeld: another run is alive.
+            SlackwaterError: whatever else ends the run; it is recorded in `attempts` and changes nothing
+                else.
+        """
+        return StageOfSlice(self, parent, slice_, accept).run()
+
+
+class StageOfSlice:
+    """The phases of one slice, each timed and logged, and its end recorded. A close has another `kind` and
+    pins other inputs.
+    """
+
+    kind = RowKind.RUN
+
+    def __init__(
+        self, prepared_runner: PreparedRunner, parent: Parent, slice_: Slice, accept: str | None = None
+    ) -> None:
+        self.prepared_runner = prepared_runner
+        self.runner = prepared_runner.runner
+        self.pipeline = prepared_runner.runner.pipeline
+        self.tables = prepared_runner.tables
+        self.parent = parent
+        self.slice = slice_
+        self.accept = accept
+        self.run_id = f"{to_datetime(slice_.from_ms):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:16]}"
+
+    def run(self) -> StagedSlice:
+        started_at = self.runner.clock()
+        self._refuse_unsettled(started_at)
+        start, end = to_datetime(self.slice.from_ms), to_datetime(self.slice.to_ms)
+        phases = Phases(self.pipeline.name, self.run_id, str(self.slice), self.pipeline.zone)
+        attempt = Attempt(
+            run_id=self.run_id,
+            parent_seq=None if self.parent.row is None else self.parent.row.seq,
+            slice_start=start,
+            slice_end=end,
+            step="claim",
+            at=started_at,
+        )
+        with phases.phase("claim"):
+            attempt = self._claim(attempt)
+            phases.attempt = attempt.attempt
+        ticks = TickCache(self.tables, attempt)
+        try:
+            with (
+                self._with_next_step(),
+                renewing_lease(self.prepared_runner.attempts, attempt, self.runner.clock),
+            ):
+                row, checks, outcome = self._replay_and_stage(attempt, ticks, phases, started_at)
+        except BaseException as error:
+            self._record_failure(attempt, phases.name, error)
+            ticks.keep_ticks()
+            raise
+        row = with_acceptance(row, self.accept)
+        is_rejected = row.verdict == validation.FAILED
+        attempt = self.prepared_runner.attempts.record(
+            attempt,
+            self.runner.clock(),
+            outcome="rejected" if is_rejected else "staged",
+            verdict=row.verdict,
+            step="validate",
+            exit_code=4 if is_rejected else None,
+            ledger_row=pack(row, self.parent.row, self.pipeline.describe()),
+        )
+        if is_rejected:
+            ticks.keep_ticks()
+        return StagedSlice(attempt, row, tuple(checks), outcome.memory_mb, outcome.state_s)
+
+    def _replay_and_stage(
+        self, attempt: Attempt, ticks: TickCache, phases: Phases, started_at: datetime
+    ) -> tuple[LedgerRow, list[validation.Check], Outcome]:
+        """The phases from pin to validate."""
+        runner = self.runner
+        with phases.phase("pin"):
+            changes = self._changes()
+            slice_replay = self.pin_inputs()
+            self._refuse_stragglers_left_behind(changes, slice_replay)
+            scan, before = slice_replay.scan(), slice_replay.progress()
+            slice_replay.record_files()
+            for note in slice_replay.notes(scan):
+                log.warning(note, extra={"pipeline": self.pipeline.name, "run_id": self.run_id})
+        with phases.phase("session"):
+            placed_transport = slice_replay.transport(scan, runner.engine, runner.transport, runner.ranges)
+            transport, placement = placed_transport.transport, placed_transport.placement
+            log.info(
+                f"the slice is replayed by {placement.place}: {placement.reason}",
+                extra={**phases.facts, "place": placement.place},
+            )
+            transport.start()
+        with phases.phase("timeline"):
+            timeline, after = slice_replay.timeline(scan, before, transport, ticks)
+        with phases.phase("replay"):
+            outcome = slice_replay.replay(
+                scan,
+                timeline,
+                after,
+                runner.engine,
+                transport,
+                run_id=self.run_id,
+                expectations=self.pipeline.pane_expectations,
+                ranges=runner.ranges,
+            )
+            for part in scan.parts:
+                part.source.refuse_files_written_meanwhile(file.path for file in part.files)
+        with phases.phase("stage"):
+            files = self._commit_staged_files(outcome)
+        with phases.phase("validate"):
+            checks = checks_of_run(
+                self.pipeline,
+                self.tables,
+                self.parent,
+                changes=changes,
+                overrides_honoured=slice_replay.pins.overrides,
+                scan=scan,
+                before=before,
+                after=after,
+                outcome=outcome,
+                rows_to_publish=RowsToPublish(
+                    self.pipeline,
+                    self.prepared_runner.shape,
+                    self.tables["panes"],
+                    self.run_id,
+                    files["panes"],
+                ),
+            )
+            panes = BrokenPanes(self.tables, self.prepared_runner.shape, self.run_id, files["panes"])
+            checks = panes.judge(self.pipeline.pane_expectations, checks)
+            self._append_validations(checks)
+        row = LedgerRow(
+            seq=0,
+            run_id=self.run_id,
+            kind=self.kind,
+            branch=MAIN,
+            parent_seq=None,
+            live=(),
+            slice_start=to_datetime(self.slice.from_ms),
+            slice_end=to_datetime(self.slice.to_ms),
+            attempt=attempt.attempt,
+            engine=runner.engine.name,
+            watermark_in=moment(before.watermark),
+            watermark_out=moment(after.watermark),
+            inputs=slice_replay.inputs(scan, outcome),
+            config_hash=runner.config_hash,
+            code_hash=self._code_hash(),
+            verdict=validation.verdict(checks),
+            state_hash=str(outcome.state_hash),
+            output_hash=str(outcome.output_hash),
+            files=files,
+            started_at=started_at,
+            phase_seconds=dict(phases.seconds),
+            version=runner.version,
+            place=placement.place,
+            place_reason=placement.reason,
+            **cast(Any, outcome.counts),
+        )
+        return row, checks, outcome
+
+    def _code_hash(self) -> str:
+        """The hash of the pipeline's code for the row: that of the row before it where that is of the same
+        code.
+        """
+        before = self.parent.row
+        if before is not None and before.code_hash is None:  # a branch that begins the lineage once more
+            before = self.tables.ledger.head()
+        return self.runner.code.hash_after(None if before is None else before.code_hash)
+
+    def _refuse_unsettled(self, now: datetime) -> None:
+        settles_at = to_datetime(self.slice.to_ms) + self.pipeline.settle
+        if now < settles_at:
+            raise TooEarly(
+                f"{self.pipeline.name}: the slice {self.slice} settles at {settles_at:%Y-%m-%dT%H:%M:%SZ} "
+                f"(its end and settle = {self.pipeline.settle}); it is {now:%Y-%m-%dT%H:%M:%SZ}. Try again "
+                "then.",
+                settled=settles_at,
+            )
+
+    def _claim(self, attempt: Attempt) -> Attempt:
+        """Record the attempt, as a claim unless the lease is turned off."""
+        attempts, clock = self.prepared_runner.attempts, self.runner.clock
+        if not self.runner.lease:
+            number = attempts.tries(attempt.slice_start, attempt.slice_end) + 1
+            return attempts.record(replace(attempt, attempt=number), clock())
+        is_rival = rival_on_branch_of(self.parent.row, self.tables.ledger)
+        return claim_slice(self.pipeline.name, attempts, attempt, is_rival, clock)
+
+    def _changes(self) -> list[Difference]:
+        """Settings that differ from the parent's, and that this run follows."""
+        return self.declarations.changes(self.parent.owner, self.slice.from_ms, self.parent.start_ms)
+
+    def _refuse_stragglers_left_behind(self, changes: list[Difference], slice_replay: SliceReplay) -> None:
+        if changes and self.parent.row is not None:
+            live = self.tables.ledger.live_runs(self.parent.row)
+            self.declarations.refuse_rows_left_to_a_restatement(changes, live, slice_replay.pins.sources)
+
+    @property
+    def declarations(self) -> Declarations:
+        """Today's declarations, beside those of earlier runs."""
+        return Declarations(self.pipeline, self.runner.config_hash, self.tables)
+
+    def pin_inputs(self) -> SliceReplay:
+        """The replay of the slice from the newest versions of its inputs."""
+        owner, ledger = self.parent.owner, self.tables.ledger
+        overrides = OverridesReader(self.tables["overrides"]).rows()
+        pins = Pins.newest(
+            self.pipeline,
+            self.runner.warehouse,
+            owner=owner,
+            from_ms=self.slice.from_ms,
+            newer_reads=self.parent.newer_reads,
+            overrides=overrides,
+            moved_rows={} if self.parent.row is None else moved_rows_on(ledger, self.parent.row, overrides),
+            ledger=ledger,
+        )
+        return SliceReplay(
+            pipeline=self.pipeline,
+            shape=self.prepared_runner.shape,
+            tables=self.tables,
+            slice=self.slice,
+            start_ms=self.slice.from_ms if self.parent.start_ms is None else self.parent.start_ms,
+            owner=owner,
+            state=put_back_for_reading(self.tables, owner),
+            pins=pins,
+            added_results=self.declarations.added_results(owner),
+        )
+
+    @contextmanager
+    def _with_next_step(self) -> Iterator[None]:
+        """Add the next step to the errors of a source: the range to restate where rows were rewritten, the
+        whole lineage where the table was replaced.
+        """
+        try:
+            yield
+        except SourceReplaced as error:
+            next_step = how_to_restate_or_adopt(
+                self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms
+            )
+            raise SourceReplaced(
+                f"{self.pipeline.name}: {error.message} {next_step}", **error.facts
+            ) from error
+        except VersionGone as error:
+            next_step = how_to_restate_all(self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms)
+            raise VersionGone(f"{self.pipeline.name}: {error.message} {next_step}", **error.facts) from error
+        except NewRowsNotKnown as error:
+            raise NewRowsNotKnown(
+                f"{self.pipeline.name}: {error.message} A restatement reads all of them: "
+                f"{self._restatement(error)}.",
+                **error.facts,
+            ) from error
+        except SourceRewritten as error:
+            name = self.pipeline.name
+            raise SourceRewritten(
+                f"{name}: {error.message} What rests on them has to be restated: "
+                f"{self._restatement(error)}; or put the rows back (RESTORE version "
+                f"{error.facts['before']}, append only); or, if a law has demanded it, `slackwater erase "
+                f"{name}` records it and takes them out of the tables, too.",
+                **error.facts,
+            ) from error
+
+    def _restatement(self, error: SourceRewritten) -> str:
+        """The command that restates the arrivals of which an error of the source speaks."""
+        least, start = cast("int | None", error.facts["least_ms"]), self.parent.start_ms or 0
+        greatest = cast("int | None", error.facts["greatest_ms"])
+        first = start if least is None else max(least, start)
+        end = self.slice.from_ms if greatest is None else min(greatest + 1, self.slice.from_ms)
+        return f"`slackwater backfill {self.pipeline.name} --from {iso(first)} --to {iso(end)}`"
+
+    def _commit_staged_files(self, outcome: Outcome) -> dict[str, tuple[str, ...]]:
+        """Write the rows that came back to the driver, one file a table, and commit them with the files that
+        tasks have written. Returns files by table.
+        """
+
+        def commit(name: str) -> tuple[str, ...]:
+            folder = self.tables[name]
+            files = list(outcome.files.get(name, []))
+            rows = stack(outcome.rows.get(name, []), folder.schema, self.run_id)
+            if rows.num_rows:
+                files.append(write_staged(folder.uri, self.run_id, "driver", rows.drop_columns(["run_id"])))
+            folder.commit_files(files)
+            return tuple(file.path for file in files)
+
+        names = staged_tables(self.prepared_runner.shape)
+        return dict(zip(names, map_concurrently(commit, names), strict=True))
+
+    def _append_validations(self, checks: list[validation.Check]) -> None:
+        folder = self.tables["validations"]
+        rows = [{"run_id": self.run_id, **asdict(check)} for check in checks]
+        folder.append(pa.Table.from_pylist(rows, schema=folder.schema))
+
+    def _record_failure(self, attempt: Attempt, phase: str, error: BaseException) -> None:
+        outcome = "lost" if isinstance(error, LostRaceError) else "failed"
+        code = error.exit_code if isinstance(error, SlackwaterError) else 1
+        text = (
+            str(error)
+            if isinstance(error, SlackwaterError)
+            else without_credentials("".join(traceback.format_exception(error))[-4000:])
+        )
+        try:
+            self.prepared_runner.attempts.record(
+                attempt, self.runner.clock(), outcome=outcome, exit_code=code, step=phase, error=text
+            )
+        except SlackwaterError as second:
+            # Whatever stopped the run may stop this write, too; the caller raises the first error.
+            log.warning(
+                f"its failure is not recorded: {second}",
+                extra={"pipeline": self.pipeline.name, "run_id": self.run_id},
+            )

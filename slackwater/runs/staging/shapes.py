@@ -1,0 +1,145 @@
+"""Checks a source against a pipeline's declarations, and derives the columns of the pipeline's tables from
+both.
+
+Reads the schema of the source and none of its rows.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from slackwater.engine.aggregates import bind_select
+from slackwater.engine.operator.elements import element_class
+from slackwater.engine.operator.emitted_rows import output_of, side_outputs_of
+from slackwater.engine.replaying.snapshot_codecs import state_columns
+from slackwater.engine.rows.columns_read import ADDED_COLUMNS, check_key_types, columns_read
+from slackwater.engine.rows.conditions import bind_condition
+from slackwater.engine.rows.derived_columns import with_derived_columns
+from slackwater.engine.rows.keys import Keys
+from slackwater.engine.rows.source_roles import SourceColumnError, check_roles
+from slackwater.engine.rows.union_columns import PinnedSources, check_common
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.pipelines import Pipeline
+from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.sources import Source
+from slackwater.pipelines.window_columns import own_window_class_of
+from slackwater.runs.staging.pins import pin_newest
+from slackwater.runs.staging.validation import check_types
+from slackwater.tables.schemas import TIME, Shape
+from slackwater.tables.warehouse import Warehouse
+from slackwater.windowing.snapshot import WindowColumns
+
+
+def check_parkable(pipeline: Pipeline) -> None:
+    """Refuse a pipeline that can't be replayed slice by slice.
+
+    Raises:
+        PipelineError: there are no ticks.
+    """
+    subject = f"Pipeline {pipeline.name!r}"
+    if pipeline.watermarks.interval_ms == 0:
+        raise PipelineError(
+            subject,
+            "a replay needs ticks, at which source partitions become idle: .with_interval(...) above zero",
+        )
+
+
+def checked_sources(warehouse: Warehouse, pipeline: Pipeline) -> tuple[PinnedSources, Shape]:
+    """The sources of `pipeline` at their newest versions, checked against the declarations, and the shape of
+    the pipeline's tables over them.
+
+    Raises:
+        UsageError: a source is missing, empty, or lacks a column.
+    """
+    check_parkable(pipeline)
+    return check_sources(pipeline, pin_newest(pipeline, warehouse))
+
+
+def check_sources(pipeline: Pipeline, pinned_sources: Sequence[PinnedSource]) -> tuple[PinnedSources, Shape]:
+    """As `checked_sources`, for the sources as they are pinned, in the order of their declarations.
+
+    Raises:
+        UsageError: a source lacks a column, or has one whose type does not suit.
+    """
+    for declaration, source in zip(pipeline.sources, pinned_sources, strict=True):
+        _refuse_conflicts(pipeline, declaration, source)
+        check_roles(declaration, source.schema, ())
+        if taken_names := sorted(ADDED_COLUMNS.intersection(source.schema.names)):
+            raise SourceColumnError(
+                f"source {declaration.table!r} has a column {taken_names[0]!r}, a name that a replay gives "
+                "to a column of its own. Rename it there, or read a table without it.",
+                column=taken_names[0],
+            )
+    sources = PinnedSources.of(pipeline, pinned_sources)
+    schema = sources.schema
+    derived_names = {name for name, _ in pipeline.derivations}
+    source_columns = [name for name in columns_read(pipeline, schema.names) if name not in derived_names]
+    check_common(pipeline, source_columns, sources)
+    columns = with_derived_columns(pipeline, schema)
+    names_read = columns_read(pipeline, columns.names)
+    if len(pinned_sources) == 1:
+        check_roles(pipeline.sources[0], columns, names_read)
+    for name in names_read:
+        if name not in columns.names:
+            raise SourceColumnError(
+                f"no source of {pipeline.name} has a column {name!r}; together they have "
+                f"{', '.join(columns.names)}. Mend the pipeline or the sources.",
+                column=name,
+            )
+    check_key_types(pipeline, columns)
+    return sources, shape_of(pipeline, schema)
+
+
+def _refuse_conflicts(pipeline: Pipeline, declaration: Source, source: PinnedSource) -> None:
+    """Refuse a source of which the pipeline reads a column whose values no type holds."""
+    names = [declaration.rename.get(name, name) for name, _ in source.conflicts]
+    read_names = {*declaration.columns, *columns_read(pipeline, [*source.schema.names, *names])}
+    for (own_name, reason), name in zip(source.conflicts, names, strict=True):
+        if own_name in read_names or name in read_names:
+            raise SourceColumnError(
+                f"source {declaration.table!r}: the pipeline reads the column {own_name!r}, and {reason}. "
+                "Write those files anew with one type; what a pipeline does not read may differ (columns=[…] "
+                "says what its functions read).",
+                column=own_name,
+            )
+
+
+def shape_of(pipeline: Pipeline, source: pa.Schema) -> Shape:
+    """The shape of a pipeline's tables over a source of the schema `source`.
+
+    Raises:
+        PipelineError: an aggregate, the condition or an expectation doesn't suit the type of its column; a
+            column can't be a field of an element.
+    """
+    columns = with_derived_columns(pipeline, source)
+    types = {field.name: field.type for field in columns}
+    if pipeline.where is not None:
+        bind_condition(f"Pipeline {pipeline.name!r}", pipeline.where, types)
+    bound = bind_select(pipeline, types)
+    element_class(pipeline, columns)
+    own_window_class = own_window_class_of(pipeline)
+    shape = Shape(
+        keys=tuple((name, types[name]) for name in pipeline.keys),
+        results=(
+            *((name, accumulator.result_type) for name, accumulator in bound.items()),
+            *output_of(pipeline).results,
+        ),
+        # Under an evictor a window parks its elements instead of partial aggregates.
+        parts=tuple(
+            (f"{name}__{suffix}", kind)
+            for name, accumulator in bound.items()
+            if pipeline.evictor is None
+            for suffix, kind in accumulator.parts
+        ),
+        source=tuple((field.name, _plain(field.type)) for field in source),
+        states=state_columns(pipeline, Keys.of(pipeline, columns)),
+        sides=tuple((tag, side.results) for tag, side in side_outputs_of(pipeline).items()),
+        windows=None if own_window_class is None else WindowColumns(own_window_class).own_columns,
+    )
+    check_types(pipeline.pane_expectations, dict((*shape.keys, *(shape.windows or ()), *shape.results)))
+    return shape
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """`kind`, but UTC time instead of time without a zone, which not every reader of Delta knows."""
+    return TIME if pa.types.is_timestamp(kind) else kind

@@ -1,0 +1,280 @@
+"""The replay of one slice from pinned inputs. A run stages its results, `verify` compares them with those of
+the run, and a redrive uses its timeline alone.
+
+Reads the source and the parent's snapshot. Records nothing, and writes only into folders that the caller
+names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slackwater.engine.replaying.replay import Engine, Outcome, Replay
+from slackwater.engine.replaying.task_memory import (
+    most_rows_of_range,
+    ranges_for,
+    rows_at_once,
+    rows_sent,
+)
+from slackwater.engine.rows.carried_timeline import timeline_of_slice
+from slackwater.engine.rows.judge import Judge
+from slackwater.engine.rows.progress import Progress
+from slackwater.engine.rows.tick_pass import Maxima, tick_maxima
+from slackwater.engine.rows.union_columns import PinnedSources
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.lost_history import notes_on_parts
+from slackwater.engine.source.overrides import MovedArrival, Overrides
+from slackwater.engine.source.scan import SliceScan
+from slackwater.engine.transport.in_process import PlacedTransport, Transport
+from slackwater.pipelines import Expectation, Pipeline
+from slackwater.runs.staging.collected_mark import mark_of
+from slackwater.runs.staging.pins import Pins
+from slackwater.runs.staging.slices import Slice, iso
+from slackwater.runtime.memory import state_memory_mb
+from slackwater.tables.ledger.overrides import INPUT as OVERRIDES
+from slackwater.tables.ledger.rows import Input, LedgerRow
+from slackwater.tables.run_files.hashed_rows import as_hashed
+from slackwater.tables.run_files.snapshots import bounds_of_key_groups, require_as_recorded
+from slackwater.tables.run_files.staging import count_staged, read_staged
+from slackwater.tables.schemas import Shape, staged_tables
+from slackwater.tables.warehouse import Tables
+from slackwater.windowing.columnar.timeline.timeline import Timeline
+from slackwater.windowing.times import to_ms as to_ms_of
+
+NO_OVERRIDES = Overrides()
+
+
+def how_to_restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
+    """The next step where the source was replaced by another table and main has run [start, end)."""
+    return (
+        f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from "
+        f"{iso(start_ms)} --to {iso(end_ms)}`."
+    )
+
+
+def how_to_restate_or_adopt(pipeline: str, start_ms: int, end_ms: int) -> str:
+    """As `how_to_restate_all`, and the next step if the other table holds the same rows."""
+    return (
+        f"{how_to_restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: "
+        f"`slackwater state adopt {pipeline}` compares them and records it."
+    )
+
+
+@dataclass(frozen=True)
+class SliceReplay:
+    """A slice and all that its replay depends on.
+
+    Attributes:
+        pipeline, shape: the declarations, and the columns of the pipeline's tables.
+        tables: the tables that hold the parent's snapshot.
+        slice: the range of arrivals.
+        start_ms: where the lineage begins.
+        owner: the row whose snapshot the slice continues; None at the start of a lineage.
+        state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
+        pins: the versions of the sources and the overrides.
+        creates_windows_again: whether windows that an earlier run has collected are created again under a
+            greater lateness, as runs of the first format did. See `collected_mark`.
+        added_results: results of which the parent's snapshot knows nothing.
+        keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
+    """
+
+    pipeline: Pipeline
+    shape: Shape
+    tables: Tables
+    slice: Slice
+    start_ms: int
+    owner: LedgerRow | None
+    state: Mapping[str, tuple[str, ...]]
+    pins: Pins
+    creates_windows_again: bool = False
+    added_results: frozenset[str] = frozenset()
+    keeps_lists_whole: bool = False
+
+    def scan(self) -> SliceScan:
+        """The files and rows of the slice."""
+        from_ms, to_ms = self.slice.from_ms, self.slice.to_ms
+        overrides = Overrides(
+            tuple(
+                MovedArrival(row.row_hash, to_ms_of(row.true_arrival), to_ms_of(row.arrival_time))
+                for row in self.pins.overrides
+            )
+        )
+        true_arrivals = overrides.true_arrivals(from_ms, to_ms)
+        files = [
+            item.source.files(
+                from_ms,
+                to_ms,
+                item.declaration.arrival_time,
+                item.before,
+                newer_reads=item.newer_reads,
+                also=true_arrivals,
+            )
+            for item in self.pins.of_sources
+        ]
+        return self._scan_of(files, from_ms, overrides)
+
+    def _scan_of(
+        self, files: Sequence[Sequence[InputFile]], from_ms: int, overrides: Overrides = NO_OVERRIDES
+    ) -> SliceScan:
+        """The scan of these files of each source, from `from_ms` to the end of the slice."""
+        sources = PinnedSources.of(self.pipeline, self.pins.sources)
+        columns = tuple(sources.schema.names)
+        first, *others = (
+            SliceScan(
+                source=item.source,
+                files=tuple(replace(file, source=number) for file in files[number]),
+                columns=columns,
+                arrival=self.pipeline.roles.arrival_time,
+                from_ms=from_ms,
+                to_ms=self.slice.to_ms,
+                start_ms=self.start_ms,
+                before=item.before,
+                newer_reads=item.newer_reads,
+                overrides=overrides,
+                rows_at_once=rows_at_once(state_memory_mb()),
+                naming=sources.namings[number],
+            )
+            for number, item in enumerate(self.pins.of_sources)
+        )
+        return replace(first, others=tuple(others))
+
+    def progress(self) -> Progress:
+        """The source progress in the parent's snapshot, with the collected mark of the lineage.
+
+        Raises:
+            DamagedSnapshot: the parent's snapshot is not what its ledger row has recorded.
+        """
+        if self.owner is None:
+            return Progress.none()
+        require_as_recorded(self.tables, self.pipeline.name, self.owner, self.state)
+        progress = Progress.from_table(
+            read_staged(self.tables, "source_progress", self.state["source_progress"])
+        )
+        if self.creates_windows_again:
+            return replace(progress, collected_mark=None)
+        return replace(progress, collected_mark=mark_of(self.tables, self.pipeline, self.owner, progress))
+
+    def transport(
+        self, scan: SliceScan, engine: Engine, transport: Transport, ranges: int | None = None
+    ) -> PlacedTransport:
+        """`transport`, or the one that it has for a slice such as this; see `placement`."""
+        return transport.for_slice(
+            scan,
+            lambda slots: self._ranges(scan, engine, slots) if ranges is None else ranges,
+            engine.in_threads,
+        )
+
+    def timeline(
+        self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima
+    ) -> tuple[Timeline, Progress]:
+        """The watermarks of the slice, and the progress after it; see `timeline_of` for `maxima`."""
+        return timeline_of_slice(transport, scan, Judge.of(self.pipeline, scan), before, maxima)
+
+    def replay(
+        self,
+        scan: SliceScan,
+        timeline: Timeline,
+        after: Progress,
+        engine: Engine,
+        transport: Transport,
+        *,
+        run_id: str,
+        expectations: tuple[Expectation, ...] = (),
+        ranges: int | None = None,
+        scratch: str | None = None,
+    ) -> Outcome:
+        """The rows and files that the slice leaves, source progress included.
+
+        Args:
+            scan, timeline, after: as `scan` and `timeline` gave them.
+            engine, transport: the engine that runs the windows, and where its tasks run.
+            run_id: of the rows.
+            expectations: of the panes, of which the outcome then has the metrics.
+            ranges: number of key ranges; None leaves it to the size of the input.
+            scratch: a folder below which tasks write the files of large tables; None: they write into the
+                folders of the tables.
+        """
+        folders = {name: self.tables[name].uri for name in staged_tables(self.shape)}
+        outcome = engine.replay(
+            Replay(
+                pipeline=self.pipeline,
+                shape=self.shape,
+                scan=scan,
+                timeline=timeline,
+                state=self.state,
+                state_bounds=bounds_of_key_groups(self.tables, self.owner, self.state),
+                folders=folders,
+                run_id=run_id,
+                ranges=self._ranges(scan, engine, transport.slots) if ranges is None else ranges,
+                scratch=scratch,
+                state_memory_mb=state_memory_mb(),
+                parked_windows=self._parked_windows,
+                added_results=self.added_results,
+                keeps_lists_whole=self.keeps_lists_whole,
+                expectations=expectations,
+            ),
+            transport,
+        )
+        progress = after.to_table(run_id)
+        outcome.rows["source_progress"] = [progress]
+        hashed_rows = as_hashed("source_progress", progress)
+        outcome.state_hash.add("source_progress", hashed_rows, without=("run_id",))
+        return outcome
+
+    def notes(self, scan: SliceScan) -> list[str]:
+        """Sentences on what of the sources could not be checked, and on files of the scan that are read as
+        they were before.
+        """
+        return [
+            note
+            for part in scan.parts
+            for note in (*part.source.notes, *notes_on_parts(part.source, part.files))
+        ]
+
+    def record_files(self) -> None:
+        """Record the files of each source, so that the next run can go on when the source's log has lost the
+        version that this one has read. Of a source that has not changed since the parent run that run has
+        done so.
+        """
+        for item in self.pins.of_sources:
+            if item.before is None or item.before.version != item.source.version:
+                item.source.record_files(item.declaration.arrival_time)
+
+    def inputs(self, scan: SliceScan, outcome: Outcome) -> tuple[Input, ...]:
+        """The inputs of the slice as the ledger records them, with how many rows of each source were read."""
+        inputs = [
+            Input(
+                table=item.declaration.table,
+                table_id=item.source.table_id,
+                version=item.source.version,
+                files=len(part.files),
+                rows=outcome.rows_of_source(number),
+                bytes=sum(file.bytes for file in part.files),
+            )
+            for number, (item, part) in enumerate(zip(self.pins.of_sources, scan.parts, strict=True))
+        ]
+        if self.pins.overrides:
+            inputs.append(
+                Input(
+                    table=OVERRIDES,
+                    version=self.pins.overrides_known,
+                    files=0,
+                    rows=len(self.pins.overrides),
+                    bytes=0,
+                )
+            )
+        return tuple(inputs)
+
+    def _ranges(self, scan: SliceScan, engine: Engine, slots: int) -> int:
+        """The least number of ranges at which the rows, parked windows and remembered rows of each fit its
+        task's memory.
+        """
+        rows = rows_sent(self.pipeline, self.pins.sources, scan.all_files, engine)
+        parked_rows = self._parked_windows
+        if self.pipeline.distinct_by is not None:
+            parked_rows += count_staged(self.tables, "keyed_state", self.state.get("keyed_state", ()))
+        most_rows = most_rows_of_range(self.pipeline, self.pins.sources, engine, state_memory_mb())
+        return ranges_for(self.pipeline, rows + parked_rows, most_rows, slots)
+
+    @property
+    def _parked_windows(self) -> int:
+        return 0 if self.owner is None else self.owner.windows_open or 0

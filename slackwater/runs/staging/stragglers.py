@@ -1,0 +1,249 @@
+"""Counts stragglers by slice: rows that appear in the source after the slice of their arrival was run.
+
+    source version    7        8        9
+    run of slice A    reads 7                  a row of A that version 8 or 9 adds is a straggler of A
+    run of slice B             reads 8         a row of B that version 9 adds is one of B
+
+Reads the source's log, and the arrival column of the files that the log calls new; never the windows.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.engine.rows.judge import in_milliseconds
+from slackwater.engine.source.batches import read_columns
+from slackwater.engine.source.coverage import ReadRange
+from slackwater.engine.source.files import InputFile
+from slackwater.engine.source.pinned_source import PinnedSource
+from slackwater.engine.source.row_changes import row_changes_since
+from slackwater.engine.source.scan import SliceScan
+from slackwater.pipelines import Pipeline
+from slackwater.runs.staging import validation
+from slackwater.runs.staging.slices import Slice, iso
+from slackwater.tables.ledger.reader import LedgerReader
+from slackwater.tables.ledger.rows import Input, LedgerRow
+from slackwater.windowing.times import to_ms
+
+# Before all versions.
+_NO_VERSION = -1
+
+Int64s = npt.NDArray[np.int64]
+
+
+def input_of(row: LedgerRow | None, table: str) -> Input | None:
+    """The source `table` among the inputs of a run's ledger row; None where the run has read no source."""
+    return None if row is None else next((item for item in row.inputs if item.table == table), None)
+
+
+def version_of(row: LedgerRow | None, table: str) -> int | None:
+    """The version of the source `table` that a run has read; None where it has read no source."""
+    source_input = input_of(row, table)
+    return None if source_input is None else source_input.version
+
+
+def without_erased(source: PinnedSource, table: str, ledger: LedgerReader) -> PinnedSource:
+    """The source `table` as runs of the lineage see it: rows that an erasure has recorded as deleted count as
+    never written.
+    """
+    return source.without(ledger.erasing_versions(table, source.table_id))
+
+
+def other_table_of(rows: Iterable[LedgerRow], table: str, table_id: str) -> str | None:
+    """The id of a table that is not `table_id` and that one of `rows` has read as the source `table`; None
+    where all have read `table_id`, as far as they have recorded it.
+    """
+    inputs = (input_of(row, table) for row in rows)
+    return next(
+        (item.table_id for item in inputs if item is not None and item.table_id not in (None, table_id)), None
+    )
+
+
+def newer_reads_since(
+    ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, table: str
+) -> tuple[ReadRange, ...]:
+    """The slices that live runs of `head` have read at newer versions of the source `table` than `owner`, the
+    run whose snapshot the next one continues.
+    """
+    owner_version = version_of(owner, table)
+    # The runs of one branch pin ascending versions: without a second live run none is newer than the owner's.
+    if owner_version is None or len(head.live) < 2:
+        return ()
+    reads = ledger.live_reads(head, table)
+    return tuple(read_ranges(reads.filter(pc.greater(reads.column("version"), owner_version))))
+
+
+def newer_reads_by_source(
+    ledger: LedgerReader, head: LedgerRow, owner: LedgerRow | None, pipeline: Pipeline
+) -> dict[str, tuple[ReadRange, ...]]:
+    """`newer_reads_since` of each source of the pipeline, by its table."""
+    return {source.table: newer_reads_since(ledger, head, owner, source.table) for source in pipeline.sources}
+
+
+def read_ranges(reads: pa.Table) -> list[ReadRange]:
+    """The rows of `LedgerReader.live_reads` as ranges."""
+    columns = (reads.column(name).to_pylist() for name in ("from_ms", "to_ms", "version"))
+    return list(map(ReadRange, *columns))
+
+
+def table_of_reads(ranges: Sequence[ReadRange]) -> pa.Table:
+    """The inverse of `read_ranges`."""
+    names = ("from_ms", "to_ms", "version")
+    columns = [pa.array([getattr(item, name) for item in ranges], pa.int64()) for name in names]
+    return pa.table(columns, names=list(names))
+
+
+def read_ranges_of(runs: Iterable[LedgerRow], table: str) -> list[ReadRange]:
+    """The slice of each of `runs` with the version of the source `table` at which the run has read it."""
+    reads = []
+    for row in runs:
+        version = version_of(row, table)
+        if version is not None and row.slice_start is not None and row.slice_end is not None:
+            reads.append(ReadRange(to_ms(row.slice_start), to_ms(row.slice_end), version))
+    return reads
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """The stragglers of one live slice: rows that no live run has read.
+
+    Attributes:
+        slice: the slice of their arrival.
+        rows: how many.
+    """
+
+    slice: Slice
+    rows: int
+
+
+def find_stragglers(
+    source: PinnedSource,
+    reads: pa.Table,
+    arrival: str,
+    *,
+    folds: bool | Sequence[bool],
+    since: int | None = None,
+) -> list[Stragglers] | None:
+    """The stragglers of `source`, by slice; None where the source's log does not say which rows are new, or
+    its files can't be read without Spark.
+
+    Args:
+        source: the version in which they are looked for.
+        reads: the slices of the live runs, one after the other, with the versions that were read, as of
+            `LedgerReader.live_reads`.
+        arrival: the arrival column.
+        folds: whether later runs have folded stragglers in, of all or of each of `reads`. A straggler that
+            such a run has read is not counted.
+        since: do not count stragglers that this version had already.
+    """
+    if not reads.num_rows:
+        return []
+    # The version up to which live runs have read each slice: that of its own run, or a newer one of a later
+    # run that folds.
+    starts, ends, versions = (reads.column(name).to_numpy() for name in ("from_ms", "to_ms", "version"))
+    of_folding_runs = np.where(folds, versions, _NO_VERSION)
+    newest_behind = np.maximum.accumulate(of_folding_runs[::-1])[::-1]
+    read_at = np.maximum(versions, np.append(newest_behind[1:], _NO_VERSION))
+    oldest = int(read_at.min()) if since is None else since
+    start_ms, end_ms = int(starts[0]), int(ends[-1])
+    counts = np.zeros(len(starts), np.int64)
+
+    def count(times: Int64s, version: int, rows: Int64s | None = None) -> None:
+        """Count the rows of these arrivals (None: one each) that `version` has brought, where no live run has
+        read them.
+        """
+        places = np.searchsorted(starts, times, side="right") - 1
+        is_straggler = (times >= start_ms) & (times < end_ms) & (read_at[places] < version)
+        weights = None if rows is None else rows[is_straggler]
+        counts[:] += np.bincount(places[is_straggler], weights, minlength=len(starts)).astype(np.int64)
+
+    # Of commits that have rewritten files only the rows that differ are new.
+    before = replace(source, version=oldest)
+    changes = row_changes_since(source, before, arrival) if source.has_lost_files_since(before) else ()
+    # Of commits that the log has lost only a comparison of rows tells what they have brought.
+    if changes is None and any(commit.removed_files for commit in source.lost_commits_since(before)):
+        return None
+    if changes:
+        source = source.with_rewrites(item.version for item in changes)
+        for item in changes:
+            count(item.arrivals, item.version, item.added_counts)
+    added_files = source.added_since(replace(source, version=oldest), np.unique(read_at).tolist())
+    if added_files is None or source.why_not_direct is not None:
+        return [] if source.version == oldest else None
+    for file in source.files(end_ms, end_ms, arrival, replace(source, version=oldest)):
+        if not file.may_hold_unread:
+            continue
+        count(arrivals(source, file, arrival)[0], added_files[file.path])
+    return [
+        Stragglers(Slice(int(starts[place]), int(ends[place])), int(counts[place]))
+        for place in np.flatnonzero(counts).tolist()
+    ]
+
+
+def arrivals(source: PinnedSource, file: InputFile, arrival: str) -> tuple[Int64s, int]:
+    """The arrivals of a file's rows in milliseconds, floored, and the number of rows without one."""
+    times, is_undated = in_milliseconds(
+        read_columns(source.uri, file, source.schema, (arrival,)).column(arrival)
+    )
+    return times[~is_undated], int(is_undated.sum())
+
+
+def advice_on_stragglers(pipeline: str, stragglers: Sequence[Stragglers] | None) -> str:
+    """The sentence that names the restatement which takes stragglers in; None: they could not be counted."""
+    if stragglers is None:
+        return (
+            "rows may have appeared in slices that were run before; the source can't say which. "
+            f"`slackwater backfill {pipeline}` restates"
+        )
+    first, last = iso(stragglers[0].slice.from_ms), iso(stragglers[-1].slice.to_ms)
+    rows = sum(item.rows for item in stragglers)
+    return (
+        f"{rows:,} rows appeared after their slices were run, in [{first}, {last}); restate them with "
+        f"`slackwater backfill {pipeline} "
+        f"--from {first} --to {last}`"
+    )
+
+
+def of_all_sources(of_each: Sequence[Sequence[Stragglers] | None]) -> list[Stragglers] | None:
+    """The stragglers of several sources together, by slice; None where those of one are not known."""
+    counts: Counter[Slice] = Counter()
+    for stragglers in of_each:
+        if stragglers is None:
+            return None
+        counts.update({item.slice: item.rows for item in stragglers})
+    return [Stragglers(item, counts[item]) for item in sorted(counts, key=lambda item: item.from_ms)]
+
+
+def check_stragglers(
+    pipeline: Pipeline, ledger: LedgerReader, head: LedgerRow | None, owner: LedgerRow | None, scan: SliceScan
+) -> list[validation.Check]:
+    """The failed check that a restatement has to take stragglers in; none where no row is a straggler, or the
+    pipeline folds them.
+    """
+    if pipeline.stragglers == "fold" or head is None or not head.live or not scan.holds_unread():
+        return []
+    stragglers = of_all_sources(
+        [
+            find_stragglers(
+                part.source,
+                ledger.live_reads(head, source.table),
+                source.arrival_time,
+                folds=False,
+                since=version_of(owner, source.table),
+            )
+            for source, part in zip(pipeline.sources, scan.parts, strict=True)
+            if part.holds_unread()
+        ]
+    )
+    return (
+        []
+        if stragglers == []
+        else [
+            validation.warning("no rows are to be restated", advice_on_stragglers(pipeline.name, stragglers))
+        ]
+    )

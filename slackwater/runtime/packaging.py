@@ -1,0 +1,94 @@
+"""Packs our package into one archive for executors, and gives the arguments that spark-submit needs.
+
+Light: a DAG file computes its operator's arguments here, in a process that may have no Spark at all.
+"""
+
+import hashlib
+import os
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.runtime.jars import declared_jars
+from slackwater.runtime.java import launcher_home
+from slackwater.runtime.settings import SETTINGS, driver_options
+
+# What starts commands: DAGs, and the PySpark applications.
+_NOT_ON_EXECUTORS = frozenset({"airflow", "jobs"})
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time of the zip format; files' own times would change the bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmitSettings:
+    """Arguments for a SparkSubmitOperator, by its names of them; paths are those of this machine."""
+
+    jars: str
+    conf: dict[str, str]
+    env_vars: dict[str, str]
+    spark_binary: str
+
+
+def package_zip(folder: Path) -> Path:
+    """Writes the installed `slackwater` (without DAGs) into `folder` as `slackwater-<digest>.zip`, unless
+    that file exists; returns its path.
+    """
+    return archive("slackwater", sorted(_entries()), folder)
+
+
+def archive(title: str, entries: Sequence[tuple[str, Path]], folder: Path) -> Path:
+    """Writes `entries` (name in the archive, file) into `folder` as `<title>-<digest>.zip`, unless that file
+    exists; returns its path.
+
+    Equal files give equal bytes. The name must end in .zip: Spark puts a .whl on no executor's path.
+    """
+    digest = hashlib.sha256()
+    for name, file in entries:
+        digest.update(f"{name}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    target = folder / f"{title}-{digest.hexdigest()[:16]}.zip"
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # Renamed into place: another process may be writing the same archive.
+        draft = folder / f"{target.name}.{os.getpid()}"
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as members:
+            for name, file in entries:
+                members.writestr(_member(name), file.read_bytes())
+        draft.replace(target)
+    return target
+
+
+def submit_settings() -> SubmitSettings:
+    """The arguments with which spark-submit runs a job of ours from this environment. Starts nothing, fetches
+    nothing.
+
+    Called by DAG files at each parse. The jars that it names exist once set-up, `doctor` or any session has
+    run.
+    """
+    binaries = Path(sys.executable).parent
+    launcher = launcher_home()
+    return SubmitSettings(
+        jars=",".join(declared_jars()),
+        conf={**SETTINGS, "spark.driver.extraJavaOptions": driver_options()},
+        env_vars={
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            **({"JAVA_HOME": str(launcher)} if (launcher / "bin" / "java").exists() else {}),
+        },
+        spark_binary=str(binaries / "spark-submit"),
+    )
+
+
+def _entries() -> Iterator[tuple[str, Path]]:
+    """Name in the archive and file, for every file that is not compiled code."""
+    package = Path(__file__).parents[1]
+    for file in package.rglob("*"):
+        name = file.relative_to(package)
+        if file.is_file() and "__pycache__" not in name.parts and name.parts[0] not in _NOT_ON_EXECUTORS:
+            yield f"{package.name}/{name.as_posix()}", file
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, date_time=_EPOCH)
+    member.external_attr = 0o644 << 16
+    return member

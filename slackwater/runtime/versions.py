@@ -1,0 +1,102 @@
+"""Compares the versions of packages and of our code on the driver and on executors: where they differ,
+results may differ, and pickles may not load.
+
+Standard library only: an executor runs this file before it imports anything else of ours, or anything that a
+task needs.
+"""
+
+import hashlib
+import pickle
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from slackwater.errors import PermanentError
+
+PACKAGES = ("pyarrow", "numpy", "deltalake", "rocksdict")
+_NOT_ON_EXECUTORS = frozenset({"airflow", "jobs"})
+
+Work = Callable[[Iterator[Any]], Iterator[Any]]
+
+
+class DifferentVersions(PermanentError):
+    """An executor computes with other versions than the driver. Facts: differing, name → (the driver's, the
+    executor's).
+    """
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Name → version of the installed packages that tasks compute with, and of our own code. Not of Python:
+    Spark compares that itself.
+    """
+    package_versions: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            package_versions[name] = version(name)
+        except PackageNotFoundError:  # if a task needs it, its import names it
+            continue
+    return {**package_versions, "slackwater": _digest_of_our_code()}
+
+
+def check_versions(of_driver: Mapping[str, str]) -> None:
+    """Compare the driver's versions with those of this executor, which calls it.
+
+    Raises:
+        DifferentVersions: something has another version here than on the driver.
+    """
+    of_executor = versions()
+    differing = {
+        name: (driver_version, of_executor[name])
+        for name, driver_version in of_driver.items()
+        if of_executor.get(name, driver_version) != driver_version
+    }
+    if differing:
+        differences = ", ".join(
+            f"{name} {executor_version} where the driver has {driver_version}"
+            for name, (driver_version, executor_version) in differing.items()
+        )
+        raise DifferentVersions(
+            f"the executor on {socket.gethostname()} has {differences}. Give the Python of the executors "
+            f"({sys.executable}, chosen by "
+            "PYSPARK_PYTHON) the driver's versions.",
+            differing=differing,
+        )
+
+
+def with_version_check(work: bytes) -> Work:
+    """The pickled function `work` as tasks on executors run it: the versions are compared before anything of
+    it is unpickled.
+    """
+    of_driver = versions()
+
+    def run(items: Iterator[Any]) -> Iterator[Any]:
+        check_versions(of_driver)
+        yield from pickle.loads(work)(items)
+
+    return run
+
+
+def _digest_of_our_code() -> str:
+    """A digest of our sources. They are shipped to executors, and this notices when an executor imports
+    another installation of ours instead.
+    """
+    digest = hashlib.sha256()
+    folder = files("slackwater")
+    entries = [entry for entry in folder.iterdir() if entry.name not in _NOT_ON_EXECUTORS]
+    for name, file in sorted(_modules("slackwater", entries)):
+        digest.update(f"{name}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _modules(name: str, entries: Iterable[Traversable]) -> Iterator[tuple[str, Traversable]]:
+    for entry in entries:
+        if entry.is_dir() and entry.name != "__pycache__":
+            yield from _modules(f"{name}/{entry.name}", entry.iterdir())
+        elif entry.name.endswith(".py"):
+            yield f"{name}/{entry.name}", entry

@@ -1,0 +1,172 @@
+"""Writes commits, and tells whether one that seemed to fail is in the log: each carries a token by which the
+process that made it knows it from somebody else's.
+
+A store may keep a commit and lose the answer: a time-out, a reset connection, or a conditional put that the
+client repeats and that then finds the file of its own first try. All of these look like a conflict or a
+failure, and the commit stands. So before anything is committed a second time, the log is read for whose
+commit the version is. A run id would not tell: two drivers may commit the same staged run at once.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, auto
+from importlib.metadata import version as version_of
+from typing import Any
+
+from deltalake import CommitProperties, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+
+from slackwater.tables.delta.foreign_commits import TOKEN
+from slackwater.tables.delta.log_files import commit_path, content_of_commit, line_count
+from slackwater.tables.delta.open_table import OpenTable, PlainCommit
+from slackwater.tables.delta.stored_files import StoredFiles
+from slackwater.tables.delta.written_files import WrittenFile
+from slackwater.tables.stores import filesystem, put_first
+
+
+class Owner(Enum):
+    """Whose commit stands as a version of a table."""
+
+    NOBODY = auto()
+    OURS = auto()
+    ANOTHER = auto()
+
+
+def add_action(file: WrittenFile, now_ms: int, *, changes_data: bool) -> dict[str, Any]:
+    """The action that makes a file part of its table."""
+    return {
+        "add": {
+            "path": file.path,
+            "partitionValues": file.partition,
+            "size": file.bytes,
+            "modificationTime": now_ms,
+            "dataChange": changes_data,
+            "stats": file.statistics,
+        }
+    }
+
+
+def remove_actions(files: StoredFiles, now_ms: int, *, changes_data: bool) -> list[dict[str, Any]]:
+    """The actions that take files out of their table."""
+    return [
+        {
+            "remove": {
+                "path": path,
+                "dataChange": changes_data,
+                "deletionTimestamp": now_ms,
+                "extendedFileMetadata": True,
+                "partitionValues": partition,
+                "size": size,
+            }
+        }
+        for path, size, partition in files.descriptions()
+    ]
+
+
+@dataclass(frozen=True)
+class PendingCommit:
+    """A commit that is to become `version` of the table at `uri`. It is tried once, and `token` tells it
+    from other commits. With `carries_log` it carries the commits before it, see `carried_log`.
+    """
+
+    uri: str
+    version: int
+    carries_log: bool = False
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def write(
+        self,
+        table: OpenTable,
+        actions: Sequence[dict[str, Any]],
+        transaction: Transaction | None,
+        facts: Mapping[str, str] | None = None,
+    ) -> OpenTable:
+        """Commit `actions` and `transaction` to `table`, with `facts` about the commit; returns the table as
+        of then.
+
+        Raises:
+            OSError, DeltaError: it may stand all the same, see `owner`.
+        """
+        own_actions = [*([] if transaction is None else [_txn(transaction)]), *actions]
+        commit = PlainCommit.of(content_of_commit(self._info(table, facts), own_actions))
+        if commit is not None and table.takes_plain_commits:
+            put_first(self.uri, commit_path(self.version), commit.content)
+            return table.after(commit)
+        delta, partition_by = table.as_delta_rs(), list(table.partition_columns) or None
+        delta.create_write_transaction(
+            [_of_delta_rs(action) for action in actions],
+            "append",
+            delta.schema(),
+            partition_by,
+            commit_properties=self.properties(
+                transaction, {**(facts or {}), **line_count(1 + len(own_actions))}
+            ),
+        )
+        return OpenTable.of(self.uri, delta)
+
+    def _info(self, table: OpenTable, facts: Mapping[str, str] | None) -> dict[str, Any]:
+        parameters = {"mode": "Append", "partitionBy": json.dumps(table.partition_columns)}
+        carried_log = table.log_to_carry() if self.carries_log else None
+        return {
+            "timestamp": int(datetime.now(UTC).timestamp() * 1000),
+            "operation": "WRITE",
+            "operationParameters": parameters,
+            "engineInfo": f"slackwater:{version_of('slackwater')}",
+            **(facts or {}),
+            **({} if carried_log is None else carried_log.to_facts()),
+            TOKEN: self.token,
+        }
+
+    def properties(
+        self, transaction: Transaction | None = None, facts: Mapping[str, str] | None = None
+    ) -> CommitProperties:
+        """What delta-rs writes into the commit, `facts` included. delta-rs must not retry: its second try
+        would become the version after our own first one.
+        """
+        return CommitProperties(
+            custom_metadata={**(facts or {}), TOKEN: self.token},
+            max_commit_retries=0,
+            app_transactions=[transaction] if transaction is not None else None,
+        )
+
+    def owner(self) -> Owner:
+        """Whose commit the version is now.
+
+        Raises:
+            OSError: the log can't be read, so it is not known whether the commit stands.
+        """
+        try:
+            with filesystem(self.uri).open_input_stream(commit_path(self.version)) as stream:
+                lines = stream.read().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            return Owner.NOBODY
+        infos = (json.loads(line).get("commitInfo") for line in lines if b'"commitInfo"' in line)
+        is_ours = any(info is not None and info.get(TOKEN) == self.token for info in infos)
+        return Owner.OURS if is_ours else Owner.ANOTHER
+
+
+def _txn(transaction: Transaction) -> dict[str, Any]:
+    txn = {"appId": transaction.app_id, "version": transaction.version}
+    if transaction.last_updated is not None:
+        txn["lastUpdated"] = transaction.last_updated
+    return {"txn": txn}
+
+
+def _of_delta_rs(action: dict[str, Any]) -> AddAction | RemoveAction:
+    if "add" in action:
+        file = action["add"]
+        return AddAction(
+            path=file["path"],
+            size=file["size"],
+            partition_values=file["partitionValues"],
+            modification_time=file["modificationTime"],
+            data_change=file["dataChange"],
+            stats=file["stats"],
+        )
+    file = action["remove"]
+    return RemoveAction(
+        file["path"], file["dataChange"], file["deletionTimestamp"], file["size"], file["partitionValues"]
+    )

@@ -1,0 +1,469 @@
+"""Plain Delta tables through delta-rs: open, create, append, and commit files that somebody else has written.
+
+The only file that calls deltalake's writers. It knows no table by name. How often a table is really opened is
+the business of `table_handles`.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from slackwater.tables.delta.carried_log import CARRIED_COMMITS
+from slackwater.tables.delta.clustering import Clustering
+from slackwater.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
+from slackwater.tables.delta.foreign_commits import TOKEN, ForeignCommit
+from slackwater.tables.delta.log_files import last_checkpoint, line_count, superseded_checkpoints
+from slackwater.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
+from slackwater.tables.delta.open_table import OpenTable
+from slackwater.tables.delta.partitions import by_partition, folder_of
+from slackwater.tables.delta.stored_files import StoredFiles, Within, files_within
+from slackwater.tables.delta.table_handles import TableHandles
+from slackwater.tables.delta.written_files import WrittenFile, columns_as_differences, write_file
+from slackwater.tables.errors import CommitConflict, CommitUnknown, NotADeltaTable
+from slackwater.tables.storage_errors import Cause, cause_of, not_writable, reason
+from slackwater.tables.stores import filesystem
+
+# Whenever a table is opened, all commits since its last checkpoint are read; a checkpoint lists all files
+# again. What both cost is in "Large states" of docs/performance.md.
+_CHECKPOINT_INTERVAL = 10
+# Where it lists so many times this number of actions, so many commits stand behind it, 50 at most.
+_ACTIONS_FOR_COMMIT = 20_000
+_MOST_COMMITS = 50
+# commitInfo, protocol, metaData.
+_LINES_OF_CREATE = 3
+_CONFIGURATION = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
+# How long to wait before a commit is tried again that storage did not take.
+_PAUSES_S = (0.1, 0.5)
+_OVERWRITTEN_BYTES = 32 << 20
+
+
+def _mark_of_ours() -> CommitProperties:
+    """What marks a commit of delta-rs as ours."""
+    return CommitProperties(custom_metadata={TOKEN: uuid.uuid4().hex})
+
+
+class StoredLayout(NamedTuple):
+    """The columns that a table has in storage, and those by which it is partitioned there."""
+
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One Delta table: where it stands, its schema, its partition columns, and how rows are divided into
+    files (None: as they come). With `has_recorded_version` somebody records the table's newest version, so
+    that it is opened by that commit, which carries the log (`carried_log`). To a table that `is_ours` nobody
+    else writes: features that can't be borne are refused, and so are commits of others since the last look
+    at them (`foreign_features`, `foreign_commits`).
+
+    Raises (every method):
+        NotADeltaTable: something else is there.
+        ForeignFeature: it is ours, and somebody has given it a feature that can't be borne.
+
+    Raises (every writing method):
+        WarehouseNotWritable: the folder can't be written.
+        CommitConflict: only where `expected_table` is given: the table has moved since that version.
+        CommitUnknown: storage failed during a commit, and again when it was asked whether the commit stands.
+        ForeignCommits: somebody else has changed rows or columns meanwhile.
+    """
+
+    uri: str
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+    clustering: Clustering | None = None
+    has_recorded_version: bool = field(default=False, compare=False)
+    is_ours: bool = field(default=False, compare=False)
+    _handles: TableHandles = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_handles", TableHandles(self.uri, is_ours=self.is_ours))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What goes to another process: that opens the table itself."""
+        return Folder, (
+            self.uri,
+            self.schema,
+            self.partition_by,
+            self.clustering,
+            self.has_recorded_version,
+            self.is_ours,
+        )
+
+    @classmethod
+    def existing_at(
+        cls,
+        uri: str,
+        partition_by: tuple[str, ...] = (),
+        clustering: Clustering | None = None,
+        recorded_version: int | None = None,
+        *,
+        is_ours: bool = False,
+    ) -> "Folder | None":
+        """The table that stands at `uri`, with the columns that it has; None where there is none. For
+        `recorded_version` see `find_behind`; None: nobody records it.
+        """
+        place = cls(uri, pa.schema([]), is_ours=is_ours)
+        if recorded_version is not None:
+            place.find_behind(recorded_version)
+        table = place.find()
+        if table is None:
+            return None
+        has_record = recorded_version is not None
+        folder = cls(uri, table.schema, partition_by, clustering, has_record, is_ours)
+        folder._handles.newest = table
+        return folder
+
+    @property
+    def newest_known_version(self) -> int | None:
+        """The newest version that this process has opened or committed; None before the first."""
+        return self._handles.newest_version
+
+    def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
+        """The commits of others that change rows or columns, behind the version `since` (None: behind the
+        first of ours since the last checkpoint) and up to the newest version that this process knows. A later
+        commit of ours looks at what has come meanwhile.
+        """
+        return self._handles.foreign_commits(since)
+
+    def with_schema(self, schema: pa.Schema) -> "Folder":
+        """The same table, as far as it is known, read and written with these columns."""
+        folder = replace(self, schema=schema)
+        folder._handles.know_as(self._handles)
+        return folder
+
+    def version(self) -> int | None:
+        """The newest version; None where there is no table."""
+        table = self.find()
+        return None if table is None else table.version()
+
+    @cached_property
+    def name(self) -> str:
+        return self.uri.rstrip("/").rsplit("/", 1)[-1]
+
+    def find(self, version: int | None = None) -> OpenTable | None:
+        """The table, at `version` if given; None when there is none yet."""
+        return self._handles.take(version)
+
+    def find_behind(self, version: int) -> OpenTable | None:
+        """The table as of `version`, which somebody has recorded of it or expects it to have, or as of a
+        newer one; as of now where it has no such version, and of a folder of this machine. None where there
+        is no table.
+        """
+        return self._handles.take_behind(version)
+
+    def newest_known(self) -> OpenTable | None:
+        """The table as of the newest version that this process knows, for callers to whom a newer one makes
+        no difference, or who commit behind this version and learn then that somebody else was first: storage
+        is asked only where none is known. Of a folder of this machine it is the table as of now: asking costs
+        little there, and the folder may have been removed, and made again with fewer versions.
+        """
+        return self._handles.newest_known() or self.find()
+
+    def newest_known_or_made(self) -> OpenTable:
+        """As `newest_known`; the table is made empty if it isn't there."""
+        return self._handles.newest_known() or self.ensure()
+
+    def open(self) -> OpenTable:
+        """The table as of now.
+
+        Raises:
+            NotADeltaTable: there is none.
+        """
+        table = self.find()
+        if table is None:
+            raise NotADeltaTable(
+                f"{self.uri}: there is no Delta table here. Check the path of the warehouse.", uri=self.uri
+            )
+        return table
+
+    def ensure(self) -> OpenTable:
+        """The table, made empty if it isn't there. Two processes may do this at once."""
+        table = self.find()
+        if table is not None:
+            return table
+        try:
+            return self._handles.start_over_with(
+                DeltaTable.create(
+                    self.uri,
+                    schema=self.schema,
+                    partition_by=list(self.partition_by) or None,
+                    configuration=_CONFIGURATION,
+                    commit_properties=CommitProperties(
+                        custom_metadata=line_count(_LINES_OF_CREATE), max_commit_retries=0
+                    ),
+                )
+            )
+        except (OSError, DeltaError) as error:
+            # Another process may have been first; a retry of ours would commit a second version.
+            table = self.find()
+            if table is None:
+                raise not_writable(self.uri, error) from error
+            return table
+
+    def stored_layout(self) -> StoredLayout:
+        """The table's layout in storage; the table is made empty if it isn't there."""
+        table = self.newest_known_or_made()
+        return StoredLayout(table.schema, table.partition_columns)
+
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
+        """Add columns at the end of the table; they are null in its rows so far. Columns that it has already
+        stay as they are.
+        """
+        while fields:
+            table = self.open()
+            new_fields = [field for field in fields if field.name not in table.schema.names]
+            if not new_fields:
+                return
+            try:
+                self._handles.refuse_foreign_behind_known(table)
+                table.as_delta_rs().alter.add_columns(
+                    list(Schema.from_arrow(pa.schema(new_fields)).fields), commit_properties=_mark_of_ours()
+                )
+            except CommitFailedError:
+                continue
+            except (OSError, DeltaError) as error:
+                raise not_writable(self.uri, error) from error
+            return
+
+    def add_fields(self) -> None:
+        """Add the fields that this folder's schema has inside of struct columns and the stored table lacks;
+        they are null in its rows so far. They stand behind the fields of before: readers go by their names.
+        """
+        while True:
+            try:
+                table = self.open()
+                self._handles.refuse_foreign_behind_known(table)
+                write_deltalake(
+                    table.as_delta_rs(),
+                    self.schema.empty_table(),
+                    mode="append",
+                    schema_mode="merge",
+                    commit_properties=_mark_of_ours(),
+                )
+            except CommitFailedError:
+                continue
+            except (OSError, DeltaError) as error:
+                raise not_writable(self.uri, error) from error
+            return
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        within: Within | None = None,
+    ) -> pa.Table:
+        """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes
+        are not read.
+
+        Give `within`, bounds outside of which no row fulfils `where`, for every table that grows: choosing
+        files by it costs the same however many there are.
+        """
+        names = list(columns) if columns is not None else self.schema.names
+        table = self.find()
+        if table is None:
+            return pa.schema([self.schema.field(name) for name in names]).empty_table()
+        return self.read_at(table, names, where, within)
+
+    def read_at(
+        self,
+        table: OpenTable,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        within: Within | None = None,
+    ) -> pa.Table:
+        """As `read`, as of the version of `table`."""
+        names = self.schema.names if columns is None else columns
+        files = self.files(*([] if within is None else [within]), table=table)
+        if within is None and where is not None:
+            files = files.among(
+                fragment.path for fragment in table.as_delta_rs().to_pyarrow_dataset().get_fragments(where)
+            )
+        return files.read(names, where)
+
+    def append(
+        self,
+        rows: pa.Table,
+        expected_table: OpenTable | None = None,
+        transaction: Transaction | None = None,
+        *,
+        searched_columns: Sequence[str] | None = None,
+    ) -> None:
+        """Append `rows` in one commit; with `expected_table`, only if the table is still at that version. The
+        log gets statistics of `searched_columns`, by default of all.
+        """
+        if expected_table is None and self._handles.newest is None:
+            self.ensure()
+        rows = rows.select(self.schema.names).cast(self.schema)
+        files = [
+            self._write(value, part, searched_columns)
+            for value, part in by_partition(rows, self.partition_by)
+        ]
+        self.commit_files(files, expected_table=expected_table, transaction=transaction)
+
+    def _write(
+        self, value: str | None, rows: pa.Table, searched_columns: Sequence[str] | None
+    ) -> WrittenFile:
+        """A new file with `rows`, which lack the partition column and all have `value` there."""
+        path = f"{folder_of(self.partition_by, value)}part-{uuid.uuid4().hex}.parquet"
+        as_differences = columns_as_differences(rows)
+        return write_file(
+            self.uri,
+            path,
+            rows,
+            partition=dict.fromkeys(self.partition_by, value),
+            as_differences=as_differences,
+            searched_columns=searched_columns,
+        )
+
+    def files(self, *bounds: Within, table: OpenTable | None = None) -> StoredFiles:
+        """The files that may hold rows within all `bounds`, as of the version of `table`, by default as of
+        now; no files where there is no table.
+        """
+        if table is None:
+            table = self.find()
+        return self._stored_files(table, bounds)
+
+    def known_files(self, *bounds: Within) -> StoredFiles:
+        """As `files`, as of the newest version that this process knows, also of a folder of this machine;
+        storage is asked only where it knows none.
+        """
+        known_table = None if self._handles.lacks_own_commit else self._handles.newest
+        return self._stored_files(known_table or self.find(), bounds)
+
+    def files_added(self, paths: Collection[str]) -> StoredFiles | None:
+        """These files of the table, with the statistics of the log; None where the commits that this process
+        knows do not show all of them.
+        """
+        table = self._handles.newest_known()
+        if table is None or not table.has_added(paths):
+            return None
+        return StoredFiles(table.actions_of(paths), self.uri, filesystem(self.uri), self.schema)
+
+    def _stored_files(self, table: OpenTable | None, bounds: Sequence[Within]) -> StoredFiles:
+        actions = pa.table({}) if table is None else table.actions
+        return StoredFiles(files_within(actions, *bounds), self.uri, filesystem(self.uri), self.schema)
+
+    def commit_files(
+        self,
+        files: Iterable[WrittenFile],
+        removed_files: StoredFiles | None = None,
+        expected_table: OpenTable | None = None,
+        transaction: Transaction | None = None,
+        *,
+        changes_data: bool = True,
+        facts: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make files that were written into the folder part of the table and take `removed_files` out of it,
+        in one commit; with `expected_table`, only if the table is still at that version. Does nothing
+        without files and a transaction. With `changes_data` False the commit says that it has the same rows
+        in other files; streams that follow the table pass it by. The log keeps `facts` with the commit (see
+        `slackwater.tables.delta.transactions`).
+        """
+        now_ms = int(datetime.now(UTC).timestamp() * 1000)
+        actions = [add_action(file, now_ms, changes_data=changes_data) for file in files]
+        if removed_files is not None:
+            actions += remove_actions(removed_files, now_ms, changes_data=changes_data)
+        if not actions and transaction is None:
+            return
+        self._commit(lambda table, pending: pending.write(table, actions, transaction, facts), expected_table)
+
+    def overwrite(self, table: OpenTable, rows: pa.RecordBatchReader) -> None:
+        """Replace all rows of the table by `rows`, partitioned by this folder's columns, in one commit, if it
+        is still at the version of `table`.
+
+        delta-rs writes the files, without page checksums: in a commit of files that others wrote it can't
+        change the partition columns.
+        """
+
+        def write(table: OpenTable, pending: PendingCommit) -> OpenTable:
+            delta = table.as_delta_rs()
+            write_deltalake(
+                delta,
+                rows,
+                mode="overwrite",
+                schema_mode="overwrite",
+                partition_by=list(self.partition_by),
+                configuration=_CONFIGURATION,
+                target_file_size=_OVERWRITTEN_BYTES,
+                commit_properties=pending.properties(),
+            )
+            return OpenTable.of(self.uri, delta)
+
+        self._commit(write, table)
+
+    def _commit(
+        self, write: Callable[[OpenTable, PendingCommit], OpenTable], expected_table: OpenTable | None
+    ) -> None:
+        """Make one commit exactly once, also where the answer to it is lost. Without `expected_table` it is
+        tried again behind the commits of others. Where storage fails for a moment it is tried again, too.
+        """
+        tries = 0
+        while True:
+            table = expected_table or (self._handles.newest_known() if not tries else None) or self.ensure()
+            self._handles.refuse_foreign_behind_known(table)
+            pending = PendingCommit(self.uri, table.version() + 1, self.has_recorded_version)
+            try:
+                newest = write(table, pending)
+            except (OSError, DeltaError) as error:
+                owner = self._owner_of(pending, error)
+                if owner is Owner.OURS:
+                    self._handles.lacks_own_commit = True  # the next caller reads it
+                    return
+                if owner is Owner.ANOTHER and expected_table is not None:
+                    raise CommitConflict(f"{self.uri}: {error}") from error
+                if owner is Owner.NOBODY:
+                    if cause_of(error) is not Cause.TRANSIENT or tries >= len(_PAUSES_S):
+                        raise not_writable(self.uri, error) from error
+                    time.sleep(_PAUSES_S[tries])
+                tries += 1
+            else:
+                self._handles.newest = newest
+                if self._is_checkpoint_due(newest):
+                    self._checkpoint(newest)
+                return
+
+    def _is_checkpoint_due(self, newest: OpenTable) -> bool:
+        log = newest.log_to_carry() if self.has_recorded_version else None
+        if log is not None and log.ends_small:
+            return len(log.commits) >= CARRIED_COMMITS or not log.is_small
+        if newest.mirror is not None:
+            return (newest.version() + 1) % MIRROR_INTERVAL == 0 and bool(newest.tail)
+        if (newest.version() + 1) % _CHECKPOINT_INTERVAL or not newest.tail:
+            return False
+        last = last_checkpoint(filesystem(self.uri))
+        return newest.version() - last.version >= min(last.actions // _ACTIONS_FOR_COMMIT, _MOST_COMMITS)
+
+    def _checkpoint(self, table: OpenTable) -> None:
+        """Put the log's state into one file. Where that fails, the next one to open the table reads more. In
+        a folder of this machine the checkpoints that it supersedes are deleted.
+        """
+        with suppress(OSError, DeltaError):
+            self._handles.newest = table.with_checkpoint()
+            if table.mirror is None:
+                store = filesystem(self.uri)
+                for path in superseded_checkpoints(store, _CHECKPOINT_INTERVAL):
+                    store.delete_file(path)
+
+    def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
+        try:
+            return pending.owner()
+        except OSError as error:
+            raise CommitUnknown(
+                f"{self.uri}: writing version {pending.version} failed ({reason(failure)}), and the log "
+                "can't be read to see "
+                f"whether it was committed all the same ({reason(error)}). Run the same command again: it "
+                "goes on from what stands.",
+                uri=self.uri,
+                version=pending.version,
+            ) from failure

@@ -1,0 +1,93 @@
+"""Refuses a Delta table with a feature or a property that our reads and writes can't bear.
+
+Every table of ours is looked at when it is opened, by its protocol and its properties alone. They are plain
+tables: files of a version are read as they are (a deletion vector would bring deleted rows back, a mapped
+column would be null), and commits only add and remove files (row ids, commit timestamps and clustering would
+be missing). A feature that is not known to be harmless is refused: a later one may be like these.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+
+from slackwater.tables.errors import ForeignFeature
+
+# Features that a protocol may list; those that a property or a column makes active are looked for there.
+_BEARABLE_FEATURES = frozenset(
+    {"appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants", "timestampNtz"}
+)
+# The first reader and writer versions that stand for a feature which can't be borne.
+_MAPPING_READER, _MAPPING_WRITER, _IDENTITY_WRITER, _FEATURES_READER, _FEATURES_WRITER = 2, 5, 6, 3, 7
+# Properties that can't be borne with this value, and the feature that each makes active.
+_REFUSED_VALUES: Mapping[str, tuple[str, str]] = {
+    "delta.appendOnly": ("true", "appendOnly"),
+    "delta.columnMapping.mode": ("name", "columnMapping"),
+    "delta.enableDeletionVectors": ("true", "deletionVectors"),
+    "delta.enableInCommitTimestamps": ("true", "inCommitTimestamp"),
+    "delta.enableRowTracking": ("true", "rowTracking"),
+}
+_CONSTRAINT = "delta.constraints."
+
+
+class UnbearableFeature(NamedTuple):
+    """What a table has that can't be borne.
+
+    Attributes:
+        name: of the feature, as Delta has it.
+        command: the end of the ALTER TABLE statement by which Spark takes it off.
+    """
+
+    name: str
+    command: str
+
+
+def refuse_unbearable(uri: str, table: DeltaTable) -> None:
+    """Refuse the table at `uri` if it has a feature that reads and writes can't bear.
+
+    Raises:
+        ForeignFeature: with the features and the commands that take them off.
+    """
+    features = list(unbearable_features(table))
+    if features:
+        raise unbearable(uri, features)
+
+
+def unbearable(uri: str, features: Sequence[UnbearableFeature]) -> ForeignFeature:
+    """The error to raise for a table with such features."""
+    names = ", ".join(dict.fromkeys(feature.name for feature in features))
+    statements = "; ".join(f"ALTER TABLE delta.`{uri}` {feature.command}" for feature in features)
+    pipeline = uri.rstrip("/").split("/")[-2]
+    return ForeignFeature(
+        f"{uri}: somebody has given this table what Slackwater can't read or write rightly: {names}. Nothing "
+        f"was changed. `slackwater publish {pipeline} --rebuild` takes it off a table of the pipeline "
+        f"{pipeline}; of another table Spark takes it off (`{statements}`).",
+        uri=uri,
+        features=[feature.name for feature in features],
+    )
+
+
+def unbearable_features(table: DeltaTable) -> Iterator[UnbearableFeature]:
+    """What the table has that can't be borne: features of the protocol, and active ones of properties."""
+    protocol, properties = table.protocol(), table.metadata().configuration
+    names = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _BEARABLE_FEATURES
+    if protocol.min_reader_version == _MAPPING_READER or protocol.min_writer_version == _MAPPING_WRITER:
+        names.add("columnMapping")
+    if protocol.min_writer_version == _IDENTITY_WRITER:
+        names.add("identityColumns")
+    for name in sorted(names):
+        yield UnbearableFeature(name, f"DROP FEATURE {name}")
+    if protocol.min_reader_version > _FEATURES_READER or protocol.min_writer_version > _FEATURES_WRITER:
+        version = f"protocol {protocol.min_reader_version}/{protocol.min_writer_version}"
+        yield UnbearableFeature(version, f"-- {version}")
+    for key, value in properties.items():
+        refused_value, feature = _REFUSED_VALUES.get(key, ("", ""))
+        if key.startswith(_CONSTRAINT):
+            yield UnbearableFeature("checkConstraints", f"DROP CONSTRAINT {key.removeprefix(_CONSTRAINT)}")
+        elif feature and feature not in names and value.lower() == refused_value:
+            yield UnbearableFeature(feature, f"UNSET TBLPROPERTIES ('{key}')")
+
+
+def is_borne_property(key: str, value: str) -> bool:
+    """Whether a table may keep a property."""
+    return not key.startswith(_CONSTRAINT) and _REFUSED_VALUES.get(key, ("", ""))[0] != value.lower()

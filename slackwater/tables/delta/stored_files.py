@@ -1,0 +1,341 @@
+"""Reads rows of a plain Delta table from only those files that may hold them, chosen on whole columns of the
+log's statistics.
+
+Knows no table by name. A dataset over every file, each with its bounds as an expression, would cost more the
+longer a table has lived.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.fs as pafs
+from deltalake import DeltaTable
+
+from slackwater.tables.delta.cut_bounds import widen_bounds
+from slackwater.tables.delta.parquet import (
+    check_contents,
+    check_footer,
+    checked_bytes,
+    damaged_file,
+    file_format,
+    lost_file,
+    naming_damaged_file,
+)
+from slackwater.tables.stores import filesystem
+
+_BATCH_ROWS = 1 << 17
+# To hand so few bytes to threads takes as long as to read them.
+FEW_BYTES = 1 << 20
+_PARTITION = "partition."
+
+
+class Within(NamedTuple):
+    """Bounds of a column, both included, for the rows that a reader wants; None for no bound. A null lies
+    within no bounds.
+    """
+
+    column: str
+    least: Any
+    greatest: Any
+
+    @classmethod
+    def only(cls, column: str, value: Any) -> "Within":
+        """Rows that have `value` in `column`."""
+        return cls(column, value, value)
+
+
+def actions_of(table: DeltaTable) -> pa.Table:
+    """The table's files, one a row (delta-rs calls them add actions): path, size_bytes, num_records,
+    partition values as ``partition.<column>``, statistics as ``min.<column>``, ``max.<column>``,
+    ``null_count.<column>``.
+    """
+    return pa.table(table.get_add_actions(flatten=True))
+
+
+def files_within(actions: pa.Table, *bounds: Within) -> pa.Table:
+    """Those of `actions` whose files may hold rows within all `bounds`."""
+    for one in bounds if actions.num_rows else ():
+        actions = actions.filter(_may_hold(actions, one))
+    return actions
+
+
+@dataclass(frozen=True)
+class StoredFiles:
+    """Some files of a table.
+
+    Attributes:
+        actions: the files, as of `actions_of`.
+        uri, folder: the table's folder.
+        schema: the table's columns.
+        dictionary_columns: columns of texts that are read as dictionaries.
+    """
+
+    actions: pa.Table
+    uri: str
+    folder: pafs.FileSystem
+    schema: pa.Schema
+    dictionary_columns: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What goes to another process: that opens the folder itself."""
+        return _reopen, (self.actions, self.uri, self.schema, self.dictionary_columns)
+
+    @property
+    def read_schema(self) -> pa.Schema:
+        """The columns as they are read."""
+        kind = pa.dictionary(pa.int32(), pa.string())
+        return pa.schema(
+            [
+                field.with_type(kind) if field.name in self.dictionary_columns else field
+                for field in self.schema
+            ]
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many rows the files hold by the log; files of which it does not say count for none."""
+        return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
+
+    @property
+    def _bytes(self) -> int:
+        return pc.sum(self.actions.column("size_bytes")).as_py() or 0 if self.actions.num_rows else 0
+
+    @property
+    def paths(self) -> list[str]:
+        """Where the files are, relative to the table's folder, as a file system names them (the log quotes
+        them).
+        """
+        if not self.actions.num_rows:
+            return []
+        return [unquote(path) for path in self.actions.column("path").to_pylist()]
+
+    def one_by_one(self) -> "list[StoredFiles]":
+        """Each of the files alone."""
+        return [
+            replace(self, actions=self.actions.slice(number, 1)) for number in range(self.actions.num_rows)
+        ]
+
+    def within(self, *bounds: Within) -> "StoredFiles":
+        """The files among these that may hold rows within all `bounds`."""
+        return replace(self, actions=files_within(self.actions, *bounds))
+
+    def may_have_nulls(self, column: str) -> bool:
+        """Whether a row may have no value in a column, as far as the log shows."""
+        name = f"null_count.{column}"
+        if not self.actions.num_rows:
+            return False
+        if name not in self.actions.column_names:
+            return True
+        return bool(pc.any(pc.fill_null(pc.greater(self.actions.column(name), 0), True)).as_py())
+
+    def count_within(self, within: Within) -> int:
+        """How many rows lie within the bounds of a column of integers. Of a file whose own bounds lie within
+        them the log tells; of others that column is read.
+        """
+        column, least, greatest = within
+        where = pc.field(column).is_valid()
+        if least is not None:
+            where &= pc.field(column) >= least
+        if greatest is not None:
+            where &= pc.field(column) <= greatest
+        files = self.within(within)
+        low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
+        if not {low, high, nulls} <= set(files.actions.column_names):
+            return sum(part.num_rows for part in files.scan([column], where, _BATCH_ROWS))
+        is_inside = pc.equal(files.actions.column(nulls), 0)
+        if least is not None:
+            is_inside = pc.and_(is_inside, pc.greater_equal(files.actions.column(low), least))
+        if greatest is not None:
+            is_inside = pc.and_(is_inside, pc.less_equal(files.actions.column(high), greatest))
+        is_inside = pc.fill_null(is_inside, False)
+        inner, others = (
+            replace(files, actions=files.actions.filter(mask)) for mask in (is_inside, pc.invert(is_inside))
+        )
+        return inner.rows + sum(part.num_rows for part in others.scan([column], where, _BATCH_ROWS))
+
+    def have_only(self, column: str, values: pa.Array) -> bool:
+        """Whether the log shows that `column` has one of `values` in every row. Then a reader of such rows
+        needs no filter on it.
+        """
+        low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
+        if f"{_PARTITION}{column}" in self.actions.column_names:
+            return bool(
+                pc.all(
+                    pc.is_in(self.actions.column(f"{_PARTITION}{column}"), value_set=values), min_count=0
+                ).as_py()
+            )
+        if not {low, high, nulls} <= set(self.actions.column_names):
+            return False
+        least = self.actions.column(low)
+        is_of_one = pc.and_(
+            pc.equal(least, self.actions.column(high)), pc.equal(self.actions.column(nulls), 0)
+        )
+        return bool(
+            pc.all(
+                pc.fill_null(pc.and_(is_of_one, pc.is_in(least, value_set=values)), False), min_count=0
+            ).as_py()
+        )
+
+    def values_in_log(self, *columns: str, prefixes: Collection[str] = ()) -> dict[str, tuple[Any, ...]]:
+        """The values of integers, texts and whole milliseconds in files of one row, as far as the log has
+        all of them whole: path → values of `columns`. Other files are left out. Of the columns in `prefixes`
+        the beginning of a long text will do.
+        """
+        names = [f"{side}.{column}" for column in columns for side in ("min", "max")]
+        if not {*names, "num_records"} <= set(self.actions.column_names):
+            return {}
+        # A text that the log has cut has other bounds above than below.
+        names = [f"min.{name[4:]}" if name[4:] in prefixes else name for name in names]
+        sides = [self.actions.column(name).to_pylist() for name in names]
+        lows, highs = zip(*sides[::2], strict=True), zip(*sides[1::2], strict=True)
+        rows = zip(self.paths, self.actions.column("num_records").to_pylist(), lows, highs, strict=True)
+        return {
+            path: low for path, count, low, high in rows if count == 1 and low == high and None not in low
+        }
+
+    def among(self, paths: Iterable[str]) -> "StoredFiles":
+        """The files among these at one of `paths`."""
+        if not self.actions.num_rows:
+            return self
+        path_set = set(paths)
+        is_among = pa.array([path in path_set for path in self.paths])
+        return replace(self, actions=self.actions.filter(is_among))
+
+    def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+        """`columns` of the rows that `where` selects."""
+        with self._naming_damaged_file():
+            return self.dataset().to_table(
+                columns=list(columns), filter=where, use_threads=self._bytes > FEW_BYTES
+            )
+
+    def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
+        """As `read`, in several tables, so that few rows are held at once: a table has at least one row, and
+        is complete with the record batch that brings it to `most` rows.
+        """
+        batches: list[pa.RecordBatch] = []
+        with self._naming_damaged_file():
+            for batch in self.dataset().to_batches(
+                columns=list(columns), filter=where, batch_size=min(most, _BATCH_ROWS)
+            ):
+                if batch.num_rows:
+                    batches.append(batch)
+                if sum(one.num_rows for one in batches) >= most:
+                    yield pa.Table.from_batches(batches)
+                    batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+    def check_contents(self, most_bytes: int | None = None) -> None:
+        """Check every byte of the files, for a reader that reads them itself and checks nothing; of files
+        of more than `most_bytes` together only their footers.
+
+        Raises:
+            DamagedFile: a file is not what was written, or is not there.
+        """
+        check = check_contents if most_bytes is None or self._bytes <= most_bytes else check_footer
+        with self._naming_damaged_file():
+            for file in self._rows_of_log():
+                path = unquote(file["path"])
+                self._check_size(file, check(self.folder, path))
+
+    def descriptions(self) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+        """For each file: (path as in the log, size in bytes, partition column → value as text)."""
+        for action in (
+            self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist()
+            if self.actions.num_rows
+            else ()
+        ):
+            path, size = action.pop("path"), action.pop("size_bytes")
+            yield (
+                path,
+                size,
+                {
+                    name.removeprefix(_PARTITION): None if value is None else str(value)
+                    for name, value in action.items()
+                },
+            )
+
+    @contextmanager
+    def _naming_damaged_file(self) -> Iterator[None]:
+        """As `naming_damaged_file`; also a file that is missing is named."""
+        paths = self.paths
+        try:
+            with naming_damaged_file(self.uri, self.folder, paths):
+                yield
+        except FileNotFoundError as error:
+            for path in paths:
+                if self.folder.get_file_info(path).type is pafs.FileType.NotFound:
+                    raise lost_file(self.uri, path) from error
+            raise
+
+    def _rows_of_log(self) -> list[dict[str, Any]]:
+        """Of each file the path as in the log, the size in bytes and the partition values."""
+        if not self.actions.num_rows:
+            return []
+        return list(self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist())
+
+    def _check_size(self, file: dict[str, Any], size: int) -> None:
+        """Refuse a file that another one has replaced, whole in itself, so that no checksum tells."""
+        recorded_size = file["size_bytes"]
+        if recorded_size is not None and size != recorded_size:
+            wrong = f"it has {size:,} bytes, and the table's log says {recorded_size:,}"
+            raise damaged_file(self.uri, unquote(file["path"]), wrong)
+
+    @property
+    def _partitions(self) -> list[str]:
+        return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
+
+    def dataset(self) -> pads.FileSystemDataset:
+        """The files as a dataset, for a reader that pushes down its own columns and conditions."""
+        kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= FEW_BYTES
+        fragments = []
+        for file in self._rows_of_log():
+            path = unquote(file["path"])
+            conditions = [
+                _equals(name.removeprefix(_PARTITION), file[name], self.schema) for name in self._partitions
+            ]
+            partition = conditions[0] if conditions else None
+            for condition in conditions[1:]:
+                partition = partition & condition
+            if is_small:  # one request to storage for each file
+                content = checked_bytes(self.folder, path)
+                self._check_size(file, content.size)
+                fragments.append(kind.make_fragment(pa.BufferReader(content), partition_expression=partition))
+            else:
+                self._check_size(file, check_footer(self.folder, path))
+                fragments.append(kind.make_fragment(path, self.folder, partition_expression=partition))
+        return pads.FileSystemDataset(fragments, self.read_schema, kind, self.folder)
+
+
+def _reopen(actions: pa.Table, uri: str, *columns: Any) -> StoredFiles:
+    return StoredFiles(actions, uri, filesystem(uri), *columns)
+
+
+def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:
+    if value is None:
+        return pc.field(name).is_null()
+    return pc.field(name) == pa.scalar(value, schema.field(name).type)
+
+
+def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
+    """For each file, whether it may hold rows within the bounds. A file without statistics may hold any."""
+    column, least, greatest = within
+    is_partition = f"partition.{column}" in actions.column_names
+    low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")
+    if low not in actions.column_names or high not in actions.column_names:
+        return pa.array([True] * actions.num_rows, pa.bool_())
+    lower, upper = actions.column(low), actions.column(high)
+    if not is_partition:
+        lower, upper = widen_bounds(lower, upper)
+    may_hold = pa.array([True] * actions.num_rows, pa.bool_())
+    for bound, is_wide_enough, value in ((lower, pc.less_equal, greatest), (upper, pc.greater_equal, least)):
+        if value is not None:
+            holds = is_wide_enough(bound, pa.scalar(value, bound.type))
+            may_hold = pc.and_(may_hold, pc.fill_null(holds, not is_partition))
+    return may_hold

@@ -1,0 +1,235 @@
+"""Opens a Delta table, and keeps it for the next caller, who then reads only what was committed since: the
+next commits by their names, until there is none. This file writes nothing.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow.fs import FileInfo, FileSystem
+
+from slackwater.tables.delta.carried_log import CarriedLog
+from slackwater.tables.delta.foreign_commits import (
+    ForeignCommit,
+    commits_behind_ours,
+    commits_between,
+    foreign_among,
+    is_changed_by_others,
+    refuse_foreign,
+)
+from slackwater.tables.delta.foreign_features import (
+    UnbearableFeature,
+    refuse_unbearable,
+    unbearable,
+)
+from slackwater.tables.delta.log_files import (
+    LOG,
+    check_commit,
+    check_commits,
+    commit_path,
+    content_of,
+)
+from slackwater.tables.delta.log_mirror import LogMirror
+from slackwater.tables.delta.open_table import OpenTable, PlainCommit
+from slackwater.tables.delta.opening_errors import error_of_opening
+from slackwater.tables.errors import NotADeltaTable
+from slackwater.tables.storage_errors import reads, reason
+from slackwater.tables.stores import filesystem, is_local
+
+
+@dataclass
+class TableHandles:
+    """What this process knows of one table. Threads may share it: each replaces a value by another.
+
+    Attributes:
+        uri: the table's folder.
+        newest: the table as of the newest version that was opened, read or committed here; None before the
+            first.
+        checked_to: the version up to which somebody has looked at the commits; None: the last checkpoint.
+        is_ours: whether only we write there; then a feature that reads and writes can't bear is refused.
+        known_to: the version up to which every commit is ours, or changes neither rows nor columns; None
+            where nobody has asked.
+        lacks_own_commit: whether this process has made a commit behind `newest`, to which storage gave no
+            answer.
+    """
+
+    uri: str
+    newest: OpenTable | None = None
+    checked_to: int | None = None
+    lacks_own_commit: bool = False
+    is_ours: bool = False
+    known_to: int | None = None
+
+    @property
+    def newest_version(self) -> int | None:
+        """The newest version that this process has seen or committed; None before the first."""
+        return None if self.newest is None else self.newest.version()
+
+    def newest_known(self) -> OpenTable | None:
+        """The table as of the newest version that is known, for callers to whom a newer one makes no
+        difference, such as a commit behind whatever came before. It has all commits of this process. None
+        where that can't be relied on: a folder of this machine may have been removed, and made again with
+        fewer versions.
+        """
+        return None if is_local(self.uri) or self.lacks_own_commit else self.newest
+
+    def take(self, version: int | None = None) -> OpenTable | None:
+        """The table as of now, or as of `version`; None where there is none.
+
+        Raises:
+            NotADeltaTable: something else is there.
+            LogDamaged: a commit file is empty, missing, cut off or changed.
+            ForeignFeature: a table of ours has a feature that can't be borne.
+        """
+        newest = self.newest
+        if version is not None:
+            return newest if newest is not None and newest.version() == version else self._open(version)
+        table = None if newest is None else self._brought_up_to_date(newest)
+        if table is None:
+            table = self._open(None)
+        if table is not None:
+            self.newest, self.lacks_own_commit = table, False
+        return table
+
+    def take_behind(self, version: int) -> OpenTable | None:
+        """The table as of `version`, which somebody has recorded of it, or expects it to have, or as of a
+        newer one; as of now where it has no such version. In an object store the commit is read by its name,
+        with the files of the log that it does not carry, and no newer ones are looked for.
+
+        Raises:
+            NotADeltaTable, LogDamaged: see `take`.
+        """
+        if is_local(self.uri):
+            return self.take()
+        if self.newest is None:
+            with reads(self.uri), suppress(DeltaError):
+                self.newest = self._opened_by_commit(version) or (
+                    self._opened_by_commit(version - 1) if version else None
+                )
+        newest = self.newest
+        return newest if newest is not None and newest.version() >= version else self.take()
+
+    def _opened_by_commit(self, version: int) -> OpenTable | None:
+        """The table as of `version`, by the commit of that version; None where a file of the log is missing.
+
+        Raises:
+            OSError, LogDamaged: see `LogMirror.of`.
+        """
+        content = content_of(filesystem(self.uri), commit_path(version))
+        if content is None:
+            return None
+        carried_log = CarriedLog.of(self.uri, version, content)
+        if carried_log is not None:
+            return OpenTable.of_carried_log(self.uri, carried_log)
+        mirror = LogMirror.between(self.uri, version, content)
+        return None if mirror is None else self._refuse_unbearable(OpenTable.of_mirror(mirror))
+
+    def _refuse_unbearable(self, table: OpenTable) -> OpenTable:
+        if self.is_ours:
+            refuse_unbearable(self.uri, table.base)
+        return table
+
+    def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
+        """The commits of others behind the version `since` that change rows or columns; with None see
+        `commits_behind_ours`. Where there are none, what is opened by now is known.
+        """
+        table = self.newest
+        if table is None:
+            return []
+        version, contents = table.version(), table.contents_of_commits
+        foreign = foreign_among(
+            self.uri,
+            commits_behind_ours(self.uri, version, contents)
+            if since is None
+            else commits_between(self.uri, since, version, contents),
+        )
+        if not foreign:
+            self.known_to = version
+        return foreign
+
+    def refuse_foreign_behind_known(self, table: OpenTable) -> None:
+        """Refuse to build on `table` if others have changed rows or columns since what is known of it.
+
+        Raises:
+            ForeignCommits: with the commits.
+        """
+        known_to, version = self.known_to, table.version()
+        if known_to is not None and version > known_to:
+            contents = table.contents_of_commits
+            refuse_foreign(foreign_among(self.uri, commits_between(self.uri, known_to, version, contents)))
+            self.known_to = version
+
+    def know_as(self, other: "TableHandles") -> None:
+        """Take over what `other` knows of the same table."""
+        self.newest, self.known_to = other.newest, other.known_to
+
+    def start_over_with(self, table: DeltaTable) -> OpenTable:
+        """Take a table that delta-rs has just made for what is known, whatever was known before."""
+        self.newest, self.lacks_own_commit = None, False
+        table_of_mirror = None if is_local(self.uri) else self.take_behind(table.version())
+        self.newest = table_of_mirror or OpenTable.of(self.uri, table)
+        return self.newest
+
+    def _open(self, version: int | None) -> OpenTable | None:
+        try:
+            if version is None and not is_local(self.uri):
+                mirror = LogMirror.of(self.uri)
+                if mirror is not None:
+                    return self._refuse_unbearable(OpenTable.of_mirror(mirror))
+            table = DeltaTable(self.uri, version=version)
+        except TableNotFoundError:
+            # Also of a local folder that it may not enter delta-rs says that there is no table.
+            if is_local(self.uri):
+                with reads(self.uri):
+                    filesystem(self.uri).get_file_info(LOG)
+            return None
+        except (OSError, DeltaError) as error:
+            cause = error_of_opening(self.uri, error)
+            if self.is_ours and isinstance(cause, NotADeltaTable) and is_changed_by_others(self.uri):
+                raise unbearable(self.uri, [UnbearableFeature(reason(error), "DROP FEATURE …")]) from error
+            raise cause from error
+        with reads(self.uri):
+            check_commits(filesystem(self.uri), self.uri, table.version(), self.checked_to)
+        return self._refuse_unbearable(OpenTable.of(self.uri, table))
+
+    def _brought_up_to_date(self, table: OpenTable) -> OpenTable | None:
+        """`table` with the commits since. None where it must be opened anew: it was removed, a commit is not
+        a plain one, or it has moved on too far.
+        """
+        folder = filesystem(self.uri)
+        with reads(self.uri):
+            if is_local(self.uri) and not _is_a_commit(folder, table.version()):
+                return None
+            while not table.has_long_tail and table.takes_plain_commits:
+                path = commit_path(table.version() + 1)
+                content = content_of(folder, path)
+                if content is None:
+                    return table
+                check_commit(self.uri, path, content)
+                commit = PlainCommit.of(content)
+                if commit is None:
+                    return None
+                table = table.after(commit)
+        return None
+
+
+def newest_table(uri: str, checked_to: int | None = None) -> OpenTable | None:
+    """The table at `uri` as of now; None where there is none. One of an object store stays open in this
+    process. For `checked_to` see `TableHandles`.
+
+    Raises:
+        NotADeltaTable, LogDamaged: see `TableHandles.take`.
+    """
+    return (TableHandles(uri, checked_to=checked_to) if is_local(uri) else _kept_handles(uri)).take()
+
+
+@cache
+def _kept_handles(uri: str) -> TableHandles:
+    return TableHandles(uri)
+
+
+def _is_a_commit(folder: FileSystem, version: int) -> bool:
+    info: FileInfo = folder.get_file_info(commit_path(version))
+    return bool(info.is_file and info.size)

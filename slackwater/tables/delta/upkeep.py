@@ -1,0 +1,261 @@
+"""Keeps one Delta table small: drops partitions, deletes rows, compacts small files, writes a checkpoint of
+the log, and deletes dead files. No row is changed.
+
+Knows no table by name. What may be dropped or deleted, callers decide.
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import Transaction
+from deltalake.exceptions import DeltaError
+
+from slackwater.tables.delta.folder import Folder
+from slackwater.tables.delta.open_table import OpenTable
+from slackwater.tables.delta.parts import Parts
+from slackwater.tables.delta.stored_files import StoredFiles, Within
+from slackwater.tables.delta.written_files import WrittenFile
+from slackwater.tables.errors import CommitConflict
+
+_ROWS_AT_ONCE = 1 << 17
+# Rows of a clustered table are divided anew as many as fill so many files.
+_FILES_AT_ONCE = 4
+_WEEK_HOURS = 7 * 24
+# How often a compaction is tried again because somebody else has committed meanwhile.
+_TRIES = 20
+
+
+class PartitionSize(NamedTuple):
+    """How much a partition holds."""
+
+    files: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TableUpkeep:
+    """The upkeep of one table. Each method commits for itself, but for those that only count.
+
+    Attributes:
+        folder: the table.
+        order: a column: files are compacted in the order of their least values of it. None for the order in
+            which they were written.
+        large_bytes: files from this size on are not compacted, so that the cost of compacting a table follows
+            what is new in it. Of a clustered table these are the files that are not small by their rows.
+    """
+
+    folder: Folder
+    order: str | None = None
+    large_bytes: int = 16 << 20
+
+    def partitions(self, column: str) -> dict[str, PartitionSize]:
+        """Value of the partition column → how much its partition holds."""
+        actions = self.folder.open().actions
+        if not actions.num_rows:
+            return {}
+        sizes: dict[str, PartitionSize] = {}
+        columns = (
+            actions.column(name).to_pylist() for name in (f"partition.{column}", "num_records", "size_bytes")
+        )
+        for value, rows, size in zip(*columns, strict=True):
+            before = sizes.get(value, PartitionSize(0, 0, 0))
+            sizes[value] = PartitionSize(before.files + 1, before.rows + (rows or 0), before.bytes + size)
+        return sizes
+
+    def drop_partitions(self, column: str, values: Sequence[str]) -> None:
+        """Take partitions out of the table. Their files stay until a vacuum a week later."""
+        while True:
+            table = self.folder.open()
+            files = self.folder.files(table=table)
+            if not files.actions.num_rows:
+                return
+            is_dropped = pc.is_in(
+                files.actions.column(f"partition.{column}"), value_set=pa.array(values, pa.string())
+            )
+            try:
+                self.folder.commit_files([], replace(files, actions=files.actions.filter(is_dropped)), table)
+            except CommitConflict:
+                continue
+            return
+
+    def count(self, where: pc.Expression, within: Within) -> int:
+        """How many rows `delete` would delete."""
+        files = self.folder.files(within, table=self.folder.open())
+        return sum(_count(one, where, within.column) for one in files.one_by_one())
+
+    def delete(self, where: pc.Expression, within: Within, transaction: Transaction | None = None) -> int:
+        """Delete the rows for which `where` holds, all of which lie within the bounds, in one commit; returns
+        how many. Files that hold such rows and others are written anew without them. The old files stay until
+        a vacuum a week later.
+        """
+        others = ~pc.coalesce(where, pc.scalar(False))
+        while True:
+            table = self.folder.open()
+            counts = [
+                (one, _count(one, where, within.column)) for one in self._files(table, within).one_by_one()
+            ]
+            files_with_hits = [one for one, count in counts if count]
+            if not files_with_hits and (
+                transaction is None or table.transaction_version(transaction.app_id) == transaction.version
+            ):
+                return 0
+            added_files = [
+                file for one, count in counts if 0 < count < one.rows for file in self._write(one, others)
+            ]
+            removed_files = (
+                replace(
+                    files_with_hits[0], actions=pa.concat_tables([one.actions for one in files_with_hits])
+                )
+                if files_with_hits
+                else None
+            )
+            try:
+                self.folder.commit_files(added_files, removed_files, table, transaction)
+            except CommitConflict:
+                continue
+            return sum(count for _, count in counts)
+
+    def compactable(self) -> int:
+        """How many files fewer there would be after `compact`."""
+        actions, clustering = self.folder.open().actions, self.folder.clustering
+        groups = self._small_files(actions)
+        if clustering is None:
+            return sum(group.num_rows - 1 for group in groups)
+        return sum(group.num_rows - max(1, _rows_of(group) // clustering.file_rows) for group in groups)
+
+    def compact(self) -> int:
+        """Merge the small files of each partition into one, in a commit that changes no data; returns how
+        many files fewer there are.
+
+        The rows of a file keep their order, and files follow each other in the order of `order`; but in a
+        clustered table the rows are divided into files anew. A file is replaced only if it is still part of
+        the table at the version that the commit is based on: two compactions at once replace it once.
+
+        Raises:
+            CommitConflict: somebody else has rewritten all of them meanwhile, or never stops committing.
+        """
+        table = self.folder.open()
+        files = self._files(table)
+        merges = [
+            (small, self._write(replace(files, actions=small))) for small in self._small_files(files.actions)
+        ]
+        if not merges:
+            return 0
+        for _ in range(_TRIES):
+            paths = self.folder.files(table=table).actions.column("path")
+            merges = [
+                (small, new_files)
+                for small, new_files in merges
+                if pc.all(pc.is_in(small.column("path"), value_set=paths)).as_py()
+            ]
+            if not merges:
+                raise CommitConflict(
+                    f"{self.folder.uri}: somebody else has rewritten what was to be compacted."
+                )
+            removed_files = replace(files, actions=pa.concat_tables([small for small, _ in merges]))
+            added_files = [file for _, new_files in merges for file in new_files]
+            try:
+                self.folder.commit_files(added_files, removed_files, table, changes_data=False)
+            except CommitConflict:
+                table = self.folder.open()
+                continue
+            return removed_files.actions.num_rows - len(added_files)
+        raise CommitConflict(
+            f"{self.folder.uri}: it has moved {_TRIES} times while small files were made one."
+        )
+
+    def _write(self, files: StoredFiles, where: pc.Expression | None = None) -> list[WrittenFile]:
+        """Write the rows of `files` that `where` selects as one new file, of a clustered table as files that
+        are not small; they are not yet part of the table.
+        """
+        folder = replace(self.folder, schema=files.schema)
+        if folder.clustering is not None:
+            with Parts(folder) as parts:
+                parts.add(files.read(files.schema.names, where))
+                return parts.close()
+        with Parts(folder, file_rows=sys.maxsize) as parts:
+            for rows in files.scan(files.schema.names, where, _ROWS_AT_ONCE):
+                parts.add(rows)
+            return parts.close()
+
+    def _small_files(self, actions: pa.Table) -> list[pa.Table]:
+        clustering = self.folder.clustering
+        if clustering is None:
+            return _small_files(actions, self.order, _Size("size_bytes", self.large_bytes, self.large_bytes))
+        size = _Size("num_records", clustering.small_rows, _FILES_AT_ONCE * clustering.file_rows)
+        return _small_files(actions, self.order, size)
+
+    def _files(self, table: OpenTable, *bounds: Within) -> StoredFiles:
+        """The files of `table` with all its columns: a run may have added some since the folder's schema was
+        read.
+        """
+        return replace(self.folder.files(*bounds, table=table), schema=table.schema)
+
+    def checkpoint(self) -> None:
+        """Put the log's state into one file, and drop entries older than the log's own retention."""
+        table = self.folder.open().as_delta_rs()
+        table.create_checkpoint()
+        table.cleanup_metadata()
+
+    def vacuum(self, *, is_dry: bool) -> int:
+        """Delete files that no table version of the last week names, also those that tasks of dead runs have
+        left; returns how many. With `is_dry` they are only counted. A property of the table may ask for more
+        than a week, and not for less: a run at work has files that no version names yet.
+        """
+        table = self.folder.open().as_delta_rs()
+        try:
+            return len(table.vacuum(_WEEK_HOURS, is_dry, full=True))
+        except DeltaError:  # it asks for more
+            return len(table.vacuum(dry_run=is_dry, full=True))
+
+
+def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:
+    return sum(part.num_rows for part in files.scan([column], where, _ROWS_AT_ONCE))
+
+
+class _Size(NamedTuple):
+    """By which column of the log files are measured, up to which size one is small, and from which size on
+    several together are large.
+    """
+
+    column: str
+    small: int
+    large: int
+
+
+def _rows_of(actions: pa.Table) -> int:
+    return pc.sum(actions.column("num_records")).as_py() or 0
+
+
+def _small_files(actions: pa.Table, order: str | None, size: _Size) -> list[pa.Table]:
+    """Groups of small files that are to be merged. A group is of one partition, in the order of the files'
+    least `order`, then in the order in which they were written; it is full when its files together are large.
+    """
+    if not actions.num_rows:
+        return []
+    partition = [name for name in actions.column_names if name.startswith("partition.")]
+    actions = actions.filter(pc.less(actions.column(size.column), size.small))
+    first = [f"min.{order}"] if f"min.{order}" in actions.column_names else []
+    actions = actions.sort_by([(name, "ascending") for name in (*first, "modification_time", "path")])
+    columns = (actions.column(name).to_pylist() for name in (size.column, *partition))
+    open_groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    sizes: dict[tuple[object, ...], int] = defaultdict(int)
+    full_groups: list[list[int]] = []
+    for number, (file_size, *values) in enumerate(zip(*columns, strict=True)):
+        partition_value = tuple(values)
+        open_groups[partition_value].append(number)
+        sizes[partition_value] += file_size
+        if sizes[partition_value] >= size.large:
+            full_groups.append(open_groups.pop(partition_value))
+            del sizes[partition_value]
+    return [
+        actions.take(pa.array(numbers))
+        for numbers in (*full_groups, *open_groups.values())
+        if len(numbers) > 1
+    ]

@@ -1,0 +1,178 @@
+"""Writes a Parquet file of a Delta table, and says how such files are encoded.
+
+Commits nothing, and knows no table by name.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.tables.delta.parquet import write_sealed
+from slackwater.tables.delta.statistics import Statistics
+from slackwater.tables.storage_errors import not_writable
+from slackwater.tables.stores import filesystem
+
+# How many rows `_hardly_repeats` looks at.
+_SAMPLE_ROWS = 4096
+# Integers in a range of this width are as short as their places in a dictionary.
+_SMALL_RANGE = 255
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A Parquet file that stands in a table's folder and is not yet part of the table.
+
+    Attributes:
+        path: relative to the table's folder, partition folders included.
+        partition: partition column → value as text.
+        rows, bytes: how many the file has.
+        statistics: Delta's per-file statistics as JSON.
+    """
+
+    path: str
+    partition: dict[str, str | None]
+    rows: int
+    bytes: int
+    statistics: str = field(repr=False)
+
+
+_FILES = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partition", pa.map_(pa.string(), pa.string())),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("statistics", pa.string()),
+    ]
+)
+
+
+def table_of_files(files: Sequence[WrittenFile]) -> pa.Table:
+    """Files as rows, in which they go from a task to the driver."""
+    rows = [{**vars(file), "partition": list(file.partition.items())} for file in files]
+    return pa.Table.from_pylist(rows, schema=_FILES)
+
+
+def files_of_table(table: pa.Table) -> list[WrittenFile]:
+    """The files that `table_of_files` has described."""
+    rows = table.select(_FILES.names).to_pylist()
+    return [WrittenFile(**{**row, "partition": dict(row["partition"])}) for row in rows]
+
+
+def write_file(
+    uri: str,
+    path: str,
+    table: pa.Table,
+    partition: dict[str, str | None],
+    *,
+    as_differences: Sequence[str] = (),
+    columns_with_bounds: Sequence[str] | None = None,
+    searched_columns: Sequence[str] | None = None,
+) -> WrittenFile:
+    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, named as `path`
+    with the file's seal before the suffix. Commits nothing.
+
+    The log gets statistics of `searched_columns`, by default of all. For `as_differences` and
+    `columns_with_bounds` see `encoding`. A column of `table` may be a dictionary of its values; readers do
+    not see it.
+
+    Raises:
+        WarehouseNotWritable: the folder can't be written.
+    """
+    files = filesystem(uri)
+    rows = _not_nullable_where_possible(table.unify_dictionaries())
+    try:
+        files.create_dir(os.path.dirname(path) or ".", recursive=True)
+        sealed_path, size = write_sealed(
+            files, path, rows, **encoding(as_differences, table.schema, columns_with_bounds)
+        )
+    except OSError as error:
+        raise not_writable(uri, error) from error
+    statistics = Statistics().add(table if searched_columns is None else table.select(searched_columns))
+    return WrittenFile(sealed_path, partition, table.num_rows, size, statistics.to_json())
+
+
+def _not_nullable_where_possible(table: pa.Table) -> pa.Table:
+    """`table` with a schema that declares columns without nulls as not nullable: Parquet then stores no
+    definition levels for them, and readers look for no nulls.
+    """
+    return pa.table(
+        table.columns,
+        pa.schema([field.with_nullable(table.column(field.name).null_count > 0) for field in table.schema]),
+    )
+
+
+def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """`column` as a table's files hold it: cast to `kind`, but left alone if it is a dictionary of such
+    values, which readers do not see.
+    """
+    is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
+    return column if is_encoded else column.cast(kind)
+
+
+def columns_as_differences(rows: pa.Table) -> list[str]:
+    """The columns of integers or times that are better stored as differences than otherwise, for `encoding`;
+    fields of structs, too, as in ``new.total``.
+    """
+    names = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if pa.types.is_struct(column.type):
+            sample = column.slice(0, _SAMPLE_ROWS)
+            fields = (pc.struct_field(sample, [place]) for place in range(column.type.num_fields))
+            names += [
+                f"{name}.{field.name}"
+                for field, values in zip(column.type, fields, strict=True)
+                if _hardly_repeats(values)
+            ]
+        elif _hardly_repeats(column):
+            names.append(name)
+    return names
+
+
+def _hardly_repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a column of integers or times is better stored as differences than with a dictionary.
+
+    Its first rows decide: either they have so many values that the writer would give up the dictionary after
+    much work, or integers so close together that their differences are no longer than places in a dictionary.
+    """
+    kind = column.type
+    if not pa.types.is_signed_integer(kind) and not pa.types.is_timestamp(kind):
+        return False
+    sample = column.slice(0, _SAMPLE_ROWS)
+    if pa.types.is_integer(kind) and sample.null_count < len(sample):
+        bounds = pc.min_max(sample).as_py()
+        if bounds["max"] - bounds["min"] <= _SMALL_RANGE:
+            return True
+    return bool(pc.count_distinct(sample).as_py() > len(sample) // 8)
+
+
+def encoding(
+    as_differences: Sequence[str], schema: pa.Schema, columns_with_bounds: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The options with which a Parquet file is written.
+
+    Args:
+        as_differences: columns of integers or times, and fields of structs, that are stored as differences;
+            other columns with a dictionary as long as that pays. Readers see no dictionary.
+        schema: the columns of the file.
+        columns_with_bounds: columns of which each row group has the least and greatest value; None for all.
+            Never those that come as a dictionary: to find the bounds would take longer than to write the
+            column. The statistics in Delta's log do not depend on this.
+    """
+    return {
+        "compression": "snappy",
+        "use_dictionary": [name for name in schema.names if name not in as_differences],
+        "column_encoding": dict.fromkeys(as_differences, "DELTA_BINARY_PACKED"),
+        "write_statistics": [
+            field.name
+            for field in schema
+            if not pa.types.is_dictionary(field.type)
+            and (columns_with_bounds is None or field.name in columns_with_bounds)
+        ],
+        "store_schema": False,
+        "write_page_checksum": True,
+    }

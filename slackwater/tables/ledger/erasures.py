@@ -1,0 +1,129 @@
+"""What erasures have taken out of a pipeline's tables, and what the rows of `runs` count as saying since
+then: the hashes and files of the rows that are left of a run.
+
+An erasure is a row of `runs`: it names the files that go and the files that take their place, so that the
+roll-forward needs not know which rows were erased. From its commit on the rows count as gone; the files are
+replaced afterwards, table by table.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+from slackwater.tables.schemas import SIDE, SNAPSHOT_TABLES
+from slackwater.windowing.snapshot import ContentHash
+
+# Its rows and those of side outputs make up the `output_hash` of a run.
+_PANES = "panes"
+
+
+class Gap(NamedTuple):
+    """Corrections that follow each other and were erased.
+
+    Attributes:
+        seq: the ledger row that they were of.
+        key_group: their key group.
+        first: the number of the first one among the corrections of this ledger row and key group, in the
+            order of their delivery and counted from 0, those that were erased before included.
+        rows: how many they are.
+    """
+
+    seq: int
+    key_group: int
+    first: int
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasedRows:
+    """Rows that an erasure takes out of one table, or out of one run's rows there.
+
+    Attributes:
+        table: the table.
+        run_id: the run whose rows they are; None where runs share files, or the table knows no runs.
+        rows: how many rows go, or how many lose a text.
+        hash: the content hash of the rows that go; None where the ledger has no hash of what the run has
+            there.
+        removed: the files that go.
+        files: the files that hold the rows that are left: of a snapshot table all files of the run, of
+            another table those that take the place of `removed`.
+        gaps: of corrections, where they stood, so that positions of sinks keep their meaning.
+    """
+
+    table: str
+    run_id: str | None = None
+    rows: int = 0
+    hash: str | None = None
+    removed: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    @classmethod
+    def of_values(cls, values: dict[str, Any]) -> Self:
+        """From one struct of the column `erased`, as plain values."""
+        texts = {name: tuple(values[name] or ()) for name in ("removed", "files")}
+        gaps = tuple(Gap(**gap) for gap in values.get("gaps") or ())
+        return cls(**{**values, **texts, "gaps": gaps})
+
+    def values(self) -> dict[str, Any]:
+        """The inverse of `of_values`."""
+        return {**vars(self), "gaps": [gap._asdict() for gap in self.gaps]}
+
+
+@dataclass(frozen=True)
+class Remainders:
+    """What is left of runs after some erasures.
+
+    Attributes:
+        of_runs: run_id → the rows erased of it, oldest erasure first.
+    """
+
+    of_runs: dict[str, list[ErasedRows]] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, erasures: Iterable[Sequence[ErasedRows]]) -> Self:
+        """What is left after `erasures`, oldest first; each is the column `erased` of a ledger row."""
+        remainders = cls()
+        for erasure in erasures:
+            for item in erasure:
+                if item.run_id is not None:
+                    remainders.of_runs.setdefault(item.run_id, []).append(item)
+        return remainders
+
+    def state_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
+        """The hash of the rows that are left of a run's snapshot, of which the ledger has recorded a hash."""
+        return _without(
+            recorded_hash, [item for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES]
+        )
+
+    def output_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
+        """The hash of the rows that are left of its panes and side outputs."""
+        erased_output = [
+            item
+            for item in self.of_runs.get(run_id, ())
+            if item.table == _PANES or item.table.startswith(SIDE)
+        ]
+        return _without(recorded_hash, erased_output)
+
+    def files(self, run_id: str, recorded_files: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """By table, the files that hold what is left of its snapshot, and those that it has written of other
+        tables.
+        """
+        return recorded_files | {
+            item.table: item.files for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES
+        }
+
+    def rows(self, run_id: str, table: str) -> int:
+        """How many of its rows were erased from a table."""
+        return sum(item.rows for item in self.of_runs.get(run_id, ()) if item.table == table)
+
+
+def _without(recorded_hash: str | None, items: Sequence[ErasedRows]) -> str | None:
+    """The hash of the rows of which the ledger has recorded one, without the rows of `items`."""
+    if recorded_hash is None or not items:
+        return recorded_hash
+    total = ContentHash.parse(recorded_hash)
+    for item in items:
+        assert item.hash is not None
+        total.remove(ContentHash.parse(item.hash))
+    return str(total)

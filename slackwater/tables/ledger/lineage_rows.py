@@ -1,0 +1,280 @@
+"""Makes the ledger rows that are no runs: fork, publish, restore, adopt, erase, drop. They say which runs are
+live, which source counts as read, or which rows are erased.
+
+Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs. Whether a row may be written is
+the protocol's business.
+
+The runs that are live on a branch, in slice order, make up what its readers see. A backfill of the slice of
+run 2 forks behind run 1, runs the slice again on the branch, and publishes the branch. If the new run leaves
+the same state as run 2 did (they converged), run 3 stays live behind it:
+
+    seq   row             live
+    1-3   runs on main    1 2 3
+    4     fork            1          of row 3, up to its owner 1
+    5     run on branch   1 5
+    6     publish         1 5 3      with resume_from=3, otherwise 1 5
+"""
+
+import re
+import uuid
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from slackwater.errors import UsageError
+from slackwater.tables.ledger.erasures import ErasedRows, Remainders
+from slackwater.tables.ledger.row_kinds import RowKind
+from slackwater.tables.ledger.rows import MAIN, Branch, Input, LedgerRow
+from slackwater.tables.ledger.spans import concatenation, since, up_to
+
+_REDRIVE = "redrive"
+_REBUILD = "rebuild"
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+class BadBranchName(UsageError):
+    """A name that no branch may have."""
+
+
+def check_branch_name(name: str) -> None:
+    """Refuse a name that no branch beside main may have.
+
+    Raises:
+        BadBranchName: it is `main`, a number (which would read as a seq), or has other characters.
+    """
+    if name == MAIN or not _NAME.fullmatch(name):
+        raise BadBranchName(
+            f"{name!r} can't name a branch: a letter, then letters, digits, '_' or '-', all small, 63 at "
+            f"most, and not {MAIN!r}.",
+            branch=name,
+        )
+
+
+def fork_row(
+    branch: str, of: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
+) -> LedgerRow:
+    """The row that makes a branch: its live runs are those of the row `of` up to `owner`, whose snapshot the
+    branch continues.
+
+    Args:
+        branch: the name. Commit the row with the head of that name as the parent: None, or the row that
+            dropped an earlier branch.
+        of: the row whose live runs the branch takes, usually main's head. The row records `owner` as its
+            parent, or `of` without an owner.
+        owner: a run that is live in `of`; None forks at the start of the lineage, from nothing.
+        start: where the lineage begins (`LedgerReader.start_of`). The slice of the row is [start, end of the
+            owner's slice).
+    """
+    check_branch_name(branch)
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id("fork"),
+        kind=RowKind.FORK,
+        branch=branch,
+        parent_seq=(owner or of).seq,
+        live=() if owner is None else up_to(of.live, owner.seq),
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def publish_row(
+    main: LedgerRow,
+    branch: Branch,
+    owner: LedgerRow,
+    restated_range: tuple[datetime, datetime],
+    resume_from: int | None = None,
+    *,
+    verdict: str | None = None,
+    version: str | None = None,
+    redrives: bool = False,
+) -> LedgerRow:
+    """The row that makes `branch` live: its runs, and behind them main's runs from `resume_from` on, if they
+    converged.
+
+    Args:
+        main: main's head; the parent to commit it on.
+        branch: the branch; commit the row with `other_heads={branch.name: branch.head.seq}`, so that the
+            commit fails if the branch moves meanwhile.
+        owner: the run whose snapshot is the current one afterwards: main's last live run when it resumes,
+            else the branch's.
+        restated_range: [start, end) of the slices that the branch has run.
+        resume_from: seq of the first of main's live runs that stay live behind the branch; None when the
+            branch replaces all of them.
+        verdict: the worst one of the branch's runs.
+        redrives: whether the restatement was made because rows were given another arrival; `cause_of` says
+            so.
+    """
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(f"{_REDRIVE if redrives else 'publish'}-{branch.name}"),
+        kind=RowKind.PUBLISH,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=concatenation(branch.head.live, () if resume_from is None else since(main.live, resume_from)),
+        slice_start=restated_range[0],
+        slice_end=restated_range[1],
+        verdict=verdict,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def restore_row(
+    main: LedgerRow, to: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
+) -> LedgerRow:
+    """The row that makes the runs live again that were live after the row `to`, and no others.
+
+    Args:
+        main: main's head; the parent to commit it on.
+        owner: the run whose snapshot is the current one afterwards.
+        start: where the lineage begins.
+    """
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id("restore"),
+        kind=RowKind.RESTORE,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=to.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def rebuild_row(
+    main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None = None
+) -> LedgerRow:
+    """A publish row that leaves the same runs live: rolling it forward compares `published` with all live
+    panes.
+
+    Args:
+        main: main's head; the parent to commit it on.
+        owner: the run whose snapshot is the current one, before and afterwards.
+        start: where the lineage begins.
+    """
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(_REBUILD),
+        kind=RowKind.PUBLISH,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=main.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        verdict="rebuilt from panes",
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def is_rebuild(row: LedgerRow) -> bool:
+    """Whether a row was made by `rebuild_row`."""
+    return row.kind == RowKind.PUBLISH and row.run_id.startswith(f"{_REBUILD}-")
+
+
+def adopt_row(
+    main: LedgerRow,
+    owner: LedgerRow | None,
+    start: datetime,
+    adopted_input: Input,
+    *,
+    verdict: str,
+    version: str | None = None,
+) -> LedgerRow:
+    """The row that declares that main's live runs count as having read `adopted_input`, another table with
+    the rows of their source; the same runs stay live. `verdict` says what was compared.
+    """
+    return replace(
+        _row_with_same_live(RowKind.ADOPT, main, owner, start, version),
+        inputs=(adopted_input,),
+        verdict=verdict,
+    )
+
+
+def erase_row(
+    main: LedgerRow,
+    owner: LedgerRow | None,
+    start: datetime,
+    inputs: tuple[Input, ...],
+    erased_rows: tuple[ErasedRows, ...],
+    *,
+    reason: str,
+    version: str | None = None,
+) -> LedgerRow:
+    """The row that takes rows out of the tables; the same runs stay live. `inputs` are the versions of the
+    source that have deleted these rows there.
+    """
+    remainders = Remainders.after([erased_rows])
+    row = replace(
+        _row_with_same_live(RowKind.ERASE, main, owner, start, version),
+        inputs=inputs,
+        erased=erased_rows,
+        verdict=f"erased: {reason}",
+    )
+    if owner is None:
+        return row
+    return replace(
+        row,
+        state_hash=remainders.state_hash(owner.run_id, owner.state_hash),
+        windows_open=owner.windows_open - remainders.rows(owner.run_id, "window_state"),
+        timers_pending=owner.timers_pending - remainders.rows(owner.run_id, "timers"),
+    )
+
+
+def drop_row(branch: Branch, version: str | None = None) -> LedgerRow:
+    """The row that ends `branch`: it has no live runs afterwards. Commit it on the branch's head."""
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id("drop"),
+        kind=RowKind.DROP,
+        branch=branch.name,
+        parent_seq=branch.head.seq,
+        live=(),
+        version=version,
+    )
+
+
+def cause_of(row: LedgerRow) -> str | None:
+    """Why a row changes published rows, as the column `cause` of `corrections` says it; None for a run, where
+    each firing has a cause of its own, and for rows that change none.
+    """
+    if row.kind == RowKind.PUBLISH:
+        return "redrive" if row.run_id.startswith(f"{_REDRIVE}-") else "restatement"
+    return "restore" if row.kind == RowKind.RESTORE else None
+
+
+def _row_with_same_live(
+    kind: str, main: LedgerRow, owner: LedgerRow | None, start: datetime, version: str | None
+) -> LedgerRow:
+    """A row behind main's head `main` after which the same runs are live."""
+    return LedgerRow(
+        seq=0,
+        run_id=_run_id(kind),
+        kind=kind,
+        branch=MAIN,
+        parent_seq=main.seq,
+        live=main.live,
+        slice_start=start,
+        slice_end=start if owner is None else owner.slice_end,
+        version=version,
+        **_as_of(owner),
+    )
+
+
+def _run_id(what: str) -> str:
+    return f"{what}-{uuid.uuid4().hex[:16]}"
+
+
+def _as_of(owner: LedgerRow | None) -> dict[str, Any]:
+    """The columns of the run `owner` that describe its snapshot, for a row after which that snapshot is the
+    current one. Not its counts: sums over the ledger would count its rows twice.
+    """
+    if owner is None:
+        return {}
+    names = ("config_hash", "code_hash", "watermark_out", "windows_open", "timers_pending", "state_hash")
+    return {name: getattr(owner, name) for name in names}

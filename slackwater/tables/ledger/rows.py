@@ -1,0 +1,262 @@
+"""The row class of `runs`, the ledger, and its two other forms: JSON and the columns of the table. What a row
+means is the run protocol's business.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import pyarrow as pa
+
+from slackwater.stored_columns import ADDED_COLUMNS
+from slackwater.tables import schemas
+from slackwater.tables.errors import NewerFormat
+from slackwater.tables.ledger.erasures import ErasedRows
+from slackwater.tables.ledger.spans import Span, Spans, seqs_of
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """What a run read of one source table: the table's own id (None in ledgers of format 1), the pinned
+    version, and how many files, rows and bytes were read.
+    """
+
+    table: str
+    table_id: str | None = None
+    version: int
+    files: int
+    rows: int
+    bytes: int
+
+
+class StoredColumns(Protocol):
+    """Columns of ledger rows in storage."""
+
+    def value(self, name: str, place: int) -> Any:
+        """The value of a column in the row at `place`, as `LedgerRow.of_values` takes it."""
+
+    def last_live_seq(self, place: int) -> int | None:
+        """The last seq of the row's column `live`; None where no run is live."""
+
+
+class _ReadWhenAsked:
+    """A record whose fields may lie in storage until they are asked for. A ledger of 100,000 rows is read in
+    seconds because most readers ask for a few of the columns.
+    """
+
+    __slots__ = ("_columns", "_place")
+
+    _columns: StoredColumns
+    _place: int
+
+    if not TYPE_CHECKING:  # a type checker would take any name for a field
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _NAMES:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
+            value = _field_value(name, self._columns.value(name, self._place))
+            object.__setattr__(self, name, value)
+            return value
+
+
+def _set(cls: type, rows: Sequence[Any], name: str, values: Iterable[Any]) -> None:
+    """Set one field of many rows: by its slot, in a third of the time of as many calls of `setattr`."""
+    deque(map(getattr(cls, name).__set__, rows, values), maxlen=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerRow(_ReadWhenAsked):
+    """One row of `runs`, columns in the documented order (`slackwater.tables.schemas.RUNS`)."""
+
+    seq: int
+    run_id: str
+    kind: str
+    branch: str
+    parent_seq: int | None
+    live: Spans
+    slice_start: datetime | None = None
+    slice_end: datetime | None = None
+    attempt: int = 1
+    engine: str | None = None
+    watermark_in: datetime | None = None
+    watermark_out: datetime | None = None
+    inputs: tuple[Input, ...] = ()
+    config_hash: str | None = None
+    code_hash: str | None = None
+    format_version: int = schemas.FORMAT_VERSION
+    rows_read: int = 0
+    rows_filtered: int = 0
+    rows_accepted: int = 0
+    rows_late: int = 0
+    rows_unassigned: int = 0
+    rows_quarantined: int = 0
+    rows_folded: int = 0
+    assignments_missed: int = 0
+    elements_never_fired: int = 0
+    windows_opened: int = 0
+    windows_fired: int = 0
+    windows_refired: int = 0
+    windows_merged: int = 0
+    windows_cleaned: int = 0
+    windows_open: int = 0
+    timers_pending: int = 0
+    verdict: str | None = None
+    state_hash: str | None = None
+    output_hash: str | None = None
+    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    started_at: datetime | None = None
+    committed_at: datetime | None = None
+    phase_seconds: dict[str, float] = field(default_factory=dict)
+    version: str | None = None
+    table_versions: dict[str, int] = field(default_factory=dict)
+    erased: tuple[ErasedRows, ...] = ()
+    rows_emitted: int | None = None
+    side_rows: int | None = None
+    rows_duplicate: int | None = None
+    place: str | None = None
+    place_reason: str | None = None
+
+    def is_live_in(self, head: "LedgerRow") -> bool:
+        """Whether this row's run is part of the branch that `head` ends."""
+        return any(span.first_seq <= self.seq <= span.last_seq for span in head.live)
+
+    @property
+    def last_live_seq(self) -> int | None:
+        """The seq of the last live run, whose snapshot the row continues; None without live runs. Of a stored
+        row no other span is read."""
+        columns: StoredColumns | None = getattr(self, "_columns", None)
+        if columns is not None:
+            return columns.last_live_seq(self._place)
+        return self.live[-1].last_seq if self.live else None
+
+    def to_json(self) -> str:
+        """Every column as JSON; times as ISO 8601."""
+        return json.dumps(self.values(), default=lambda value: value.isoformat(), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "LedgerRow":
+        """The inverse of `to_json`.
+
+        Raises:
+            NewerFormat: a newer version of the product wrote it.
+        """
+        values = json.loads(text)
+        refuse_newer(values)
+        for name, kind in schemas.RUNS:
+            if pa.types.is_timestamp(kind) and values[name] is not None:
+                values[name] = datetime.fromisoformat(values[name])
+        return cls.of_values(values)
+
+    def values(self) -> dict[str, Any]:
+        """Every column as plain values, for `pyarrow.Table.from_pylist`."""
+        values = {column.name: getattr(self, column.name) for column in fields(self)}
+        values["live"] = [span._asdict() for span in self.live]
+        values["inputs"] = [vars(item) for item in self.inputs]
+        values["files"] = {table: list(paths) for table, paths in self.files.items()}
+        values["erased"] = [item.values() for item in self.erased]
+        return values
+
+    @classmethod
+    def of_values(cls, values: dict[str, Any]) -> Self:
+        """The inverse of `values`, for a row of `pyarrow.Table.to_pylist`.
+
+        Raises:
+            NewerFormat: a newer version of the product wrote it.
+        """
+        refuse_newer(values)
+        values_of_columns = {**dict.fromkeys(ADDED_COLUMNS["runs"]), **values}
+        return cls(**{name: _field_value(name, value) for name, value in values_of_columns.items()})
+
+    @classmethod
+    def stored(cls, columns: StoredColumns, place: int) -> Self:
+        """The row at `place` of some columns, which are not newer than this version; each is read when it is
+        asked for.
+        """
+        row = object.__new__(cls)
+        object.__setattr__(row, "_columns", columns)
+        object.__setattr__(row, "_place", place)
+        return row
+
+    @classmethod
+    def all_stored(cls, columns: StoredColumns, places: Sequence[int]) -> list[Self]:
+        """The rows at `places`, as of `stored`."""
+        rows = [object.__new__(cls) for _ in places]
+        _set(cls, rows, "_columns", repeat(columns, len(rows)))
+        _set(cls, rows, "_place", places)
+        return rows
+
+    @classmethod
+    def fill(cls, rows: "Sequence[LedgerRow]", name: str, values: Iterable[Any]) -> None:
+        """Give stored rows the values of a column whose fields are plain values."""
+        _set(cls, rows, name, values)
+
+    def with_inputs(self, inputs: tuple[Input, ...]) -> "LedgerRow":
+        """The row with other inputs; of a stored row nothing else is read for that."""
+        try:
+            row = LedgerRow.stored(self._columns, self._place)
+        except AttributeError:
+            return replace(self, inputs=inputs)
+        object.__setattr__(row, "inputs", inputs)
+        return row
+
+
+_NAMES = frozenset(column.name for column in fields(LedgerRow))
+# How fields come from plain values, where they are not the same. Null is what rows of earlier versions have
+# in columns that were added since.
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "live": lambda spans: tuple(span if isinstance(span, Span) else Span(**span) for span in spans or ()),
+    "inputs": lambda items: tuple(Input(**item) for item in items or ()),
+    "files": lambda files: {table: tuple(paths) for table, paths in dict(files or {}).items()},
+    "phase_seconds": lambda seconds: dict(seconds or {}),
+    "table_versions": lambda versions: dict(versions or {}),
+    "erased": lambda items: tuple(map(ErasedRows.of_values, items or ())),
+}
+
+
+def _field_value(name: str, value: Any) -> Any:
+    convert = _FIELDS.get(name)
+    return value if convert is None else convert(value)
+
+
+def refuse_newer(values: dict[str, Any]) -> None:
+    """Refuse a row, given by its columns, of a format that this version does not know.
+
+    Raises:
+        NewerFormat: with the version to install.
+    """
+    if values["format_version"] > schemas.FORMAT_VERSION:
+        raise NewerFormat(
+            f"run {values['seq'] or values['run_id']} was written in format {values['format_version']} by "
+            f"slackwater {values['version']}; this one reads up to {schemas.FORMAT_VERSION}. Install that "
+            "version or a newer one.",
+            seq=values["seq"],
+            format_version=values["format_version"],
+        )
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch beside main.
+
+    Attributes:
+        fork: the row that made the branch; its live runs are those that the branch began with.
+        head: the newest row of the branch.
+    """
+
+    fork: LedgerRow
+    head: LedgerRow
+
+    @property
+    def name(self) -> str:
+        return self.head.branch
+
+    @property
+    def own_seqs(self) -> tuple[int, ...]:
+        """Seqs of the runs that were made on the branch, in slice order."""
+        return seqs_of(self.head.live)[len(seqs_of(self.fork.live)) :]

@@ -1,0 +1,169 @@
+"""Decides which snapshots a pipeline keeps, from ledger rows, attempts and the run ids that the snapshot
+tables hold. Pure functions.
+
+Knows no table. Run ids that it does not know are kept.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.tables.ledger.attempts import Attempt
+from slackwater.tables.ledger.owners import is_dead
+from slackwater.tables.ledger.row_kinds import RUN_KINDS
+from slackwater.tables.ledger.rows import Branch, LedgerRow
+from slackwater.tables.ledger.spans import seq_numbers
+from slackwater.tables.run_files.staging import unpack
+from slackwater.windowing.columnar.arrays.columns import Longs
+
+_MAY_BE_PUBLISHED = ("staged", "rejected")
+# The process of an expired claim may still live: its renewals fail, or one of the two clocks is wrong. What
+# it has staged is kept for so much longer.
+_DOUBT = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Kept are the `newest` snapshots of main, and of the older ones the last in each `period`, counted from
+    1970 on.
+    """
+
+    newest: int
+    period: timedelta
+
+
+@dataclass(frozen=True)
+class RetentionFacts:
+    """The rows on which the decision rests.
+
+    They are read in this order: an attempt that commits meanwhile is then in `rows`, and a run that was not
+    even claimed when `attempts` was read is unknown here, so its snapshot is kept.
+
+    Attributes:
+        attempts: the newest row of every attempt.
+        rows: the columns seq, run_id, kind and slice_end of the whole ledger, oldest row first.
+        newest_rows: main's newest among them, oldest first, at least as many as a rule keeps.
+        branches: those beside main that were not dropped.
+    """
+
+    attempts: Sequence[Attempt]
+    rows: pa.Table
+    newest_rows: Sequence[LedgerRow]
+    branches: Sequence[Branch]
+    _runs_by_rule: "dict[Rule, tuple[set[str], set[str | None]]]" = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    @cached_property
+    def committed_run_ids(self) -> set[str]:
+        """The run ids of all rows."""
+        return set(self.rows.column("run_id").to_pylist())
+
+    @cached_property
+    def known_run_ids(self) -> set[str]:
+        """The ids of runs that the ledger or `attempts` has."""
+        is_run = pc.is_in(self.rows.column("kind"), value_set=pa.array(sorted(RUN_KINDS), pa.string()))
+        run_ids = self.rows.column("run_id").filter(is_run).to_pylist()
+        return {*run_ids, *(attempt.run_id for attempt in self.attempts)}
+
+    def needed_by_lineage(self, rule: Rule) -> tuple[set[str], set[str | None]]:
+        """(the run ids that main and the branches need, the run ids of their heads), read once for a rule; a
+        head that is not there is None.
+        """
+        if rule not in self._runs_by_rule:
+            self._runs_by_rule[rule] = _needed_by_lineage(self, rule)
+        return self._runs_by_rule[rule]
+
+
+def run_ids_to_keep(facts: RetentionFacts, rule: Rule, now: datetime) -> set[str]:
+    """The run ids of which the snapshots are kept: main's by the rule; those that main's newest rows
+    continue, so that a restore can go back to them; all of branches; those of attempts that may still be
+    published.
+    """
+    needed_run_ids, heads = facts.needed_by_lineage(rule)
+    return needed_run_ids | _publishable(facts, heads, now)
+
+
+def _needed_by_lineage(facts: RetentionFacts, rule: Rule) -> tuple[set[str], set[str | None]]:
+    main, seqs = facts.newest_rows, facts.rows.column("seq").to_numpy()
+    keep: set[int | None] = set()
+    if main:
+        live = seq_numbers(main[-1].live)
+        slice_ends = facts.rows.column("slice_end").take(pa.array(np.searchsorted(seqs, live)))
+        keep |= _by_rule(live, slice_ends, rule)
+        keep |= {row.last_live_seq for row in main[-rule.newest :]}
+    for branch in facts.branches:
+        keep |= set(branch.own_seqs)
+        keep |= {row.last_live_seq for row in (branch.fork, branch.head)}
+    heads: set[str | None] = {
+        main[-1].run_id if main else None,
+        *(branch.head.run_id for branch in facts.branches),
+    }
+    # Runs that a branch has got since `rows` were read are not known, and are kept.
+    is_kept = np.isin(seqs, [seq for seq in keep if seq is not None])
+    return set(facts.rows.column("run_id").filter(pa.array(is_kept)).to_pylist()), heads
+
+
+def _by_rule(live: Longs, slice_ends: pa.ChunkedArray, rule: Rule) -> set[int]:
+    """Seqs of the newest of the live runs, and of the last one in each period.
+
+    Args:
+        live: int64[n]: their seqs in slice order.
+        slice_ends: when the slice of each ends.
+    """
+    last_instants = slice_ends.cast(pa.int64()).to_numpy() - 1
+    periods_newest_first = (last_instants // (rule.period // timedelta(microseconds=1)))[::-1]
+    _, places = np.unique(periods_newest_first, return_index=True)
+    return {*live[-rule.newest :].tolist(), *live[::-1][places].tolist()}
+
+
+def _publishable(facts: RetentionFacts, heads: set[str | None], now: datetime) -> set[str]:
+    """The run ids of attempts that may be at work, and of those staged on one of `heads` (None: on nothing),
+    directly or on another staged attempt.
+    """
+    attempts_by_run_id = {attempt.run_id: attempt for attempt in facts.attempts}
+    committed_run_ids = facts.committed_run_ids
+    publishable: set[str] = set()
+    for attempt in facts.attempts:
+        if attempt.run_id in committed_run_ids:
+            continue
+        if attempt.outcome == "claimed":
+            may_be_alive = attempt.expires_at is None or attempt.expires_at + _DOUBT > now
+            if may_be_alive and not is_dead(attempt.owner or ""):
+                publishable.add(attempt.run_id)
+        elif (
+            attempt.outcome in _MAY_BE_PUBLISHED
+            and _root(attempt, attempts_by_run_id, committed_run_ids) in heads
+        ):
+            publishable.add(attempt.run_id)
+    return publishable
+
+
+def _root(
+    attempt: Attempt, attempts_by_run_id: dict[str, Attempt], committed_run_ids: set[str]
+) -> str | None:
+    """The run id of the committed run on which a chain of staged attempts is based; None where the chain
+    begins the lineage, "" where it can't be followed.
+    """
+    parent: str | None = attempt.run_id
+    while parent is not None and parent not in committed_run_ids:
+        parent_attempt = attempts_by_run_id.get(parent)
+        if parent_attempt is None or parent_attempt.ledger_row is None:
+            return ""
+        parent, _ = unpack(parent_attempt.ledger_row)
+    return parent
+
+
+def droppable_run_ids(
+    stored_run_ids: Iterable[str], facts: RetentionFacts, rule: Rule, now: datetime
+) -> list[str]:
+    """Those of `stored_run_ids`, which the snapshot tables hold, whose snapshots are not kept, sorted. A run
+    id that neither the ledger nor `attempts` has is never among them.
+    """
+    droppable = set(stored_run_ids) & facts.known_run_ids
+    return sorted(droppable - run_ids_to_keep(facts, rule, now))

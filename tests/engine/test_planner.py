@@ -1,0 +1,255 @@
+"""The columnar engine is chosen where it is exact; where it is not, one line says why, and asking for it is
+refused.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from slackwater.engine.columnar import ColumnarEngine
+from slackwater.engine.functions import FunctionEngine
+from slackwater.engine.operator import OperatorEngine
+from slackwater.engine.planner import EngineNotExact, choose, why_not_columnar
+from slackwater.examples.departures import departures
+from slackwater.windowing import (
+    ContinuousEventTimeTrigger,
+    CountEvictor,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
+    ProcessWindowFunction,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TimeEvictor,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WatermarkStrategy,
+)
+
+DELTA = DeltaTrigger.of(2, max)
+
+
+class Mine(EventTimeTrigger):
+    """A user's own code, of which only its base class is known."""
+
+
+SCHEMA = pa.schema(
+    [
+        ("origin", pa.string()),
+        ("carrier", pa.string()),
+        ("row", pa.int64()),
+        ("dep_delay", pa.float64()),
+        ("event_time", pa.timestamp("us", tz="UTC")),
+        ("arrival_time", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+
+def test_windows_and_aggregates_with_columnar_forms_run_on_columns():
+    choice = choose(departures, SCHEMA)
+    assert choice.engine == "columnar"
+    assert isinstance(choice.make(), ColumnarEngine)
+
+
+def test_the_operator_engine_may_be_asked_for():
+    choice = choose(departures, SCHEMA, "operator")
+    assert (choice.engine, choice.why) == ("operator", "asked for")
+    assert isinstance(choice.make(), OperatorEngine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"order_mode": "heap"}, "order_mode='heap' keeps the history of a heap"),
+        ({"trigger": DELTA}, "DeltaTrigger has no columnar form"),
+        ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "built-in aggregates don't keep"),
+        ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
+        (
+            {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
+            "CountTrigger has no columnar form",
+        ),
+        (
+            {"trigger": PurgingTrigger.of(DELTA)},
+            "PurgingTrigger of DeltaTrigger has no columnar form",
+        ),
+        ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
+        (
+            {"trigger": PurgingTrigger.of(ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1))},
+            "adds intervals to times until they wrap",
+        ),
+        (
+            {"watermarks": WatermarkStrategy.punctuated(max), "trigger": CountTrigger(max_count=2)},
+            "punctuated watermarks, which rise inside a tick",
+        ),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_not_exact_on_columns_stays_with_the_operator_engine(changes, reason):
+    pipeline = replace(departures, **changes)
+    assert reason in (why_not_columnar(pipeline, SCHEMA) or "")
+    assert choose(pipeline, SCHEMA).engine == "operator"
+    with pytest.raises(EngineNotExact) as refused:
+        choose(pipeline, SCHEMA, "columnar")
+    assert reason in str(refused.value)
+    assert refused.value.exit_code == 2
+
+
+class Longest(ProcessWindowFunction):
+    """The longest delay."""
+
+    def process(self, key, context, elements):
+        return [max(element.dep_delay or 0 for element in elements)]
+
+
+class Counting(Longest):
+    """Counts its calls in state of the key, which it has from `open`."""
+
+    def open(self, runtime_context):
+        self.calls = runtime_context.get_state(CALLS)
+
+
+class Telling(Longest):
+    """Does something when a window is collected."""
+
+    def clear(self, context):
+        context.output("collected", context.window.start)
+
+
+CALLS = ValueStateDescriptor("calls")
+OF_ALL = {"select": {}, "process": Longest(), "output": "longest double", "expect": []}
+OF_SELECT = {"select": departures.select, "process": None, "output": None}
+
+
+def test_a_function_of_windows_that_fire_at_their_end_is_called_on_columns():
+    choice = choose(replace(departures, **OF_ALL), SCHEMA)
+    assert choice.engine == "columnar"
+    assert isinstance(choice.make(), FunctionEngine)
+    assert isinstance(choose(replace(departures, **OF_ALL), SCHEMA, "operator").make(), OperatorEngine)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evictor": TimeEvictor.of(timedelta(minutes=1))},
+        {"trigger": CountTrigger.of(2)},
+        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
+        {"window": EventTimeSessionWindows.with_dynamic_gap(max), "evictor": CountEvictor.of(2)},
+        {"window": GlobalWindows.create(), "trigger": PurgingTrigger.of(CountTrigger.of(2))},
+        {"window": EventTimeSessionWindows.with_gap(timedelta(hours=1)), "trigger": CountTrigger.of(2)},
+        {"trigger": DeltaTrigger.of(2, max)},
+        {"trigger": ProcessingTimeoutTrigger.of(CountTrigger.of(2), timedelta(minutes=1))},
+        {"process": Counting(), "trigger": CountTrigger.of(2)},
+        {"process": Telling(), "window": EventTimeSessionWindows.with_gap(timedelta(hours=1))},
+        {"process": None, "reduce": max},
+        {"process": None, "reduce": max, "evictor": CountEvictor.of(2)},
+        # A fold's elements are parked nowhere.
+        {"process": None, "reduce": max, "columns": ["tags"]},
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_firings_of_other_triggers_evictors_and_folds_are_called_on_columns(changes):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string()))) if "columns" in changes else SCHEMA
+    assert isinstance(choose(pipeline, schema).make(), FunctionEngine)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"process": Counting()}, {"process": Telling()}, {"trigger": Mine()}],
+    ids=["state", "clear", "trigger"],
+)
+def test_windows_are_walked_for_a_function_with_state_and_for_a_trigger_of_ones_own(changes):
+    choice = choose(replace(departures, **{**OF_ALL, **changes}), SCHEMA)
+    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
+    assert "state" not in choice.why
+
+
+class Patient(CountTrigger):
+    """A trigger of the user's own."""
+
+
+@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
+def test_aggregates_under_a_trigger_without_a_kernel_are_walked_with_it(trigger):
+    choice = choose(replace(departures, trigger=trigger), SCHEMA)
+    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
+    assert "its trigger is asked for each element" in choice.why
+
+
+@pytest.mark.parametrize("trigger", [Patient.of(2), ProcessingTimeTrigger()], ids=str)
+def test_the_windows_of_a_function_are_walked_with_any_trigger(trigger):
+    choice = choose(replace(departures, **{**OF_ALL, "trigger": trigger}), SCHEMA)
+    assert choice.engine == "columnar" and isinstance(choice.make(), FunctionEngine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {
+                "watermarks": WatermarkStrategy.punctuated(max),
+                "process": Counting(),
+                "trigger": CountTrigger.of(2),
+            },
+            "punctuated watermarks rise inside one",
+        ),
+        ({"columns": ["tags"]}, "the column 'tags' of its elements is a list<item: string>"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_functions_of_punctuated_watermarks_or_other_elements_stay_with_the_operator(changes, reason):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string())))
+    assert reason in (why_not_columnar(pipeline, schema) or "")
+    assert isinstance(choose(pipeline, schema).make(), OperatorEngine)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({**OF_SELECT, "trigger": DELTA}, "without its trigger"),
+        (
+            {"order_mode": "heap", "process": Counting(), "columns": ["tags", "row"]},
+            "with order_mode='rocksdb' and with columns= that leave out tags",
+        ),
+        ({"columns": ["tags", "row"]}, "with columns= that leave out tags"),
+        (
+            {**OF_SELECT, "trigger": DELTA, "order_mode": "heap"},
+            "with order_mode='rocksdb' and without its trigger",
+        ),
+        ({"columns": ["tags"]}, None),
+        (
+            {**OF_SELECT, "evictor": CountEvictor.of(2)},
+            "without its evictor",
+        ),
+        (
+            {
+                "watermarks": WatermarkStrategy.punctuated(max),
+                "process": Counting(),
+                "trigger": CountTrigger.of(2),
+            },
+            "with bounded watermarks",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_the_reason_says_what_would_make_a_pipeline_columnar(changes, hint):
+    pipeline = replace(departures, **{**OF_ALL, **changes})
+    schema = SCHEMA.append(pa.field("tags", pa.list_(pa.string()))) if "columns" in changes else SCHEMA
+    why = choose(pipeline, schema).why
+    assert why.startswith("not columnar: ")
+    assert why.partition("; columnar ")[2] == (hint or "")
+
+
+def test_no_change_makes_a_trigger_of_ones_own_and_windows_of_ones_own_columnar():
+    class Lanes(TumblingEventTimeWindows):
+        """Windows of the user's own."""
+
+    windows = Lanes.of(timedelta(hours=1))
+    pipeline = replace(departures, window=windows, trigger=Mine())
+    assert "; columnar" not in choose(pipeline, SCHEMA).why

@@ -1,0 +1,54 @@
+"""Any key of any type can be named, also one with a comma; other texts are refused with an example."""
+
+from datetime import date
+
+import pyarrow as pa
+import pytest
+
+from slackwater.tables.named_keys import NotAKey, is_key
+
+ONE = pa.table({"k": ["a,b", "a", '["a"]', "[1]", ""]})
+THREE = pa.table(
+    {"k": ["a,b", "a", "a"], "n": pa.array([7, 7, -8], pa.int64()), "is_b": [True, False, False]}
+)
+
+
+def rows_of(rows: pa.Table, text: str) -> list[int]:
+    return [
+        number for number, has_key in enumerate(is_key(rows, rows.column_names, text).to_pylist()) if has_key
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [("a,b", [0]), ("a", [1]), ("", [4]), ('["a,b"]', [0]), ('["[\\"a\\"]"]', [2]), ('["[1]"]', [3])],
+)
+def test_the_text_is_the_value_of_a_single_column(text: str, places: list[int]) -> None:
+    assert rows_of(ONE, text) == places
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("a,7,false", [1]),
+        ("a,-8,False", [2]),
+        ('["a,b", 7, true]', [0]),
+        ('["a", "7", "false"]', [1]),
+        ("b,7,true", []),
+    ],
+)
+def test_several_columns_take_values_between_commas_or_a_json_list(text: str, places: list[int]) -> None:
+    assert rows_of(THREE, text) == places
+
+
+def test_a_date_is_written_as_iso_has_it() -> None:
+    assert rows_of(pa.table({"day": [date(2013, 1, 1), date(1969, 12, 31)]}), "1969-12-31") == [1]
+
+
+@pytest.mark.parametrize(("text", "count"), [("a", 1), ("a,b,7,true", 4), ('["a,b", 7]', 2)])
+def test_another_number_of_values_is_refused_with_both_ways_to_write_them(text: str, count: int) -> None:
+    with pytest.raises(
+        NotAKey, match=rf"has {count} values, and the key has 3: k, n, is_b.*commas.*JSON list.*--key '\["
+    ) as error:
+        is_key(THREE, THREE.column_names, text)
+    assert error.value.exit_code == 2

@@ -6,8 +6,8 @@ import sys
 import unicodedata
 
 import pytest
-from tests.test_command_line import LEAVES
 
+from tests.cli.test_command_line import LEAVES
 from tests.integration.command import here
 from tests.integration.stored import StoredTables
 

@@ -14,7 +14,6 @@ from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.planner import EngineNotExact, choose, why_not_columnar
 from slackwater.examples.departures import departures
 from slackwater.windowing import (
-    ContinuousEventTimeTrigger,
     CountEvictor,
     CountTrigger,
     DeltaTrigger,
@@ -79,10 +78,6 @@ def test_the_operator_engine_may_be_asked_for():
             "PurgingTrigger of DeltaTrigger has no columnar form",
         ),
         ({"trigger": Mine()}, "Mine has no columnar form on TumblingEventTimeWindows"),
-        (
-            {"trigger": PurgingTrigger.of(ContinuousEventTimeTrigger(interval_ms=(1 << 62) + 1))},
-            "adds intervals to times until they wrap",
-        ),
         (
             {"watermarks": WatermarkStrategy.punctuated(max), "trigger": CountTrigger(max_count=2)},
             "punctuated watermarks, which rise inside a tick",

@@ -11,7 +11,8 @@ from tests.architecture.tracked import ROOT
 from tests.contracts.leaks import LEAKS
 from tests.windowing.recipes.memory import RECIPES
 
-README = (ROOT / "windowing" / "README.md").read_text(encoding="utf-8")
+FOLDER = ROOT / "slackwater" / "windowing"
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", README, flags=re.MULTILINE | re.DOTALL))
 
 
@@ -56,7 +57,7 @@ def test_every_recipe_is_shown_as_it_is_tested():
     assert len(shown) == len(sources)
     for block, source, recipe in zip(shown, sources, RECIPES, strict=True):
         assert block in source
-        assert f"../{recipe.__name__.replace('.', '/')}.py" in README
+        assert f"../../{recipe.__name__.replace('.', '/')}.py" in README
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`(slackwater(?:\.\w+)+)`", README))))
@@ -78,4 +79,4 @@ def test_every_difference_says_its_switch():
 def test_every_link_leads_somewhere():
     links = re.findall(r"\]\(([^)#]+)\)", README)
     assert links
-    assert [link for link in links if not (ROOT / "windowing" / link).exists()] == []
+    assert [link for link in links if not (FOLDER / link).exists()] == []

@@ -36,7 +36,6 @@ from slackwater.windowing import (
 )
 
 _MOST_WINDOWS_PER_ELEMENT = 1000
-_LONGEST_INTERVAL_MS = 1 << 62  # the sum of such an interval and any time of a table fits 64 bits
 
 
 @dataclass(frozen=True)
@@ -89,12 +88,10 @@ def why_not(pipeline: Pipeline) -> str | None:
 
 
 def why_not_at_any_trigger(pipeline: Pipeline) -> str | None:
-    """Why columns can't hold the windows of `pipeline` or the times of its trigger; None when they can."""
-    grid, trigger = grid_of(pipeline.windows), pipeline.effective_trigger
+    """Why columns can't hold the windows of `pipeline`; None when they can."""
+    grid = grid_of(pipeline.windows)
     if grid is not None and grid.most_windows > _MOST_WINDOWS_PER_ELEMENT:
         return f"each element has {grid.most_windows:,} windows, and columns hold one row for each"
-    if getattr(trigger.innermost, "interval_ms", 0) > _LONGEST_INTERVAL_MS:
-        return f"{_class_names(trigger)} adds intervals to times until they wrap"
     return None
 
 

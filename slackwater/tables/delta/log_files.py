@@ -95,7 +95,7 @@ def check_commit(uri: str, path: str, content: bytes) -> None:
     if not content.strip():
         raise log_damaged(uri, path, _EMPTY)
     first_line, _, following_lines = content.lstrip().partition(b"\n")
-    if not first_line.rstrip().endswith(b"}"):
+    if first_line.startswith(b"{") and not first_line.rstrip().endswith(b"}"):
         raise log_damaged(uri, path, "was cut off within its first line")
     if LINES.encode() not in first_line:
         return

@@ -90,11 +90,6 @@ def test_global_windows_that_wait_have_a_form(trigger: Trigger | None) -> None:
             "PurgingTrigger of CountTrigger has no columnar form on EventTimeSessionWindows",
         ),
         (
-            TUMBLING,
-            PurgingTrigger.of(ContinuousEventTimeTrigger(interval_ms=2**63 - 1)),
-            "PurgingTrigger of ContinuousEventTimeTrigger adds intervals to times until they wrap",
-        ),
-        (
             SESSIONS,
             ContinuousEventTimeTrigger.of(HOUR),
             "ContinuousEventTimeTrigger has no columnar form on EventTimeSessionWindows",

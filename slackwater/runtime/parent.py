@@ -22,12 +22,13 @@ def end_with_parent() -> None:
 
 
 def _watch(parent: int, ancestor: int) -> None:
-    while os.getppid() == parent and _runs(ancestor):
+    while os.getppid() == parent and is_running(ancestor):
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _runs(process: int) -> bool:
+def is_running(process: int) -> bool:
+    """Whether there is a process of this id, whosever it is."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -24,6 +24,7 @@ from slackwater.engine.transport.in_process import InThreads, MapTask, NumberedT
 from slackwater.engine.transport.placement import Place
 from slackwater.engine.transport.table_blobs import from_blob, to_blobs
 from slackwater.engine.transport.task_processes import Blob, TaskProcesses
+from slackwater.runtime.parent import is_running
 
 _PREFIX: Final = "slackwater-blobs-"
 _SECONDS_KEPT: Final = 86_400
@@ -75,20 +76,10 @@ def _folder_of_blobs() -> Iterator[str]:
     for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, ValueError):
             is_old = time.time() - folder.stat().st_mtime > _SECONDS_KEPT
-            if is_old and not _runs(int(folder.name.removeprefix(_PREFIX).partition("-")[0])):
+            if is_old and not is_running(int(folder.name.removeprefix(_PREFIX).partition("-")[0])):
                 shutil.rmtree(folder)
     with TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True) as own_folder:
         yield own_folder
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is another user's
-        return True
-    return True
 
 
 def _send(

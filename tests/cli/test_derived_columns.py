@@ -63,7 +63,7 @@ def test_derived_columns_are_keys_and_operands_of_every_verb(
     capsys.readouterr()
     assert own_pipeline("late", "redrive", "own", "--reason", "counts after all") == 0
     printed = capsys.readouterr()
-    [command] = [line for line in (printed.out + printed.err).splitlines() if "Take them in with" in line]
+    [command] = [line for line in (printed.out + printed.err).splitlines() if "To re-admit:" in line]
     assert own_pipeline(*command.split("`slackwater ")[1].split("`")[0].split()) == 0
     [redriven] = [
         row

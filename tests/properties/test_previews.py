@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slackwater.inspection.changes.published_changes import PublishedChanges
+from slackwater.runs.lineage.moves import NoBranch
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.restating.publish_branch import (
     BranchBehind,
@@ -55,6 +56,10 @@ class Preview:
         self.name = branch.name
         self.look()
         self.as_of: int | None = None  # nobody need say as of when
+
+    @property
+    def is_there(self) -> bool:
+        return self.world.ledger.branch(self.name) is not None
 
     def publisher(self) -> BranchPublisher:
         prepared = self.world.runner().prepare()
@@ -141,6 +146,10 @@ def test_a_publication_changes_the_rows_that_its_preview_has_shown_or_is_refused
                     return
             else:
                 do(history, step)
+                if step == ("restate", first, width) and not preview.is_there:
+                    with pytest.raises(NoBranch):  # the same range without --preview has published it
+                        preview.look()
+                    return
         preview.publish()
 
 

@@ -144,5 +144,5 @@ def test_no_page_of_the_documentation_is_part_of_the_wheel() -> None:
     import tomllib
 
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["only-include"] == ["slackwater"]
+    assert wheel["only-include"] == ["slackwater", "jobs"]
     assert not (ROOT / "slackwater" / "docs").exists()

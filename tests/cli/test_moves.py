@@ -161,8 +161,8 @@ class TestBranches:
         assert verb(hourly, "runs") == 0
         lines = [re.split(" {2,}", line.strip()) for line in new_output().splitlines()]
         live = lines[0].index("live")
-        shown = [[*cells[:3], cells[live]] for cells in lines if cells[0].isdecimal()]
-        assert shown == [
+        printed_rows = [[*cells[:3], cells[live]] for cells in lines if cells[0].isdecimal()]
+        assert printed_rows == [
             ["1", "run", "main", "main"],
             ["2", "run", "main", "main"],
             ["3", "run", "main", "–"],

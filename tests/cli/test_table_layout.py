@@ -125,7 +125,7 @@ def test_reasons_of_health_have_room_beside_a_long_name_on_a_narrow_terminal() -
 def test_a_long_branch_is_cut_before_the_verdict_of_its_run_is_left_out() -> None:
     ledger_row = run_row("r-7", branch="restate-2013-01-02-of-the-whole-second-week")
     columns = runs.log_columns([ledger_row])
-    shown = {
+    cells = {
         "seq": 7,
         "kind": "run",
         "branch": ledger_row.branch,
@@ -133,7 +133,7 @@ def test_a_long_branch_is_cut_before_the_verdict_of_its_run_is_left_out() -> Non
         "slice_end": datetime(2013, 1, 3, tzinfo=UTC),
         **{"verdict": "passed", "rows_read": 842, "late": 2, "live": ledger_row.branch},
     }
-    row = {column.name: shown.get(column.name, 0) for column in columns if column.kind != "range"} | shown
+    row = {column.name: cells.get(column.name, 0) for column in columns if column.kind != "range"} | cells
     layout = table([row], [column for column in columns if not column.is_optional], 80, is_wide=False)
     assert {"verdict", "rows", "late"} <= set(layout.lines[0].split())
     assert "…" in layout.lines[1]

@@ -104,9 +104,9 @@ def test_tables_have_a_word_above_each_column_and_headings_skip_no_level(pages: 
         assert all(heading for table in page.tables for heading in table.headings), path
         levels = _Levels()
         levels.feed(page.source)
-        assert levels.found[0] == 1, path
-        steps = zip(levels.found, levels.found[1:], strict=False)
-        assert all(after <= before + 1 for before, after in steps), (path, levels.found)
+        assert levels.levels[0] == 1, path
+        steps = zip(levels.levels, levels.levels[1:], strict=False)
+        assert all(after <= before + 1 for before, after in steps), (path, levels.levels)
 
 
 class _Levels(html.parser.HTMLParser):
@@ -114,11 +114,11 @@ class _Levels(html.parser.HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[int] = []
+        self.levels: list[int] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("h1", "h2", "h3", "h4"):
-            self.found.append(int(tag[1]))
+            self.levels.append(int(tag[1]))
 
 
 def test_without_javascript_a_sentence_stands_for_the_plots(pages: PageReader) -> None:

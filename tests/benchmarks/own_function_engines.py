@@ -40,7 +40,9 @@ class Running(ProcessWindowFunction):
 running = Pipeline(
     name="running",
     source=DeltaSource("sources/running", event_time="at", arrival_time="arrival", order_by="number"),
-    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=5)).with_interval(timedelta(minutes=5)),
+    watermarks=WatermarkStrategy.bounded_out_of_orderness(timedelta(minutes=5)).with_interval(
+        timedelta(minutes=5)
+    ),
     key_by="account",
     window=TumblingEventTimeWindows.of(timedelta(hours=1)),
     process=Running(),

@@ -38,11 +38,13 @@ def warm_up(workload: Workload, work: Path) -> None:
     assert not (large.folder / workload.pipeline).exists()
 
 
+@pytest.mark.slow
 def test_threads_are_warm_for_a_small_case(sessions: list[str], tmp_path: Path) -> None:
     warm_up(WORKLOADS["a"], tmp_path)
     assert sessions == []
 
 
+@pytest.mark.slow
 def test_spark_is_warm_for_a_large_one(
     sessions: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +53,7 @@ def test_spark_is_warm_for_a_large_one(
     assert sessions == [WORKLOADS["a"].pipeline]
 
 
+@pytest.mark.slow
 def test_spark_is_warm_for_functions_of_the_users(sessions: list[str], tmp_path: Path) -> None:
     workload = own_workload("median")
     warm_up(workload, tmp_path)

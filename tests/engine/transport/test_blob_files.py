@@ -47,6 +47,7 @@ def many_rows(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
     yield from ((0, pa.table({"n": range(1 << 17)})) for _ in batches)
 
 
+@pytest.mark.slow
 def test_a_shuffle_on_one_machine_leaves_rows_in_files_until_it_ends(
     spark: "SparkSession", tmp_path: Path, folder: Path
 ) -> None:

@@ -241,6 +241,7 @@ class TestWhoReads:
 
 
 class TestOnSpark:
+    @pytest.mark.slow
     def test_it_gives_what_one_process_gives(
         self, spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

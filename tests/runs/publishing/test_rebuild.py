@@ -125,6 +125,7 @@ def test_a_double_that_a_run_touches_is_noticed_though_the_log_does_not_tell(rol
 IDENTITIES = st.sampled_from([Identity.WINDOW, Identity.FIRING, Identity.RUN])
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(IDENTITIES, st.data())
 def test_over_random_lineages_no_right_table_is_refused_and_every_double_is_mended(

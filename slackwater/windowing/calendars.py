@@ -7,12 +7,11 @@
 A period begins at the first instant at which the zone's clocks show its first date or a later one:
 
 - where clocks skip midnight, at the instant of the jump;
-- where they show midnight twice, at the first of the two; what they then repeat of the day before belongs to
-  the day that has begun;
-- a date that the zone skipped altogether (Pacific/Apia, 2011-12-30) begins when the next one does, so it is
-  an empty interval and holds no instant.
+- where they show midnight twice, at the first; what they then repeat of the day before belongs to the new
+day;
+- a date that the zone skipped (Pacific/Apia, 2011-12-30) begins when the next one does: an empty interval.
 
-So the intervals follow each other without gap and overlap. This file knows no element and no window.
+So the intervals follow each other without gap and overlap.
 """
 
 from __future__ import annotations
@@ -47,15 +46,8 @@ _YEARS_OF_CYCLE, _DAYS_OF_CYCLE = 400, 146_097  # after which the Gregorian cale
 class Calendar:
     """The periods of one unit in one zone, numbered without gaps; number 0 holds the local date 1970-01-01.
 
-    Days before the year 2 and after the year 9998 are those of UTC.
-
-    Attributes:
-        zone: a name of the IANA time zone database, e.g. "Europe/Berlin".
-        unit: the periods.
-        first_day: on which weekday a week begins; of no meaning for other units.
-
-    Raises:
-        ConfigurationError: the zone is not known here, or the unit or weekday is none.
+    Days before the year 2 and after the year 9998 are UTC days. Attributes and errors as in
+    CalendarEventTimeWindows.
     """
 
     zone: str
@@ -74,28 +66,25 @@ class Calendar:
 
     @property
     def longest_ms(self) -> int:
-        """How long a period is at most, in milliseconds: with its most days, and an hour that clocks repeat.
-        Only zones that moved to the other side of the date line have had longer ones.
+        """Upper bound of a period's length in ms: the most days, plus an hour that clocks repeat. Only zones
+        that crossed the date line have had longer ones.
         """
         return _MOST_DAYS[self.unit] * DAY_MS + _HOUR_MS
 
     @property
     def most_windows(self) -> int:
-        """In how many periods an instant lies: one."""
         return 1
 
     def slices_in(self, span_ms: int) -> int:
-        """How many periods a span of time of this length touches at most, where clocks skip an hour at
-        most.
-        """
+        """How many periods a time span of this length touches at most, if clocks skip at most an hour."""
         return span_ms // (_LEAST_DAYS[self.unit] * DAY_MS - _HOUR_MS) + 2
 
     def start(self, number: int) -> int:
-        """The first millisecond of a period; its end is `start(number + 1)`."""
+        """The first millisecond of a period; the period ends at `start(number + 1)`."""
         return self._start_of_day(self._first_day_of(number))
 
     def number(self, time_ms: int) -> int:
-        """The greatest number whose period starts at or before a time: that of the period which holds it."""
+        """The period that holds a time: the greatest number whose period starts at or before it."""
         number = self.number_in_utc(time_ms)
         while self.start(number) > time_ms:
             number -= 1
@@ -145,10 +134,8 @@ class Calendar:
 
 @lru_cache
 def zone_named(name: str) -> tzinfo:
-    """The time zone of that name, from this machine's database or from the package `tzdata`.
-
-    Raises:
-        ConfigurationError: there is none.
+    """The time zone of that name, from this machine's database or the package `tzdata`; raises
+    ConfigurationError if there is none.
     """
     import zoneinfo  # which reads how this Python was built: for those that name a zone
 

@@ -1,6 +1,4 @@
-"""Durations: the conversion of a user's timedelta to the integer milliseconds that all else in windowing
-uses.
-"""
+"""Conversion of a user's timedelta to the integer milliseconds used everywhere else in windowing."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ LONGEST = timedelta(days=366_000)
 
 
 def require_duration_ms(what: str, duration: timedelta) -> int:
-    """`duration` in milliseconds. Raises ConfigurationError naming `what` for a bare number or a fraction of
-    a millisecond.
+    """`duration` in milliseconds; raises ConfigurationError naming `what` for bare numbers and fractions of a
+    ms.
     """
     if not isinstance(duration, timedelta):
         raise ConfigurationError(f"{what} must be a timedelta, e.g. timedelta(minutes=5), got {duration!r}.")

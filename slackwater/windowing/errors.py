@@ -1,6 +1,5 @@
-"""The errors of windowing: one root class, and for each error whose fault it is.
-
-Facts are attributes; a message says what happened, where, and what to do. Imports nothing of the package.
+"""The errors of windowing: one root class; each error says whose fault it is, has its facts as attributes,
+and a message with what, where and the next step.
 """
 
 from __future__ import annotations
@@ -12,15 +11,11 @@ class WindowingError(Exception):
     """Root of all errors of this package.
 
     Attributes:
-        fault: whose fault it is: "user" (declarations and functions), "data" (an element), "environment", or
-        "bug"
-            (ours).
+        fault: "user" (declarations and functions), "data" (an element), "environment", or "bug" (ours).
         retryable: whether the same call may succeed later without a change.
-        flink: simple name of the Java exception that Flink 2.3.0 throws in the same place; empty where Flink
-            has none.
-        key, window, timestamp: where it happened, as far as known; None otherwise. The operator fills them
-            in.
-        undone: whether the changes that the element had made were taken back, so that the operator can go on.
+        flink: simple name of the Java exception that Flink 2.3.0 throws here; empty where Flink has none.
+        key, window, timestamp: where it happened, filled in by the operator; None if unknown.
+        undone: the element's changes were taken back, so the operator can go on.
     """
 
     fault: ClassVar[str] = "bug"
@@ -37,7 +32,7 @@ class WindowingError(Exception):
         self.__dict__.update(facts)
 
     def locate(self, key: Any, window: Any, timestamp: int | None) -> None:
-        """Say where it happened, unless an operator closer to the fault has said so already."""
+        """Record where it happened, unless an operator closer to the fault has already."""
         if not self._is_located:
             self.key, self.window, self.timestamp, self._is_located = key, window, timestamp, True
 
@@ -49,37 +44,35 @@ class WindowingError(Exception):
 
 
 class ConfigurationError(WindowingError, ValueError):
-    """A declaration that cannot work: a size, an offset, a gap, a count out of its range, or a duration
-    without a unit.
-    """
+    """An invalid declaration: a size, offset, gap or count out of range, or a duration without a unit."""
 
     fault = "user"
     flink = "IllegalArgumentException"
 
 
 class UnsupportedCombinationError(ConfigurationError):
-    """Two declarations of which each is valid, but not together with the other."""
+    """Two declarations that are valid by themselves, but not together."""
 
     flink = "UnsupportedOperationException"
 
 
 class WindowTypeError(WindowingError, TypeError):
-    """A trigger met a kind of window that it is not made for."""
+    """A trigger met a kind of window that it does not support."""
 
     fault = "user"
     flink = "ClassCastException"
 
 
 class OwnWindowError(WindowingError, TypeError):
-    """An assigner gave a window that is not of its declared class, or that would not come back from the
-    class' columns.
+    """An assigner returned a window that is not of its declared class, or would not survive the class'
+    columns.
     """
 
     fault = "data"
 
 
 class KeyTypeError(WindowingError, TypeError):
-    """A key that is not of the declared key type, or a key type that keys cannot have."""
+    """A key of another type than declared, or a type that keys cannot have."""
 
     fault = "user"
     flink = "IllegalArgumentException"
@@ -100,8 +93,8 @@ class MissingTimestampError(WindowingError):
 
 
 class EndlessWindowsError(WindowingError, ValueError):
-    """The starts of an element's sliding windows wrap around the 64-bit range: it would have billions of
-    windows. Flink goes on until its memory is full.
+    """The starts of an element's sliding windows wrap around 64 bits: billions of windows. Flink goes on
+    until its memory is full.
     """
 
     fault = "data"
@@ -116,42 +109,42 @@ class UntimedElementError(WindowingError):
 
 
 class SessionGapError(WindowingError, ValueError):
-    """A dynamic gap that is not above zero, or longer than durations may be."""
+    """A dynamic gap that is not positive, or longer than durations may be."""
 
     fault = "data"
     flink = "IllegalArgumentException"
 
 
 class MergeIntoPastError(WindowingError):
-    """Merging gave a window that the watermark or the clock has passed already."""
+    """A merge produced a window that the watermark or the clock has already passed."""
 
     fault = "user"
     flink = "UnsupportedOperationException"
 
 
 class UnknownWindowError(WindowingError, LookupError):
-    """A session that its key's merging window set does not hold."""
+    """A session that is not in its key's merging window set."""
 
     flink = "IllegalStateException"
 
 
 class TriggerStateError(WindowingError):
-    """A trigger was called back for a timer that it did not register: its state has no time for it."""
+    """A trigger was called for a timer that it did not register: its state has no time for it."""
 
     fault = "user"
     flink = "NullPointerException"
 
 
 class EmptyViewError(WindowingError, LookupError):
-    """An evictor that measures from the last element met a window without elements."""
+    """An evictor that measures from the last element met an empty window."""
 
     fault = "user"
     flink = "NoSuchElementException"
 
 
 class StateAccessError(WindowingError):
-    """State was asked for where it does not exist: per-window state of merging windows, or one name for two
-    kinds of state.
+    """State was requested where there is none: per-window state of merging windows, or one name for two
+    kinds.
     """
 
     fault = "user"
@@ -159,18 +152,14 @@ class StateAccessError(WindowingError):
 
 
 class StateMergeError(StateAccessError):
-    """Merging was asked of a kind of state that has no rule for it."""
+    """A merge of a kind of state that cannot merge."""
 
     flink = "IllegalArgumentException"
 
 
 class StateSerializationError(WindowingError, TypeError):
-    """State in RocksDB was given an object that has no bytes: neither a plain value nor one of the types that
-    have a tag.
-
-    Attributes:
-        state_name: the state's name.
-        type_name: the object's type.
+    """RocksDB state got an object that is neither a plain value nor of a type with a tag; `state_name`,
+    `type_name`.
     """
 
     fault = "user"
@@ -180,11 +169,8 @@ class StateSerializationError(WindowingError, TypeError):
 
 
 class StateStorageError(WindowingError):
-    """The disk below RocksDB failed: a directory that cannot be made or opened, or a write that did not
-    succeed.
-
-    Attributes:
-        path: where.
+    """The disk below RocksDB failed: a directory (`path`) that cannot be created or opened, or a failed
+    write.
     """
 
     fault = "environment"
@@ -198,11 +184,7 @@ PROCESSING_ELEMENT = "processing an element"
 
 
 class UserCodeError(WindowingError):
-    """A user's function raised; the original is its `__cause__`.
-
-    Attributes:
-        during: what the operator was doing, e.g. "processing an element".
-    """
+    """A user's function raised (see `__cause__`); `during` says what the operator was doing."""
 
     fault = "user"
 
@@ -210,7 +192,6 @@ class UserCodeError(WindowingError):
 
     @classmethod
     def of(cls, error: Exception, during: str, key: Any, window: Any, timestamp: int | None) -> UserCodeError:
-        """The error to raise from `error`."""
         try:
             text = str(error)
         except Exception:  # noqa: BLE001 - a class of the user's, too
@@ -222,22 +203,20 @@ class UserCodeError(WindowingError):
         return user_error
 
     def __str__(self) -> str:
-        """With the next step, where no caller knows the element and adds a better one."""
+        """With the next step, unless a caller that knows the element adds a better one."""
         text = super().__str__()
         return text if self.during == PROCESSING_ELEMENT else f"{text}. Mend the function, then run it again."
 
 
 class WatermarkStateError(WindowingError):
-    """A watermark class was used out of turn: closed already, not paused, a split registered twice or not at
-    all.
-    """
+    """A watermark class was used out of turn: closed, not paused, or a split registered twice or not at all."""
 
     fault = "bug"
     flink = "IllegalStateException"
 
 
 class TimelineError(WindowingError, ValueError):
-    """A watermark timeline that cannot be built or asked: unordered, of another slice, or without ticks."""
+    """A watermark timeline that cannot be computed or queried: unordered, of another slice, or without ticks."""
 
     fault = "bug"
 
@@ -249,6 +228,6 @@ class TimeRangeError(TimelineError):
 
 
 class TraceError(WindowingError, ValueError):
-    """A recorded trace that the conformance player cannot play, and why."""
+    """A recorded trace that the conformance player cannot play."""
 
     fault = "environment"

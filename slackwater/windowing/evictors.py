@@ -1,6 +1,5 @@
-"""Evictors: which elements leave a window before or after its function runs, for good.
-
-Frozen values. An evictor changes the list that it is handed; it knows no state and no timer.
+"""Evictors: frozen values that remove elements from a window for good, before or after its function runs.
+They change the list they get, and know no state and no timer.
 """
 
 from __future__ import annotations
@@ -18,12 +17,7 @@ from slackwater.windowing.windows import Window
 
 
 class TimestampedValue(NamedTuple):
-    """An element as an evictor sees it (Flink: TimestampedValue).
-
-    Attributes:
-        value: the element.
-        timestamp_or_none: its timestamp, None when it has none.
-    """
+    """An element and its timestamp (None if it has none), as an evictor sees it (Flink: TimestampedValue)."""
 
     value: Any
     timestamp_or_none: int | None
@@ -43,8 +37,6 @@ class TimestampedValue(NamedTuple):
 
 
 class EvictorContext(Protocol):
-    """What an evictor may look up: event time and processing time."""
-
     @property
     def current_watermark(self) -> int: ...
 
@@ -53,8 +45,8 @@ class EvictorContext(Protocol):
 
 
 class Evictor:
-    """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable, without
-    state.
+    """Removes elements from a window (Flink: Evictor). A subclass is a value: comparable, picklable,
+    stateless.
 
     Attributes:
         looks_at_elements: False promises (see `promises`) that it decides by timestamps and counts alone.
@@ -69,21 +61,19 @@ class Evictor:
     def evict_before(
         self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
     ) -> None:
-        """Remove from `elements` in place, before the window function sees them. `size` is their number."""
+        """Remove from `elements` in place, before the window function sees them."""
         raise NotImplementedError
 
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
     ) -> None:
-        """Remove from `elements` in place, after the window function; what is left is the window's new
-        contents.
-        """
+        """Remove from `elements` in place, after the window function; the rest are the window's new contents."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OneSidedEvictor(Evictor):
-    """One rule, `evict`, applied before the window function or, with `do_evict_after`, after it instead."""
+    """Applies `evict` before the window function or, with `do_evict_after`, after it."""
 
     do_evict_after: bool = False
 
@@ -122,8 +112,8 @@ class CountEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeEvictor(_OneSidedEvictor):
-    """Keeps elements with timestamp > greatest timestamp - size; nothing leaves when the first has no
-    timestamp (Flink: TimeEvictor).
+    """Keeps elements with timestamp > greatest timestamp - size; keeps all when the first has no timestamp
+    (Flink: TimeEvictor).
     """
 
     looks_at_elements: ClassVar[bool] = False
@@ -142,9 +132,7 @@ class TimeEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaEvictor(_OneSidedEvictor):
-    """Keeps elements with delta(element, last element) < threshold; last in list order (Flink:
-    DeltaEvictor).
-    """
+    """Keeps elements with delta(element, last element) < threshold; last in list order (Flink: DeltaEvictor)."""
 
     threshold: float
     delta: Callable[[Any, Any], float]

@@ -1,7 +1,5 @@
-"""Folds: what users write to keep a value instead of a window's elements, and what back ends call in state
-(Flink: ReduceFunction, AggregateFunction).
-
-Pure: a fold has no state and knows no window.
+"""Folds, which replace a window's elements by a value as they come (Flink: ReduceFunction,
+AggregateFunction). Pure: a fold has no state and knows no window.
 """
 
 from __future__ import annotations
@@ -11,25 +9,21 @@ from typing import Any
 
 
 class ReduceFunction:
-    """Folds two values of one type into one (Flink: ReduceFunction). It must not change its arguments, and
-    has no state of its own.
-    """
+    """Folds two values of one type into one (Flink: ReduceFunction), without changing its arguments."""
 
     def reduce(self, a: Any, b: Any) -> Any:
-        """`a` is what there is, `b` the newer element or, in a merge, the other window's value."""
+        """`a` is the value so far, `b` the newer element or, in a merge, the other window's value."""
         raise NotImplementedError
 
 
 class AggregateFunction:
-    """Folds elements into an accumulator (Flink: AggregateFunction). It has no state of its own: it lives
-    inside state.
+    """Folds elements into an accumulator, which is state (Flink: AggregateFunction).
 
-    `get_result` is called at every firing on the same accumulator and must not change it; a result of None
-    emits nothing.
+    `get_result` is called at every firing on the same accumulator and must not change it; None emits nothing.
     """
 
     def create_accumulator(self) -> Any:
-        """A fresh accumulator of no elements; never None."""
+        """A new, empty accumulator; never None."""
         raise NotImplementedError
 
     def add(self, value: Any, accumulator: Any) -> Any:
@@ -37,27 +31,24 @@ class AggregateFunction:
         raise NotImplementedError
 
     def get_result(self, accumulator: Any) -> Any:
-        """What a firing hands to the window function, or emits."""
+        """The value that a firing emits or passes to the window function."""
         raise NotImplementedError
 
     def merge(self, a: Any, b: Any) -> Any:
-        """The accumulator of both; called when sessions merge. It may change `a` in place and return it."""
+        """The accumulator of both, called when sessions merge; `a` may be changed in place and returned."""
         raise NotImplementedError
 
 
 class BulkAggregateFunction(AggregateFunction):
-    """An aggregate that adds many elements in one call. It raises on none of them, and their order does not
-    matter to it.
-    """
+    """An aggregate that adds many elements in one call, in any order, and never raises."""
 
     def add_all(self, values: Sequence[Any], accumulator: Any) -> Any:
-        """The accumulator with all of `values` added, as after a call of `add` for each in turn."""
+        """The same as calling `add` for each value."""
         for value in values:
             accumulator = self.add(value, accumulator)
         return accumulator
 
     def accumulator_of(self, values: Sequence[Any]) -> Any:
-        """The accumulator of `values` and no other elements."""
         return self.add_all(values, self.create_accumulator())
 
 

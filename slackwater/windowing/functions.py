@@ -1,7 +1,5 @@
-"""The functions that users write, on elements, on the contents of windows and on timers, and the contexts
-that they are called with.
-
-Signatures are Flink's in snake case; as in PyFlink, results are returned or yielded. No runtime here.
+"""The functions that users write, for elements, contents of windows and timers, and their contexts.
+Signatures are Flink's in snake case; as in PyFlink, results are returned or yielded.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Results: TypeAlias = Iterable[Any] | None
 
 
 class KeyedStateStore(Protocol):
-    """Gives state of the current key (Flink: KeyedStateStore). Handles follow the operator's current key."""
+    """Provides state of the current key (Flink: KeyedStateStore). Handles follow the operator's current key."""
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState: ...
 
@@ -46,40 +44,36 @@ RuntimeContext: TypeAlias = KeyedStateStore
 
 
 class Function:
-    """Base of the functions that users write. An operator opens its own copy once before the first element
-    and closes it once at the end.
+    """Base of users' functions. An operator opens its own copy once before the first element, and closes it
+    once.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Called once per operator. State got here is the same as the context's `global_state()`."""
+        """Called once per operator. State obtained here is the same as the context's `global_state()`."""
 
     def close(self) -> None:
         """Called once when the operator is closed, also after a failure."""
 
 
 class AllWindowContext(Protocol):
-    """The context of a call of a ProcessAllWindowFunction. Valid during the call only.
-
-    Attributes:
-        window: the window that fires, or that is being cleared.
-    """
+    """The context of a ProcessAllWindowFunction, valid during the call. `window` fires or is being cleared."""
 
     window: Window
 
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window. Whoever uses it clears it in `clear`. Raises StateAccessError when
-        windows merge.
+        """State of this key and window; its user clears it in `clear`. Raises StateAccessError when windows
+        merge.
         """
 
     def global_state(self) -> KeyedStateStore:
-        """State of this key, over all windows. Nothing removes it but the function itself."""
+        """State of this key, over all windows; only the function itself removes it."""
 
     def output(self, tag: str, value: Any) -> None:
-        """A row of the side output `tag`, stamped with the window's last instant."""
+        """Emit a row to the side output `tag`, stamped with the window's last instant."""
 
 
 class WindowContext(AllWindowContext, Protocol):
-    """The context of a call of a ProcessWindowFunction."""
+    """The context of a ProcessWindowFunction."""
 
     @property
     def current_watermark(self) -> int: ...
@@ -92,15 +86,11 @@ class ProcessWindowFunction(Function):
     """Turns the contents of one key's window into rows (Flink: ProcessWindowFunction)."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Results:
-        """Called at each firing of a window that has contents. Yield or return rows; each is stamped with the
-        window's last instant.
-        """
+        """Called at each firing of a window with contents. Rows are stamped with the window's last instant."""
         raise NotImplementedError
 
     def clear(self, context: WindowContext) -> None:
-        """Called once, when the window is collected; the contents are gone, per-window state is still
-        there.
-        """
+        """Called once, at the window's collection: contents are gone, per-window state is still there."""
 
 
 class WindowFunction(Function):
@@ -111,15 +101,13 @@ class WindowFunction(Function):
 
 
 class ProcessAllWindowFunction(Function):
-    """ProcessWindowFunction for windows over all elements, whatever their key (Flink:
-    ProcessAllWindowFunction).
-    """
+    """ProcessWindowFunction for windows over all elements of all keys (Flink: ProcessAllWindowFunction)."""
 
     def process(self, context: AllWindowContext, elements: Iterable[Any]) -> Results:
         raise NotImplementedError
 
     def clear(self, context: AllWindowContext) -> None:
-        """Called once, when the window is collected."""
+        """Called once, at the window's collection."""
 
 
 class AllWindowFunction(Function):
@@ -130,9 +118,7 @@ class AllWindowFunction(Function):
 
 
 class TimerService(Protocol):
-    """Time and timers of the current key (Flink: TimerService). A timer is its domain, time and key; it
-    exists once.
-    """
+    """Time and timers of the current key (Flink: TimerService). A timer (domain, time, key) exists once."""
 
     @property
     def current_watermark(self) -> int: ...
@@ -150,12 +136,8 @@ class TimerService(Protocol):
 
 
 class KeyedProcessContext(Protocol):
-    """The context of a call of `process_element`. Valid during the call only.
-
-    Attributes:
-        current_key: the element's key.
-        timestamp: the element's timestamp, None when it has none.
-        timer_service: this key's timers.
+    """The context of `process_element`, valid during the call; `timestamp` is None for an element without
+    one.
     """
 
     @property
@@ -168,28 +150,22 @@ class KeyedProcessContext(Protocol):
     def timer_service(self) -> TimerService: ...
 
     def output(self, tag: str, value: Any) -> None:
-        """A row of the side output `tag`. Raises ConfigurationError for a tag of None."""
+        """Emit a row to the side output `tag`. Raises ConfigurationError for a tag of None."""
 
 
 class OnTimerContext(KeyedProcessContext, Protocol):
-    """The context of a call of `on_timer`.
-
-    Attributes:
-        time_domain: "event" or "processing".
-    """
+    """The context of `on_timer`; `time_domain` is "event" or "processing"."""
 
     @property
     def time_domain(self) -> str: ...
 
 
 class KeyedProcessFunction(Function):
-    """A function with state and timers of its own, for each key (Flink: KeyedProcessFunction)."""
+    """A function with state and timers for each key (Flink: KeyedProcessFunction)."""
 
     def process_element(self, value: Any, context: KeyedProcessContext) -> Results:
         """Called for each element. Rows inherit the element's timestamp."""
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, context: OnTimerContext) -> Results:
-        """Called for each timer that is due. Rows of an event-time timer carry its timestamp, those of a
-        processing-time timer none.
-        """
+        """Called for each due timer. Rows carry an event-time timer's timestamp; for processing time, none."""

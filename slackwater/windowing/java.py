@@ -1,7 +1,5 @@
-"""Java's integers and hash order: wrapping 64-bit and 32-bit arithmetic, truncated remainder, hash codes,
-HashMap iteration order.
-
-Pure functions on Python integers. Nothing here knows what a window, a key or a timer is.
+"""Java's integers and hash order: wrapping arithmetic, truncated remainder, hash codes, HashMap iteration
+order.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _MASK_32 = 2**32 - 1
 
 
 def wrap_long(value: int) -> int:
-    """`value` as a signed 64-bit integer: what Java's long addition, subtraction and multiplication leave."""
+    """`value` as a signed 64-bit integer, the result of Java's long arithmetic."""
     return ((value + 2**63) & _MASK_64) - 2**63
 
 
@@ -32,9 +30,7 @@ def wrap_int(value: int) -> int:
 
 
 def remainder(dividend: int, divisor: int) -> int:
-    """Java's `%`: truncates toward zero, so the result has the dividend's sign. Raises ZeroDivisionError as
-    Java does.
-    """
+    """Java's `%`: truncates toward zero, so the result has the dividend's sign; raises ZeroDivisionError."""
     left_over = abs(dividend) % abs(divisor)
     return -left_over if dividend < 0 else left_over
 
@@ -69,7 +65,7 @@ def string_hash(text: str) -> int:
 
 
 def utf16_units(text: str) -> tuple[int, ...]:
-    """The UTF-16 units of a string: what Java calls its chars."""
+    """The UTF-16 units of a string, Java's chars."""
     utf16_bytes = text.encode("utf-16-be", "surrogatepass")
     return struct.unpack(f">{len(utf16_bytes) // 2}H", utf16_bytes)
 
@@ -84,38 +80,32 @@ def mix_to_int(value: int) -> int:
 
 
 def table_size_for(capacity: int) -> int:
-    """The power of two at or above `capacity`: `HashMap.tableSizeFor`."""
+    """The power of two at or above `capacity` (Java: HashMap.tableSizeFor)."""
     return 1 << max(capacity - 1, 0).bit_length()
 
 
 def expected_size_capacity(entries: int) -> int:
-    """Table size of a hash map or set made for `entries` entries (Flink:
-    CollectionUtil.newHashMapWithExpectedSize).
-    """
+    """Table size of a hash map for so many entries (Flink: CollectionUtil.newHashMapWithExpectedSize)."""
     return table_size_for(entries + 1 if entries <= 2 else -(-entries * 4 // 3))
 
 
 def grown_table(table: int, entries: int) -> int:
-    """Table size after the insertion that made `entries` entries: doubled when they exceed three quarters of
-    it.
-    """
+    """Table size after the insertion of entry number `entries`: doubled when three quarters are exceeded."""
     while entries * 4 > table * 3:
         table *= 2
     return table
 
 
 def hash_order(items: Iterable[T], hash_code: Callable[[T], int], table: int | None = None) -> list[T]:
-    """`items` (distinct, in order of insertion) as a `java.util.HashSet` or the keys of a `HashMap` iterate
-    them.
+    """Distinct `items`, in order of insertion, in the iteration order of a `java.util.HashSet` or `HashMap`.
 
-    By bucket, and inside a bucket by insertion, which growing the table keeps. Buckets that Java turns into
-    trees (8 colliding entries in a table of 64 or more) are not modelled.
+    By bucket, and inside a bucket by insertion, which growing the table preserves. Buckets that Java turns
+    into trees (8 colliding entries in a table of 64 or more) are not modelled.
 
     Args:
-        items: what was inserted and not removed since.
+        items: inserted and not removed since.
         hash_code: Java's `hashCode` of an item, signed 32 bits.
-        table: the table's size, when it differs from that of a new map that was only added to; it never
-            shrinks.
+        table: the table's size, unless that of a new map that was only added to; it never shrinks.
     """
     entries = list(items)
     if len(entries) < 2:

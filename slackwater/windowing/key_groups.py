@@ -1,7 +1,5 @@
 """Key groups: the unit in which keyed state and timers are divided among parallel operators (Flink:
-KeyGroupRangeAssignment).
-
-Pure arithmetic. The number of key groups (max_parallelism) is fixed for the life of the state.
+KeyGroupRangeAssignment). Their number, max_parallelism, is fixed for the life of the state.
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ def murmur_hash(code: int) -> int:
 
 
 def key_group_of(key: Key, key_type: KeyType, max_parallelism: int) -> int:
-    """The key group of a key, 0 to max_parallelism - 1."""
     return murmur_hash(key_type.hash_code(key)) % max_parallelism
 
 
@@ -46,9 +43,7 @@ def operator_index(key_group: int, parallelism: int, max_parallelism: int) -> in
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Flink's default: the power of two at or above 1.5 × parallelism, at least 128, at most 32768. Raises
-    KeyGroupError.
-    """
+    """Flink's default: the power of two at or above 1.5 × parallelism, 128 to 32768. Raises KeyGroupError."""
     check_parallelism(parallelism)
     power_of_two = 1 << (parallelism + parallelism // 2 - 1).bit_length()
     return min(max(power_of_two, DEFAULT_LOWER_BOUND), MAX_KEY_GROUPS)
@@ -62,7 +57,7 @@ def check_parallelism(parallelism: int) -> None:
 
 @dataclass(frozen=True)
 class KeyGroupRange:
-    """Key groups `first` to `last`, both included. Iterates over them in ascending order."""
+    """Key groups `first` to `last`, both included, iterated in ascending order."""
 
     first: int
     last: int
@@ -75,9 +70,7 @@ class KeyGroupRange:
 
     @classmethod
     def of_operator(cls, index: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
-        """The range of the operator `index` of `parallelism`. Raises KeyGroupError when an operator would own
-        none.
-        """
+        """The range of operator `index`. Raises KeyGroupError when an operator would own none."""
         check_parallelism(parallelism)
         if max_parallelism < parallelism:
             raise KeyGroupError(

@@ -1,7 +1,5 @@
-"""Key types: Java's hash code and Flink's serialized bytes of a key, which decide its key group and the order
-of equal timers.
-
-One stateless class for each kind of key. There are no null keys.
+"""Key types: a key's Java hash code and Flink-serialized bytes, which decide its key group and the order of
+equal timers. There are no null keys.
 """
 
 from __future__ import annotations
@@ -18,35 +16,29 @@ Key = Any  # a value of the declared key type: str, int, bool, float, date, or a
 
 
 class KeyType:
-    """How keys of one Java type hash and serialize. Keys are immutable and hashable in Python, too.
-
-    Attributes:
-        name: the type as in Flink's terms, e.g. "string" or "tuple(string,long)".
-    """
+    """How keys of one Java type hash and serialize. `name` is Flink's, e.g. "string" or "tuple(string,long)"."""
 
     @property
     def name(self) -> str:
         raise NotImplementedError
 
     def hash_code(self, key: Key) -> int:
-        """Java's `hashCode`, signed 32 bits."""
         raise NotImplementedError
 
     def serialize(self, key: Key) -> bytes:
-        """The bytes that Flink's serializer of the type writes; timers of one key group and timestamp fire in
-        their unsigned order.
+        """The bytes of Flink's serializer; timers of one key group and timestamp fire in their unsigned
+        order.
         """
         raise NotImplementedError
 
     def check(self, key: Key) -> None:
-        """Raise KeyTypeError unless `key` is a value of this type."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _IntegerKey(KeyType):
-    """A Java integer of 1, 2, 4 or 8 bytes, written big-endian in two's complement: negative keys come after
-    positive ones.
+    """A Java integer of 1, 2, 4 or 8 bytes, big-endian two's complement: negative keys come after positive
+    ones.
     """
 
     java_name: str
@@ -70,9 +62,7 @@ class _IntegerKey(KeyType):
 
 @dataclass(frozen=True)
 class _StringKey(KeyType):
-    """Length + 1, then each UTF-16 unit, as base-128 numbers with the low digit first: shorter strings come
-    first.
-    """
+    """Length + 1, then each UTF-16 unit, as base-128 numbers, low digit first: shorter strings come first."""
 
     @property
     def name(self) -> str:
@@ -117,9 +107,7 @@ class _BooleanKey(KeyType):
 
 @dataclass(frozen=True)
 class _DoubleKey(KeyType):
-    """Bits of the number, big-endian. Python takes 0.0 and -0.0 for one key and Java for two, so pipelines
-    refuse doubles as keys.
-    """
+    """The bits, big-endian. Pipelines refuse doubles: 0.0 and -0.0 are one key in Python, two in Java."""
 
     @property
     def name(self) -> str:
@@ -197,9 +185,7 @@ _BY_NAME = {key_type.name: key_type for key_type in (BYTE, SHORT, INT, LONG, STR
 
 
 def key_type(name: str) -> KeyType:
-    """The key type of a name such as "string" or "tuple(string,long)". Raises KeyTypeError that lists the
-    known names.
-    """
+    """The key type of a name such as "tuple(string,long)". Raises KeyTypeError that lists the valid names."""
     if name.startswith("tuple(") and name.endswith(")"):
         return TupleKey(tuple(key_type(field.strip()) for field in name[6:-1].split(",")))
     if name not in _BY_NAME:

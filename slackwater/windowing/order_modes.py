@@ -1,7 +1,5 @@
-"""In which order equal timers fire, and which argument comes first when windows merge: the choices that Flink
-leaves to its state back end.
-
-A setting of its own here, independent of where state lives.
+"""In which order equal timers fire, and which argument comes first when windows merge: Flink leaves this to
+its state back end; here it is a setting independent of where state lives.
 """
 
 from __future__ import annotations
@@ -14,10 +12,10 @@ class OrderMode(Enum):
 
     Attributes:
         ROCKSDB: inside a key group equal timers fire by serialized key, then window; merges call f(merged
-            sources, target). The order depends on keys and windows alone, so it survives restore and
-            rescaling. The default.
-        HEAP: as Flink's hashmap back end: the order of equal timers depends on the history of one binary
-            heap; merges call f(target, merged sources).
+            sources, target). Depends on keys and windows alone, so it survives restore and rescaling. The
+            default.
+        HEAP: the order of equal timers depends on the history of one binary heap; merges call f(target,
+            merged sources).
         ROCKSDB_HEAP_TIMERS: the heap's timers with RocksDB's merges.
     """
 

@@ -1,4 +1,4 @@
-"""Windows of a user's own class: a named tuple that declares in which columns it stands in tables.
+"""Windows of a user's own class: a named tuple that declares its columns in tables.
 
     class Visit(NamedTuple):
         start: int                     window_start, in milliseconds
@@ -9,9 +9,8 @@
         def max_timestamp(self) -> int:
             return self.end - 1
 
-A class may lack `start`, `end` or both; the end of a window without one is `max_timestamp()` + 1. Declared
-columns have the types that keys may have, and no field is ever None: a window then hashes, serializes and
-comes back from its columns as what it was.
+A class may lack `start`, `end` or both; the end of a window without one is `max_timestamp()` + 1. Columns
+have the types of keys and no field is None, so a window hashes, serializes and survives its columns.
 """
 
 from __future__ import annotations
@@ -49,12 +48,7 @@ class WindowField(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnWindowClass:
-    """A user's class of windows, checked.
-
-    Attributes:
-        window_class: the class.
-        fields: all of its fields, in the order of its constructor.
-    """
+    """A user's class of windows, checked; `fields` are in the order of its constructor."""
 
     window_class: Any
     fields: tuple[WindowField, ...]
@@ -66,12 +60,12 @@ class OwnWindowClass:
 
     @property
     def has_start(self) -> bool:
-        """Whether a window says when it starts; if not, `window_start` is null."""
+        """Whether windows have a start; if not, `window_start` is null."""
         return any(field.name == START for field in self.fields)
 
     @property
     def has_end(self) -> bool:
-        """Whether a window has a field for its end; if not, its end follows from `max_timestamp()`."""
+        """Whether windows have a field for the end; if not, it follows from `max_timestamp()`."""
         return any(field.name == END for field in self.fields)
 
     @property
@@ -83,10 +77,8 @@ class OwnWindowClass:
         ]
 
     def check(self, window: Window) -> None:
-        """Refuse a window that would not come back from its columns.
-
-        Raises:
-            OwnWindowError: it is of another class; a field is not of its type; `end` is not the end.
+        """Raise OwnWindowError for a window that would not survive its columns: another class, a field of
+        another type, or an `end` that is not the end.
         """
         if type(window) is not self.window_class:
             raise OwnWindowError(
@@ -119,35 +111,32 @@ class OwnWindowClass:
             )
 
     def check_all(self, windows: Sequence[Window]) -> Sequence[Window]:
-        """`windows`, of which each has passed `check`."""
+        """`windows`, each checked."""
         for window in windows:
             self.check(window)
         return windows
 
     def hash_code(self, window: Window) -> int:
-        """Java's `Objects.hash` of the fields, which is what a record of them would have."""
+        """Java's `Objects.hash` of the fields, the hash code of a Java record."""
         result = 1
         for (_, kind), value in zip(self.fields, window, strict=True):
             result = wrap_int(31 * result + kind.hash_code(value))
         return result
 
     def serialize(self, window: Window) -> bytes:
-        """The fields as Flink's serializers of their types write them, one after the other."""
+        """The fields, each as Flink's serializer of its type writes it."""
         return b"".join([kind.serialize(value) for (_, kind), value in zip(self.fields, window, strict=True)])
 
 
 def declares_columns(window_type: type) -> bool:
-    """Whether a class of windows is a user's own that declares its columns."""
+    """Whether this is a user's class of windows with declared columns."""
     return hasattr(window_type, "columns")
 
 
 @cache
 def own_window_class(window_type: type) -> OwnWindowClass:
-    """A user's class of windows as its declarations say.
-
-    Raises:
-        ConfigurationError: it is no named tuple, has no `max_timestamp`, or `columns` does not name its
-            fields.
+    """The checked class; raises ConfigurationError if it is no named tuple, lacks `max_timestamp`, or
+    `columns` does not name its fields.
     """
     name, names = window_type.__name__, getattr(window_type, "_fields", None)
     if names is None or not issubclass(window_type, tuple):
@@ -182,9 +171,7 @@ def _column(window_name: str, text: str) -> tuple[str, KeyType]:
 
 
 def java_hash(window: Window) -> int:
-    """A window's hash code, which decides in what order merged windows are taken: its own `java_hash()`, or
-    that of its fields.
-    """
+    """A window's hash code, which orders merged windows: its own `java_hash()`, or that of its fields."""
     if type(window) is TimeWindow or hasattr(window, "java_hash"):
         return int(window.java_hash())
     window_type: Any = type(window)
@@ -192,8 +179,8 @@ def java_hash(window: Window) -> int:
 
 
 def serialize(window: Window) -> bytes:
-    """A window's bytes, by which timers of one key and time are ordered: its own `serialize()`, or those of
-    its fields.
+    """A window's bytes, which order timers of one key and time: its own `serialize()`, or those of its
+    fields.
     """
     if type(window) is TimeWindow or hasattr(window, "serialize"):
         return bytes(window.serialize())
@@ -204,14 +191,13 @@ def serialize(window: Window) -> bytes:
 def merge_touching_windows(
     windows: Iterable[Window], callback: MergeCallback, by: Callable[[Window], Any] | None = None
 ) -> None:
-    """The `merge_windows` of an assigner whose windows merge when they overlap or touch, as time windows do:
-    each group of more than one is reported with the window that covers it.
+    """Merge windows that overlap or touch, as time windows do; for `merge_windows` of an assigner.
 
     Args:
-        windows: with the fields `start` and `end`, and with `cover(other)`, which gives the window that two
-            become.
-        callback: called in ascending order of the groups' starts with (cover, members).
-        by: what windows of one group have in common besides, such as a field of theirs.
+        windows: with the fields `start` and `end`, and `cover(other)`, the window that two become.
+        callback: called in ascending order of the groups' starts with (cover, members), for groups of
+            several.
+        by: an additional property, such as a field, that windows of one group have in common.
     """
     groups: list[list[Window]] = []
     newest_groups: dict[Any, list[Window]] = {}

@@ -1,7 +1,5 @@
-"""Processing time: what a clock with timers promises, and the two clocks that their owner moves.
-
-They differ in when a timer for t is due: at t, as in Flink's test harness, or at t + 1 ms, as in a production
-job. No wall clock is read here; elements, keys and windows are not known.
+"""Processing time: a clock with timers, and the two clocks that their owner moves. A timer for t is due at t,
+as in Flink's test harness, or at t + 1 ms, as in a production job. No wall clock is read here.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ class ClockStoppedError(WindowingError):
 
 
 class ScheduledTimer:
-    """One registration. `cancel` keeps it from being called (again); later cancels do nothing.
+    """One registration. `cancel` keeps it from being called (again).
 
     Attributes:
-        timestamp: what its callback is handed.
+        timestamp: the argument of its callback.
         due: the moment of its next call; set by the schedule.
     """
 
@@ -59,7 +57,7 @@ class _PeriodicTimer(ScheduledTimer):
 
 
 class FixedRateTimer(_PeriodicTimer):
-    """Due every `period_ms`, however late a call was: calls that were missed follow each other at once."""
+    """Due every `period_ms`, however late a call was: missed calls follow each other at once."""
 
     __slots__ = ()
 
@@ -79,55 +77,46 @@ class FixedDelayTimer(_PeriodicTimer):
 class ProcessingTimeService(Protocol):
     """A clock with timers (Flink: ProcessingTimeService). Times are milliseconds.
 
-    No callback is called inside a registration, two due at the same moment are called in order of
-    registration, and a callback may register, cancel, quiesce and shut down.
+    No callback runs inside a registration; timers due at one moment are called in order of registration; a
+    callback may register, cancel, quiesce and shut down.
     """
 
     @property
     def current_processing_time(self) -> int: ...
 
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
-        """Have `callback(timestamp)` called once when the timer is due, by the clock's own rule."""
+        """Call `callback(timestamp)` once when the timer is due, by the clock's own rule."""
 
     def schedule_at_fixed_rate(
         self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
     ) -> ScheduledTimer:
-        """Have `callback(t)` called at each t = now + initial delay + k·period, k = 0, 1, …, whatever the
-        rule for single timers.
-
-        Raises ConfigurationError for a period below 1 ms.
+        """Call `callback(t)` at each t = now + initial delay + k·period, k = 0, 1, …, whatever the rule for
+        single timers. Raises ConfigurationError for a period below 1 ms.
         """
 
     def schedule_with_fixed_delay(
         self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
     ) -> ScheduledTimer:
-        """Have `callback(t)` called at t = now + initial delay, then at each t = end of the call before +
-        period.
-
+        """Call `callback(t)` at t = now + initial delay, then at each t = end of the last call + period.
         Raises ConfigurationError for a period below 1 ms.
         """
 
     def pending(self) -> int:
-        """Registrations that wait for a call, cancelled ones left out."""
+        """Registrations that wait for a call, without cancelled ones."""
 
     def quiesce(self) -> None:
-        """Call nothing back from now on, as at the end of a Flink job's input; a callback that is running
-        comes to its end.
+        """Make no further calls, as at the end of a Flink job's input; a running callback finishes.
 
-        What is pending stays so. Later registrations give a timer that is never due and not counted (Flink:
+        Pending timers stay so. Later registrations return a timer that is never due and not counted (Flink:
         NeverCompleteFuture).
         """
 
     def shutdown(self) -> None:
-        """Quiesce and drop what is pending. Later registrations raise ClockStoppedError. Again: nothing
-        happens.
-        """
+        """Quiesce and drop what is pending; idempotent. Later registrations raise ClockStoppedError."""
 
 
 class TimerSchedule:
-    """The timers of a clock in the order in which they are due. It does not know what time it is, and after
-    `quiesce` no timer is due any more.
-    """
+    """A clock's timers in the order in which they are due; none is due after `quiesce`."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, ScheduledTimer]] = []
@@ -137,7 +126,7 @@ class TimerSchedule:
         self.is_alive = True
 
     def add(self, due: int, timer: ScheduledTimer) -> ScheduledTimer:
-        """A new registration. Raises ClockStoppedError after `shutdown`."""
+        """Register a timer. Raises ClockStoppedError after `shutdown`."""
         if self._is_shut_down:
             raise ClockStoppedError(
                 f"The clock is shut down and takes no timer for {timer.timestamp}; close what registers "
@@ -148,16 +137,13 @@ class TimerSchedule:
         return timer
 
     def repeat(self, timer: ScheduledTimer, now: int) -> None:
-        """Put a timer whose call has ended at `now` back if it is due again. A cancelled one is put back,
-        too, and dropped like other cancelled timers.
-        """
+        """Put back a timer whose call ended at `now`, if it is due again; cancelled ones are dropped later."""
         timestamp = timer.next_timestamp(now)
         if timestamp is not None and self.is_alive:
             timer.timestamp = timestamp
             self._push(timestamp, timer)
 
     def next_due(self) -> int | None:
-        """The moment at which the next timer is due; None when no timer is."""
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap and self.is_alive else None
@@ -190,8 +176,8 @@ class TimerSchedule:
 
 
 class _ManualClock:
-    """A clock that stands still between two moves. An error of a callback is raised by the call that moved
-    the clock; if the timer was a periodic one, it is not due again.
+    """A clock that only its owner moves. A callback's error is raised by the call that moved the clock; a
+    periodic timer that raised is not due again.
     """
 
     def __init__(self, start_ms: int) -> None:
@@ -222,8 +208,7 @@ class _ManualClock:
 class HarnessProcessingTimeService(_ManualClock):
     """The clock of Flink's test harness: a timer for t is due at t (Flink: TestProcessingTimeService).
 
-    The clock jumps: while timers are called back it reads the time it was moved to. A timer for the past
-    waits for the next move.
+    The clock jumps: callbacks read the time it was moved to. A timer for the past waits for the next move.
     """
 
     def __init__(self, start_ms: int = 0) -> None:
@@ -235,11 +220,11 @@ class HarnessProcessingTimeService(_ManualClock):
     def schedule_with_fixed_delay(
         self, callback: TimerCallback, initial_delay_ms: int, period_ms: int
     ) -> ScheduledTimer:
-        """As `schedule_at_fixed_rate`: the harness knows no difference."""
+        """The same as `schedule_at_fixed_rate`, as in Flink's harness."""
         return self.schedule_at_fixed_rate(callback, initial_delay_ms, period_ms)
 
     def advance_to(self, timestamp: int) -> None:
-        """Set the clock, forwards or backwards, then call back what is due, earliest first."""
+        """Set the clock, forwards or backwards, then call due timers, earliest first."""
         self.current_processing_time = timestamp
         while (timer := self._timers.pop_due(timestamp)) is not None:
             self._call(timer)
@@ -248,13 +233,13 @@ class HarnessProcessingTimeService(_ManualClock):
 class ReplayProcessingTimeService(_ManualClock):
     """The clock of a replay: a timer for t, registered when the clock read c, is due at max(t, c) + 1 ms.
 
-    That is Flink's production rule, but that a live job calls a timer for the past (t < c) at once. Here the
-    clock moves on between a registration and its call, or a callback that registers for the past would hold
-    it forever.
+    This is Flink's production rule, except that a live job calls a timer for the past (t < c) at once. Here
+    the clock moves on between a registration and its call, or a callback that registers for the past would
+    hold it forever.
 
-    The clock stops at each due moment m on its way, and callbacks see it. The callback of a single timer is
-    handed m - 1, the newest time that has passed completely: all timers up to it are due, so what one key
-    sees does not depend on the timers of another.
+    The clock stops at each due moment m on its way, and callbacks see it. The callback of a single timer gets
+    m - 1, the newest time that has passed completely: all timers up to it are due, so what one key sees does
+    not depend on the timers of another.
     """
 
     def register_timer(self, timestamp: int, callback: TimerCallback) -> ScheduledTimer:
@@ -268,8 +253,8 @@ class ReplayProcessingTimeService(_ManualClock):
         return self._timers.add(timestamp, FixedDelayTimer(timestamp, callback, period_ms))
 
     def advance_to(self, timestamp: int) -> None:
-        """Move the clock on to `timestamp`, calling back on the way. Raises ConfigurationError when it would
-        go back.
+        """Move the clock on to `timestamp`, with callbacks on the way. Raises ConfigurationError for a move
+        back.
         """
         if timestamp < self.current_processing_time:
             raise ConfigurationError(

@@ -1,10 +1,10 @@
 """Promises: what a class says about its own methods, so that an engine may skip calling them.
 
-A promise is a class attribute or property, and inheritance must not carry it over to other code:
+A promise is a class attribute or property that must not be inherited along with other code:
 
     class Trigger                 looks_at_elements = True      the cautious answer
     class CountTrigger(Trigger)   looks_at_elements = False     a promise about CountTrigger.on_element
-    class Sampled(CountTrigger)   looks_at_elements = True      cautious again: it has not promised anything
+    class Sampled(CountTrigger)   looks_at_elements = True      cautious again: it has promised nothing
 
 A family's root class calls `withdraw_promises` from its `__init_subclass__`.
 """
@@ -18,13 +18,10 @@ EVERYTHING: Final[tuple[str, ...]] = ()  # the promise is about all that a class
 
 
 def withdraw_promises(cls: type, root: type, methods_by_promise: Mapping[str, Sequence[str]]) -> None:
-    """Give `cls` the answers of `root` in place of promises that it inherits and that may not hold for it.
+    """Give `cls` the cautious answers of `root` in place of inherited promises that may not hold for it.
 
-    Args:
-        cls: the new class.
-        root: the family's root, which has the cautious answer to each promise.
-        methods_by_promise: the attributes that each promise is about. A subclass keeps the promise while it
-            has exactly the attributes of the class that made it; of EVERYTHING, it never does.
+    `methods_by_promise` lists the attributes that each promise is about: a subclass keeps the promise while
+    it has exactly the promising class' attributes; of EVERYTHING, it never does.
     """
     for promise, methods in methods_by_promise.items():
         if promise in vars(cls):

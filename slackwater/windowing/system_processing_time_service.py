@@ -1,9 +1,8 @@
-"""Processing time of the machine: the wall clock, with timers that are called back in a thread of the
-caller's choice. Core only, not used by replays.
+"""Processing time of the machine: the wall clock, with timers called in a thread of the caller's choice. Core
+only, not used by replays.
 
-The one file of windowing that may read a wall clock or start a thread. It lies apart, imported by nothing
-else in windowing: the rest is a function of its input, and what must replay cannot come to depend on the hour
-by accident.
+The one file of windowing that may read a wall clock or start a thread, and imported by nothing else in
+windowing: a replay cannot come to depend on the hour by accident.
 """
 
 from __future__ import annotations
@@ -30,24 +29,22 @@ _LONGEST_WAIT_S = 60.0
 
 
 class TimeSource(Protocol):
-    """What time it is, and one alarm."""
+    """The current time, and one alarm."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC."""
 
     def wake_at(self, moment: int, wake: Callable[[], None]) -> None:
-        """Have `wake()` called once the clock reads `moment` or more, never inside this call. Takes the place
-        of an earlier request.
+        """Call `wake()` once the clock reads `moment` or more, never inside this call. Replaces an earlier
+        request.
         """
 
     def close(self) -> None:
-        """No `wake()` begins any more. Waits for one that is under way, unless it is called from there."""
+        """Start no `wake()` any more. Waits for one that is running, unless called from it."""
 
 
 class WallClock:
-    """The machine's clock. Its alarm is one daemon thread, started by the first request and gone after
-    `close`.
-    """
+    """The machine's clock. Its alarm is one daemon thread, from the first request until `close`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -98,18 +95,18 @@ class SystemProcessingTimeService(ProcessingTimeService):
     """The clock of a live job: a timer for t is due when the clock has passed t, at t + 1 ms, and one for the
     past at once.
 
-    Operators are single-threaded, so the clock's thread calls nothing back: it hands over a mail, and running
-    the mail calls back. A mail does nothing if its timer was cancelled, or the clock quiesced, after it was
-    handed over. Every method may be called from any thread. Use it in a `with` statement, or call `shutdown`.
+    Operators are single-threaded, so the clock's thread calls no callback itself: it hands over a mail, which
+    does when it runs. A mail does nothing if its timer was cancelled, or the clock quiesced, meanwhile. Every
+    method may be called from any thread. Use it in a `with` statement, or call `shutdown`.
 
     Args:
-        execute: takes a mail to be run soon, in order, in the operator's thread: `queue.SimpleQueue().put`
-            with a loop that gets and runs, `loop.call_soon_threadsafe`, an executor's `submit`. It must not
-            block. It is called in the clock's thread.
-        on_error: given what a callback raised, in the thread that ran it, or what `execute` raised. A
-            periodic task goes on afterwards, as in Flink; cancel it or shut the clock down to end it. It may
-            raise only if the mail's thread can bear it.
-        time_source: the wall clock unless given. It is closed by `shutdown`.
+        execute: takes a mail to run soon, in order, in the operator's thread: `queue.SimpleQueue().put` with
+            a loop that gets and runs, `loop.call_soon_threadsafe`, an executor's `submit`. It must not block.
+            It is called in the clock's thread.
+        on_error: called with an error of a callback, in the thread that ran it, or of `execute`. A periodic
+            task goes on afterwards, as in Flink; cancel it or shut the clock down to end it. It may raise
+            only if the mail's thread can bear it.
+        time_source: the wall clock by default. It is closed by `shutdown`.
 
     Mirrors Flink's SystemProcessingTimeService behind a ProcessingTimeServiceImpl and a task's mailbox. There
     the mails of a periodic task pile up while the operator is busy; here the next one is handed over when the
@@ -151,20 +148,18 @@ class SystemProcessingTimeService(ProcessingTimeService):
         return self._add(timestamp, FixedDelayTimer(timestamp, callback, period_ms))
 
     def pending(self) -> int:
-        """Registrations that wait for their time or for their mail to be run, cancelled ones left out."""
+        """Registrations that wait for their time or for their mail, without cancelled ones."""
         with self._state:
             return self._timers.pending() + sum(timer.callback is not None for timer in self._handed_over)
 
     def quiesce(self) -> None:
-        """Call nothing back from now on. Waits for a callback that another thread is running, unless called
-        by a callback itself.
-        """
+        """Make no further calls. Waits for a callback running in another thread, unless called by a callback."""
         with self._state:
             self._timers.quiesce()
             self._await_callbacks()
 
     def shutdown(self) -> None:
-        """Quiesce, drop what is pending, end the clock's thread. Again: nothing happens."""
+        """Quiesce, drop what is pending, end the clock's thread; idempotent."""
         with self._state:
             self._timers.shutdown()
             self._handed_over.clear()

@@ -1,7 +1,4 @@
-"""Times: milliseconds since 1970, UTC, and the datetimes that they are.
-
-The one place that knows the epoch. Standard library only.
-"""
+"""Times: milliseconds since 1970, UTC, to datetimes and back. Standard library only."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +12,6 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def to_datetime(ms: int) -> datetime:
-    """Milliseconds of UTC as a datetime."""
     return EPOCH + ms * MILLISECOND
 
 

@@ -1,6 +1,5 @@
-"""Windows: half-open spans of time, and the one window that holds everything; alignment and merging.
-
-Values only, in integer milliseconds that wrap as Java's. No element, state or clock here.
+"""Windows: half-open time spans in integer milliseconds that wrap as Java's, and the one window that holds
+everything; alignment and merging.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class TimeWindow(NamedTuple):
         return end - 1 if end != LONG_MIN else LONG_MAX
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether both share an instant or touch: start <= other.end and end >= other.start."""
+        """Whether both overlap or touch: start <= other.end and end >= other.start."""
         return self[0] <= other[1] and self[1] >= other[0]
 
     def cover(self, other: TimeWindow) -> TimeWindow:
@@ -35,7 +34,7 @@ class TimeWindow(NamedTuple):
         return TimeWindow(min(self[0], other[0]), max(self[1], other[1]))
 
     def java_hash(self) -> int:
-        """Java's hash code, which decides in what order merged sessions are taken."""
+        """Java's hash code, which decides the order of merged sessions."""
         return mix_to_int(self[0] + self[1])
 
     def serialize(self) -> bytes:
@@ -81,10 +80,8 @@ MergeCallback: TypeAlias = Callable[[Window, list[Window]], None]
 
 
 def window_start(timestamp: int, offset: int, size: int) -> int:
-    """Start of the aligned window that holds `timestamp` (Flink: TimeWindow.getWindowStartWithOffset); each
-    step wraps.
-
-    start = timestamp - (timestamp - offset) mod size, mod in [0, size) as long as nothing wraps.
+    """Start of the aligned window that holds `timestamp` (Flink: TimeWindow.getWindowStartWithOffset):
+    timestamp - (timestamp - offset) mod size, mod in [0, size) as long as nothing wraps; each step wraps.
     """
     left_over = remainder(wrap_long(timestamp - offset), size)
     return wrap_long(timestamp - (left_over + size if left_over < 0 else left_over))
@@ -101,12 +98,8 @@ def merge_time_windows(windows: Iterable[TimeWindow], callback: MergeCallback) -
                        [10 ── 15)
         groups     [0 ──────── 15)  [20 ── 30)      one merge: cover [0, 15) of two members
 
-    The windows are taken by start. One belongs to the last group if it intersects the group's cover.
-
-    Args:
-        windows: in any order; duplicates collapse.
-        callback: called in ascending order of the groups' starts with (cover, members); members as a
-            `java.util.HashSet` iterates them.
+    The windows are taken by start, in any input order; duplicates collapse. `callback` is called in ascending
+    order of the groups' starts with (cover, members), members as a `java.util.HashSet` iterates them.
     """
     groups: list[list[TimeWindow]] = []
     low, high = 0, 0

@@ -1,7 +1,5 @@
-"""Window assigners: which windows an element falls into.
-
-Frozen values that a user declares and executors receive. Operators call the function that `bind` returns,
-which may cache windows.
+"""Window assigners: frozen values that decide into which windows an element falls. Operators call the
+function that `bind` returns, which may cache windows.
 """
 
 from slackwater.windowing.assigners.aligned import (

@@ -1,6 +1,6 @@
-"""Tumbling and sliding windows: all of one size, aligned to a grid of starts offset + k·slide.
+"""Tumbling and sliding windows of one size, on a grid of starts offset + k·slide.
 
-`_AlignedWindows` computes the windows that hold a time; an assigner decides which time that is, the element's
+`_AlignedWindows` computes the windows that hold a time; the assigner decides which time: the element's
 timestamp or the clock.
 """
 
@@ -59,8 +59,7 @@ class _AlignedWindows(WindowAssigner):
         """Every window [start, start + size) that holds `time`, newest first; all arithmetic wraps.
 
         Raises:
-            EndlessWindowsError: the starts wrap past the oldest one, and come by it only after a round of
-                more than ten million.
+            EndlessWindowsError: the starts wrap around and would take more than ten million steps.
         """
         start, size, slide = window_start(time, self.offset_ms, self.slide_ms), self.size_ms, self.slide_ms
         oldest = wrap_long(time - size)
@@ -78,11 +77,10 @@ class _AlignedWindows(WindowAssigner):
         return windows
 
     def caching(self, assign: Assign) -> Assign:
-        """`assign`, whose answer depends on time alone, with a cache of one entry for each newest window
-        start: times that have the same windows get the same objects.
+        """`assign`, whose answer depends on time alone, with a cache keyed by the newest window start.
 
-        Not cached are windows whose newest start does not decide the others (the size is no multiple of the
-        slide), and times at which the arithmetic could wrap.
+        Not cached: windows whose newest start does not determine the others (size is no multiple of slide),
+        and times at which the arithmetic could wrap.
         """
         size, slide, offset = self.size_ms, self.slide_ms, self.offset_ms
         if size % slide or size >= _NEVER_WRAPS:
@@ -133,9 +131,7 @@ class _TumblingWindows(_AlignedWindows):
 
 
 class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
-    """Windows of equal size that follow each other in event time (Flink: TumblingEventTimeWindows, without
-    staggering).
-    """
+    """Consecutive windows of equal size in event time (Flink: TumblingEventTimeWindows, without staggering)."""
 
     looks_at_elements: ClassVar[bool] = False
 
@@ -152,9 +148,7 @@ class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
 
 
 class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWindows):
-    """Windows of equal size that follow each other in processing time (Flink:
-    TumblingProcessingTimeWindows).
-    """
+    """Consecutive windows of equal size in processing time (Flink: TumblingProcessingTimeWindows)."""
 
     looks_at_elements: ClassVar[bool] = False
 
@@ -173,11 +167,10 @@ class TumblingProcessingTimeWindows(_TumblingWindows, _AlignedProcessingTimeWind
 @dataclass(frozen=True, kw_only=True)
 class SlidingEventTimeWindows(_AlignedEventTimeWindows):
     """Overlapping windows in event time, newest first: every [s, s + size) that holds the timestamp, s =
-    offset + k·slide.
+    offset + k·slide (Flink: SlidingEventTimeWindows).
 
-    With slide > size there are gaps: an element in one has no window. At most ten million windows for an
-    element.
-    Flink: SlidingEventTimeWindows.
+    With slide > size there are gaps: an element in a gap has no window. An element has at most ten million
+    windows.
     """
 
     looks_at_elements: ClassVar[bool] = False

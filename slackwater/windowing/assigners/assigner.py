@@ -1,8 +1,4 @@
-"""What a window assigner is: the call that the operator makes for each element, and what an assigner may
-promise about the windows that it gives.
-
-Interfaces only; the built-in assigners are beside this file.
-"""
+"""The interface of window assigners, and the promises that an assigner may make about its windows."""
 
 from __future__ import annotations
 
@@ -18,8 +14,6 @@ from slackwater.windowing.windows import MergeCallback, TimeWindow, Window
 
 
 class AssignerContext(Protocol):
-    """What an assigner may look up: the processing time."""
-
     @property
     def current_processing_time(self) -> int: ...
 
@@ -28,8 +22,8 @@ Assign: TypeAlias = Callable[[Any, int], Sequence[Window]]
 
 
 class Grid(NamedTuple):
-    """The grid of windows [offset + k·slide, offset + k·slide + size), in milliseconds: which of them an
-    element has depends on its timestamp only.
+    """The windows [offset + k·slide, offset + k·slide + size), in milliseconds; a timestamp alone determines
+    which of them hold an element.
     """
 
     size_ms: int
@@ -38,12 +32,12 @@ class Grid(NamedTuple):
 
     @property
     def most_windows(self) -> int:
-        """In how many windows an instant lies at most."""
+        """The greatest number of windows that hold one instant."""
         return -(-self.size_ms // self.slide_ms)
 
     def slices_in(self, span_ms: int) -> int:
-        """How many slices a span of time of this length touches at most; a slice is a longest span that no
-        window divides.
+        """How many slices a time span of this length touches at most; a slice is a longest span that no
+        window boundary divides.
         """
         return (span_ms // self.slide_ms + 2) * (1 if self.size_ms % self.slide_ms == 0 else 2)
 
@@ -58,19 +52,17 @@ _METHODS_BY_PROMISE: Final = {
 
 
 class WindowAssigner:
-    """Gives each element its windows (Flink: WindowAssigner). A subclass is a value: comparable, picklable,
-    without state.
+    """Assigns windows to each element (Flink: WindowAssigner). A subclass is a value: comparable, picklable,
+    stateless.
 
-    Class attributes and properties describe the assigner to the operator and the engines. All but the first
-    two are promises (see `promises`): a subclass has the cautious values of this class until it makes a
-    promise itself.
+    All attributes and properties but the first two are promises (see `promises`): a subclass has the cautious
+    values of this class until it makes a promise itself.
 
     Attributes:
-        is_event_time: whether windows pass with the watermark; otherwise with the clock, and nothing is ever
-            late.
+        is_event_time: windows pass with the watermark; otherwise with the clock, and nothing is ever late.
         window_type: class of its windows.
         looks_at_elements: False promises that `assign_windows` ignores the element itself.
-        merges_on_touch: promise that `merge_windows` merges windows that overlap or touch, and no others.
+        merges_on_touch: promise that `merge_windows` merges exactly the windows that overlap or touch.
     """
 
     is_event_time: ClassVar[bool] = True
@@ -80,20 +72,20 @@ class WindowAssigner:
 
     @property
     def grid(self) -> Grid | Calendar | None:
-        """Promise that an element's timestamp places its windows on this grid, newest first, or in the one
-        period of this calendar that holds it; None if not.
+        """Promise that the timestamp alone selects windows of this grid, newest first, or the one period of
+        this calendar; None: no promise.
         """
         return None
 
     @property
     def clock_grid(self) -> Grid | None:
-        """Promise that the clock at an element places its windows on this grid, newest first; None if not."""
+        """Promise that the clock selects windows of this grid, newest first; None: no promise."""
         return None
 
     @property
     def session_gap_ms(self) -> int | None:
-        """Promise that each element has the window [timestamp, timestamp + gap), and that windows merge on
-        touch; None if not.
+        """Promise that each element has the window [timestamp, timestamp + gap) and that windows merge on
+        touch; None: no promise.
         """
         return None
 
@@ -102,9 +94,7 @@ class WindowAssigner:
         withdraw_promises(cls, WindowAssigner, _METHODS_BY_PROMISE)
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> Sequence[Window]:
-        """The windows, in the order in which the operator takes them. `timestamp` is Long.MIN for an element
-        without one.
-        """
+        """The windows in the order in which the operator adds to them. A missing timestamp is Long.MIN."""
         raise NotImplementedError
 
     def get_default_trigger(self) -> Trigger:
@@ -112,24 +102,22 @@ class WindowAssigner:
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
     def bind(self, context: AssignerContext) -> Assign:
-        """(element, timestamp) → windows, for one operator. The sequence returned is not to be changed."""
+        """The function (element, timestamp) → windows for one operator. Do not change the sequence it
+        returns.
+        """
         return lambda element, timestamp: self.assign_windows(element, timestamp, context)
 
 
 class MergingWindowAssigner(WindowAssigner):
-    """Gives windows that merge (Flink: MergingWindowAssigner)."""
+    """An assigner whose windows merge (Flink: MergingWindowAssigner)."""
 
     def merge_windows(self, windows: Iterable[Window], callback: MergeCallback) -> None:
-        """Call `callback(result, members)` for each group of windows that become one."""
+        """Call `callback(result, members)` for each group of windows that merge."""
         raise NotImplementedError
 
 
 def check_timestamp(assigner: WindowAssigner, timestamp: int) -> None:
-    """Refuse an element without a timestamp.
-
-    Raises:
-        MissingTimestampError: the timestamp is Long.MIN.
-    """
+    """Raise MissingTimestampError if the timestamp is Long.MIN."""
     if timestamp == LONG_MIN:
         raise MissingTimestampError(
             f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); "

@@ -1,7 +1,5 @@
-"""Calendar windows: the days, weeks or months of a time zone, in event time.
-
-They are no windows of Flink's, whose offsets are fixed; `slackwater.windowing.calendars` says where each
-period begins.
+"""Calendar windows: days, weeks or months of a time zone, in event time. Flink has none: its offsets are
+fixed.
 """
 
 from __future__ import annotations
@@ -25,18 +23,18 @@ _CACHE_SIZE = 512
 
 @dataclass(frozen=True, kw_only=True)
 class CalendarEventTimeWindows(WindowAssigner):
-    """The days, weeks or months of a time zone in event time: made by `days`, `weeks` and `months`.
+    """The days, weeks or months of a time zone in event time; create them with `days`, `weeks` or `months`.
 
-    A window is [first instant of the period, first instant of the next), in milliseconds of UTC. So a day has
-    23 or 25 hours where clocks change, and a month 28 to 31 days. Windows follow each other without gap.
+    A window is [first instant of the period, first instant of the next), in milliseconds of UTC, without
+    gaps. A day has 23 or 25 hours where clocks change, a month 28 to 31 days.
 
     Attributes:
         zone: a name of the IANA time zone database, e.g. "Europe/Berlin".
         unit: "days", "weeks" or "months".
-        first_day: on which weekday a week begins; of no meaning for other units.
+        first_day: the weekday on which a week begins; ignored for other units.
 
     Raises:
-        ConfigurationError: the zone is not known here, or the unit or weekday is none.
+        ConfigurationError: an unknown zone, unit or weekday.
     """
 
     looks_at_elements: ClassVar[bool] = False
@@ -54,7 +52,6 @@ class CalendarEventTimeWindows(WindowAssigner):
 
     @property
     def longest_ms(self) -> int:
-        """How long a window is at most, in milliseconds; see `Calendar.longest_ms`."""
         return self.grid.longest_ms
 
     @classmethod
@@ -78,7 +75,7 @@ class CalendarEventTimeWindows(WindowAssigner):
         return [_window(calendar, calendar.number(timestamp))]
 
     def bind(self, context: AssignerContext) -> Assign:
-        """`assign_windows` with a cache: of each day of UTC the windows that have a part of it."""
+        """`assign_windows`, caching the windows that overlap each UTC day."""
         calendar = self.grid
         windows_by_day: dict[int, Sequence[TimeWindow]] = {}
 
@@ -102,7 +99,7 @@ def _window(calendar: Calendar, number: int) -> TimeWindow:
 
 
 def _windows_of_day(calendar: Calendar, day: int) -> list[TimeWindow]:
-    """The windows that hold an instant of a day of UTC, in order."""
+    """The windows that overlap a UTC day, in order."""
     first, last = calendar.number(day * DAY_MS), calendar.number((day + 1) * DAY_MS - 1)
     windows = (_window(calendar, number) for number in range(first, last + 1))
     return [window for window in windows if window.start != window.end]

@@ -13,11 +13,10 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, GlobalWindow
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalWindows(WindowAssigner):
-    """One window for all elements (Flink: GlobalWindows). Nothing is ever late, and nothing fires unless a
-    trigger says so.
+    """One window for all elements (Flink: GlobalWindows). Nothing is ever late; only a trigger makes it fire.
 
     Attributes:
-        fires_at_end_of_stream: whether the default trigger fires at the final watermark instead of never.
+        fires_at_end_of_stream: the default trigger fires at the final watermark instead of never.
     """
 
     is_event_time: ClassVar[bool] = False

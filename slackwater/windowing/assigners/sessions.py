@@ -1,6 +1,5 @@
-"""Session windows: each element opens a window of its own, and windows that overlap or touch merge.
-
-The gap is one for all elements, or each element's own.
+"""Session windows: each element opens a window of its own, and windows that overlap or touch merge. The gap
+is the same for all elements, or computed from each.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class _FixedGapSessions(_SessionWindows):
 
 
 class EventTimeSessionWindows(_FixedGapSessions):
-    """Sessions in event time: each element opens [t, t + gap), and windows that touch merge (Flink:
+    """Sessions in event time: each element opens [t, t + gap); windows that overlap or touch merge (Flink:
     EventTimeSessionWindows).
     """
 
@@ -52,7 +51,7 @@ class EventTimeSessionWindows(_FixedGapSessions):
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicEventTimeSessionWindows:
-        """Sessions whose gap each element decides."""
+        """Sessions with a gap computed from each element."""
         return DynamicEventTimeSessionWindows(gap_ms_of=_GapInMilliseconds(gap_of))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
@@ -71,7 +70,7 @@ class ProcessingTimeSessionWindows(_FixedGapSessions):
 
     @staticmethod
     def with_dynamic_gap(gap_of: Callable[[Any], timedelta]) -> DynamicProcessingTimeSessionWindows:
-        """Sessions whose gap each element decides."""
+        """Sessions with a gap computed from each element."""
         return DynamicProcessingTimeSessionWindows(gap_ms_of=_GapInMilliseconds(gap_of))
 
     def assign_windows(self, element: Any, timestamp: int, context: AssignerContext) -> list[TimeWindow]:
@@ -81,8 +80,8 @@ class ProcessingTimeSessionWindows(_FixedGapSessions):
 
 @dataclass(frozen=True)
 class _GapInMilliseconds:
-    """A user's function element → timedelta, as element → milliseconds. Configuration hashes hold the names
-    of this class and of its field.
+    """A user's function element → timedelta, as element → milliseconds. Configuration hashes contain the
+    names of this class and its field.
     """
 
     gap_of: Callable[[Any], timedelta]

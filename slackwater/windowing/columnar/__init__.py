@@ -1,5 +1,3 @@
-"""The windowing rules on whole columns: pure functions from arrays to arrays.
-
-Of windowing only this package and the snapshot codec use numpy; nothing here knows an engine, a table or a
-file.
+"""The windowing rules on whole columns: pure functions from arrays to arrays. Apart from the snapshot codec
+only this package uses numpy; it knows no engine, table or file.
 """

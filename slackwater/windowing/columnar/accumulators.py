@@ -1,7 +1,5 @@
-"""The interface of accumulators to the kernels: rows that are taken, joined and combined.
-
-A kernel decides which rows are combined; the implementation knows how. The columnar engine brings Arrow
-columns of a pipeline's aggregates, tests bring sets of elements.
+"""The accumulator interface that kernels use: a kernel decides which rows are combined, the implementation
+how. The engine passes Arrow columns of aggregates, tests pass sets of elements.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ Accumulators_ = TypeVar("Accumulators_", bound="Accumulators")
 
 
 class Accumulators(Protocol):
-    """A column of accumulators, one for each row. Methods return new columns and change none."""
+    """A column of accumulators, one per row. Methods return new columns and change none."""
 
     def take(self: Accumulators_, rows: Longs | slice) -> Accumulators_:
         """The accumulators of these rows, in this order; a row may occur more than once."""
@@ -26,12 +24,12 @@ class Accumulators(Protocol):
         """These rows followed by the rows of the others."""
 
     def combine(self: Accumulators_, groups: Groups) -> Accumulators_:
-        """One row for each group: its rows combined."""
+        """One row per group: its rows combined."""
 
     def combine_spans(self: Accumulators_, spans: Spans) -> Accumulators_:
-        """One row for each span: its rows combined."""
+        """One row per span: its rows combined."""
 
     def running(self: Accumulators_, starts: Longs) -> Accumulators_:
-        """Each row combined with the rows before it in its run; run i begins at row starts[i], the first at
-        row 0.
+        """Each row combined with the earlier rows of its run; run i begins at row starts[i], the first at row
+        0.
         """

@@ -1,7 +1,5 @@
-"""The assignment of single elements, in order of arrival, to their windows; the first and the last step of
-the kernels of counted and continuous windows.
-
-Assigners, lateness and parked windows are known here, triggers are not.
+"""Assignment of single elements, in order of arrival, to windows: first and last step of the counted and
+continuous kernels. Knows assigners, lateness and parked windows, but no triggers.
 """
 
 from __future__ import annotations
@@ -29,16 +27,16 @@ A = TypeVar("A", bound=Accumulators)
 
 
 class WindowAssignments(NamedTuple):
-    """The windows of a slice and the elements that they take: one assignment for each (element, window).
+    """The windows of a slice and the elements they take: one assignment per (element, window).
 
     Attributes:
-        windows: every window that is open at the slice's start or takes an element of the slice, as it was
-            before the slice; a new window has neither elements nor contents. A window's row is its number.
+        windows: every window that is open at the slice's start or takes an element, as it was before the
+            slice; new windows are empty. A window's row is its number.
         restored_numbers: int64[p], the number of each window that was open at the slice's start.
         last_instants, cleanups: int64[n]; NEVER for the global window.
-        owners: int64[m], the number of the window of each assignment, in order of arrival.
+        owners: int64[m], the window number of each assignment, in order of arrival.
         elements: int64[m], the row of its element.
-        missed_count: how many (element, window) pairs there are whose window was collected.
+        missed_count: number of (element, window) pairs whose window was already collected.
     """
 
     windows: OpenWindows
@@ -89,7 +87,6 @@ class WindowAssignments(NamedTuple):
         )
 
     def are_open_at_end(self, timeline: Timeline) -> Booleans:
-        """bool[n]: whether each window is open at the slice's end."""
         is_collected = (self.cleanups <= timeline.final) | (self.last_instants <= timeline.collected_mark)
         stays: Booleans = ~is_collected | (self.cleanups == NEVER)
         return stays
@@ -108,7 +105,7 @@ class WindowAssignments(NamedTuple):
         Args:
             clocks: int64[m], the clock at the element of each assignment.
             firings, last_fired_at, contents: int64[n], as in OpenWindows.
-            pieces: where each element stands for a piece, these.
+            pieces: the pieces that the elements represent, if they do.
         """
         first, last = self.windows.first_arrivals.copy(), self.windows.last_arrivals.copy()
         if pieces is None:
@@ -139,15 +136,13 @@ class WindowAssignments(NamedTuple):
     def accumulators_of(
         self, contents: Contents, slice_input: SliceInput[A], initial_state: WindowState[A]
     ) -> A:
-        """The accumulators of `contents`, whose row i is restored window i, and whose row p + j is the
-        element of assignment j.
-        """
+        """The accumulators of `contents`: row i is restored window i, row p + j the element of assignment j."""
         rows = np.append(np.arange(len(self.restored_numbers)), self.elements + len(self.restored_numbers))
         contents = contents._replace(rows=rows[contents.rows], running_rows=rows[contents.running_rows])
         return combine_contents(contents, initial_state.accumulators.join([slice_input.element_accumulators]))
 
     def counts(self, windows_at_end: OpenWindows, unfired_elements: Longs, timeline: Timeline) -> Counts:
-        """The counts of the slice; `unfired_elements` are those of each window that are in no firing yet."""
+        """The counts of the slice; `unfired_elements` is, per window, how many elements are in no firing yet."""
         is_collected = ~self.are_open_at_end(timeline)
         return Counts(
             windows_opened=len(self.windows.keys) - len(self.restored_numbers),
@@ -159,7 +154,6 @@ class WindowAssignments(NamedTuple):
 
 
 def _new_windows(keys: Longs, starts: Longs, ends: Longs) -> OpenWindows:
-    """Windows before their first element."""
     size = len(keys)
     return OpenWindows(
         keys=keys,

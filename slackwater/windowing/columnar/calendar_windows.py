@@ -1,14 +1,9 @@
-"""The arithmetic of calendar windows on whole columns: the periods of a calendar, looked up in tables of
-their starts.
-
-A table holds the starts of `_PERIODS_OF_TABLE` consecutive periods. Those that a column needs are put one
-after the other; a binary search among the starts finds the period of a time:
+"""Calendar windows on whole columns: periods, looked up in tables of `_PERIODS_OF_TABLE` consecutive starts.
+The tables that a column needs are concatenated; a binary search finds the period of a time:
 
     times            t1   t2                                  t3
     starts      │ 0    │ 1    │ …  │ 511  │     │ 1024 │ 1025   │ …  │ 1535 │
                 └─────── table 0 ─────────┘     └───────── table 2 ─────────┘
-
-Arrays of integer milliseconds and window numbers; no key and no aggregate is known here.
 """
 
 from __future__ import annotations
@@ -83,7 +78,7 @@ class CalendarWindows(NumberedWindows):
         return self.calendar.number(moment_ms + 1) - 1
 
     def _tables_of_days(self, days: Longs) -> Longs:
-        """The tables that hold the periods of all times on these days of UTC, ascending."""
+        """The tables that hold the periods of all times on these UTC days, ascending."""
         least, greatest = int(days.min()), int(days.max())
         first, last = self._tables_around(least, greatest)
         if last - first <= _TABLES_AT_ONCE:
@@ -92,13 +87,12 @@ class CalendarWindows(NumberedWindows):
         return np.unique([self._tables_around(day, day) for day in distinct_days])
 
     def _tables_around(self, first_day: int, last_day: int) -> tuple[int, int]:
-        """The first and the last table that may hold the periods of times from one day of UTC to another."""
+        """The first and last table that may hold the periods of times between two UTC days."""
         first = self.calendar.number_in_utc(first_day * DAY_MS) - _MOST_DAYS_OFF
         last = self.calendar.number_in_utc(last_day * DAY_MS) + _MOST_DAYS_OFF
         return first // _PERIODS_OF_TABLE, last // _PERIODS_OF_TABLE
 
     def _starts_in(self, tables: Longs) -> Longs:
-        """The starts of the periods of these tables, one table after the other."""
         return np.concatenate([table_of_starts(self.calendar, number) for number in tables.tolist()])
 
 
@@ -114,6 +108,6 @@ def table_of_starts(calendar: Calendar, number: int) -> Longs:
 
 
 def _distinct_numbers(numbers: Longs) -> Longs:
-    """The distinct values of a column; of numbers close together all from the least to the greatest."""
+    """The distinct values of a column; for numbers close together, every number in their range."""
     least, greatest = int(numbers.min()), int(numbers.max())
     return np.arange(least, greatest + 1) if greatest - least <= _TABLES_AT_ONCE else distinct_values(numbers)

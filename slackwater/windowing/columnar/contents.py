@@ -1,7 +1,5 @@
-"""The contents of firings and open windows, described by the rows of accumulators that make them up.
-
-A kernel decides all firings first, by row numbers; `combine_contents` combines the accumulators afterwards,
-all at once. `combine_lists` does that for a walk, which notes the rows of each as a list.
+"""The contents of firings and open windows, described by the accumulator rows that make them up: a kernel
+first decides all firings by row number, then combines all accumulators at once.
 """
 
 from __future__ import annotations
@@ -19,19 +17,17 @@ A = TypeVar("A", bound=Accumulators)
 
 
 class Contents(NamedTuple):
-    """Contents 0 to m - 1: each combines the accumulators of some rows; a row may be part of several
-    contents.
+    """Contents 0 to m - 1: each combines some rows; a row may be part of several.
 
-    The first `groups.size` contents combine the rows of one group each. The others are running totals: each
-    row of `running_rows` combined with the rows before it in its run, as far as its position is in `picks`.
+    The first `groups.size` contents combine one group of `rows` each. The others are running totals, each row
+    of `running_rows` combined with the earlier rows of its run, at the positions in `picks`:
 
         running_rows    a    b    c  │  d    e        two runs
         running totals  a    ab   abc│  d    de
         picks                ↑    ↑          ↑        contents ab, abc, de
 
     Attributes:
-        rows: int64[n], the rows to combine; row i belongs to group `groups.codes[i]`.
-        groups: one for each of the first contents.
+        rows: int64[n]; row i belongs to group `groups.codes[i]`.
         running_rows: int64[k].
         running_starts: int64[r], where each run begins in `running_rows`; the first at 0, none empty.
         picks: int64[p], positions in `running_rows`.
@@ -49,15 +45,15 @@ class Contents(NamedTuple):
 
 
 def combine_contents(contents: Contents, accumulators: A) -> A:
-    """The accumulators of every contents, in their order, from those of the rows that make them up."""
+    """The accumulators of every contents, in order, from the accumulators of single rows."""
     group_accumulators = accumulators.take(contents.rows).combine(contents.groups)
     totals = accumulators.take(contents.running_rows).running(contents.running_starts).take(contents.picks)
     return group_accumulators.join([totals])
 
 
 def combine_lists(lists: ElementLists, accumulators: A) -> A:
-    """One accumulator for each list: those of the rows that it numbers, combined. Lists that begin at one
-    place are one list at several moments, and are running totals of it.
+    """One accumulator per list of rows, combined. Lists that begin at one place are moments of one list, so
+    its running totals.
     """
     starts, owners, counts = np.unique(lists.starts, return_inverse=True, return_counts=True)
     is_shared = counts > 1

@@ -12,9 +12,9 @@ and once more for each further multiple up to the watermark, all at the same tic
 elements that came before this tick end, whatever their times. An element that comes after the last instant
 has passed fires its window at once.
 
-Which elements a firing holds depends on the rises of the watermark alone. So elements of one window that come
+So the rises of the watermark alone decide which elements a firing holds. Elements of one window that come
 between two rises, before its last instant has passed, may come combined into a piece: the first of them
-stands for all, because it may be the one that arms the window.
+represents all, because it may be the one that arms the window.
 
     watermark rises  ─────┬───────────────┬───────────┬──
     elements              a  b  c  d      e  f        g
@@ -56,13 +56,13 @@ ONLY_AT_THE_END: Final = NEVER  # an interval without a multiple before any last
 
 @dataclass(frozen=True)
 class ContinuousRules:
-    """What the user declared.
+    """The declared windows and trigger.
 
     Attributes:
         windows: the assigner's windows, with their lateness; None for the global window.
         interval_ms: the interval between firings, or ONLY_AT_THE_END.
-        accumulates: whether a window keeps its contents when it fires; otherwise firings purge them, and a
-            window without contents does not fire.
+        accumulates: a window keeps its contents when it fires; otherwise firings purge, and a window without
+            contents does not fire.
     """
 
     windows: NumberedWindows | None
@@ -73,19 +73,13 @@ class ContinuousRules:
 def replay_continuous(
     slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline, rules: ContinuousRules
 ) -> SliceResult[A]:
-    """Replay one slice.
+    """Replay one slice. Firings come by window and, within it, in order; open windows by key and start.
 
     Args:
-        slice_input: elements that some window takes. Without pieces each stands for itself; otherwise row i
-            of the pieces and of the accumulators has what element i stands for.
-        initial_state: the windows that are open at the slice's start. The trigger state of a window is the
-            time of its next firing, and after the last firing the time of that; NO_TIME for a window whose
-            first element came after its last instant.
-        timeline: the slice's watermarks.
-        rules: what the user declared.
-
-    Returns:
-        Firings by window and, within it, in order; open windows by key and start.
+        slice_input: elements that some window takes. Without pieces each represents itself; otherwise element
+            i represents row i of the pieces and accumulators.
+        initial_state: open windows. A window's trigger state is the time of its next firing (of the last one,
+            once that is past); NO_TIME if its first element came after its last instant.
     """
     assert initial_state.triggers is not None
     assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
@@ -119,9 +113,7 @@ def replay_continuous(
 def _triggers_at_start(
     assignments: WindowAssignments, restored_triggers: TriggerStates, interval_ms: int
 ) -> TriggerStates:
-    """The trigger state of every window before the slice; NO_TIME for new windows, which no element has armed
-    yet.
-    """
+    """Each window's trigger state before the slice; NO_TIME for new windows, which nothing has armed yet."""
     size, restored_numbers = len(assignments.windows.keys), assignments.restored_numbers
     triggers = TriggerStates(values=np.full(size, NO_TIME), unfired_elements=np.zeros(size, np.int64))
     for column, values in zip(triggers, restored_triggers, strict=True):
@@ -134,9 +126,7 @@ def _triggers_at_start(
 def _timers_of_trigger(
     windows: OpenWindows, waits: Booleans, fire_times: Longs, last_instants: Longs
 ) -> list[Timers]:
-    """Timers of next firings before the last instant; and for global windows of the firing at the end of
-    time.
-    """
+    """Timers of next firings before the last instant; for global windows, of the firing at the end of time."""
     return [
         timers_for("trigger", windows, waits & (fire_times < last_instants), fire_times),
         timers_for("trigger", windows, waits & (last_instants == NEVER), last_instants),
@@ -148,9 +138,9 @@ class _SliceFirings(NamedTuple):
 
     Attributes:
         firings: by window and, within it, in order.
-        owners: int64[k], the number of each one's window.
+        owners: int64[k], the window number of each.
         contents: the rows that make up the contents of firings and windows.
-        contents_at_end: int64[n], the contents that each window holds at the slice's end, or NO_CONTENTS.
+        contents_at_end: int64[n], the contents of each window at the slice's end, or NO_CONTENTS.
     """
 
     firings: Firings
@@ -161,22 +151,20 @@ class _SliceFirings(NamedTuple):
 
 @dataclass(frozen=True)
 class _ContinuousSlice:
-    """The assignments of one slice sorted by window, those of one window in order of arrival.
+    """The assignments of one slice, sorted by window and arrival.
 
     Attributes:
         assignments: the windows, and which elements they take.
-        fire_times: int64[n], the next firing of each window, before the slice or from when the slice arms it.
-        unfired_elements: int64[n], elements of each window that are in no firing before the slice.
+        fire_times: int64[n], the next firing of each window, restored or set when the slice arms it.
+        unfired_elements: int64[n], per window, elements in no firing before the slice.
         order: int64[m], the place of each row among the assignments.
-        owners, clocks, watermarks: int64[m], the window of each row, and the clock and the watermark in force
-            at its element.
+        owners, clocks, watermarks: int64[m], each row's window, and clock and watermark at its element.
         rises: int64[m], how often the watermark has risen in the slice before the element.
-        is_late: bool[m], whether the watermark has passed the last instant of its window: it fires at once.
-        begins, counts: int64[n], the first row of each window, and how many rows it has.
-        elements_before: int64[m + 1], how many elements the rows before each row stand for.
-        pieces: what the elements stand for; None where each stands for itself.
-        armed_at: int64[n], how often the watermark had risen when the slice armed the window; 0 for a window
-            that was armed before.
+        is_late: bool[m], the watermark has passed the window's last instant: the element fires it at once.
+        begins, counts: int64[n], the first row of each window, and its number of rows.
+        elements_before: int64[m + 1], number of elements represented by the earlier rows.
+        pieces: what the elements represent; None if themselves.
+        armed_at: int64[n], rises of the watermark when the slice armed the window; 0 if it was armed before.
     """
 
     assignments: WindowAssignments
@@ -242,11 +230,10 @@ class _ContinuousSlice:
 
     @property
     def last_instants(self) -> Longs:
-        """int64[n], of each window."""
         return self.assignments.last_instants
 
     def fire_accumulating(self) -> _SliceFirings:
-        """The firings where windows keep their contents: each shows all elements of its window so far."""
+        """Firings of windows that keep their contents: each shows all elements of its window so far."""
         due = np.flatnonzero(self._are_due())
         firing_counts = self._count_passed_firings(due) + (self.last_instants[due] <= self.timeline.final)
         windows = np.repeat(due, firing_counts)
@@ -285,9 +272,7 @@ class _ContinuousSlice:
         return _SliceFirings(firings=firings, owners=owners, contents=contents, contents_at_end=of_all)
 
     def fire_purging(self, contents: Longs) -> _SliceFirings:
-        """The firings where windows are purged: each shows the elements since the firing before it.
-        `contents` are those of the restored windows.
-        """
+        """Firings that purge: each shows the elements since the last firing. `contents`: of restored windows."""
         holds = np.flatnonzero(contents != NO_CONTENTS)
         nothing = np.zeros(0, np.int64)
         windows = np.append(self.assignments.restored_numbers[holds], self.owners)
@@ -322,7 +307,6 @@ class _ContinuousSlice:
         )
 
     def state_at_end(self, slice_firings: _SliceFirings) -> tuple[OpenWindows, TriggerStates]:
-        """All windows at the slice's end, and the state of their triggers."""
         before, firings, owners = self.assignments.windows, slice_firings.firings, slice_firings.owners
         due = np.flatnonzero(self._are_due())
         fire_times = self.fire_times.copy()
@@ -346,26 +330,20 @@ class _ContinuousSlice:
         return windows, TriggerStates(values=fire_times, unfired_elements=unfired_elements)
 
     def _are_due(self) -> Booleans:
-        """bool[n]: whether a watermark of the slice reaches the window's next firing after the window was
-        armed.
-        """
+        """bool[n]: a watermark of the slice reaches the window's next firing after the window was armed."""
         timeline, next_firings = self.timeline, self.fire_times
         is_waiting = (next_firings != NO_TIME) & (self.last_instants > timeline.initial)
         is_due: Booleans = is_waiting & (self.armed_at < len(timeline)) & (next_firings <= timeline.final)
         return is_due
 
     def _count_passed_firings(self, due: Longs) -> Longs:
-        """How many firings before the last instant the slice's watermarks pass, for each of the windows
-        `due`.
-        """
+        """Per due window, the number of firings before its last instant that the slice's watermarks pass."""
         next_firings = self.fire_times[due]
         until = np.minimum(self.timeline.final, self.last_instants[due] - 1)
         return np.where(next_firings <= until, (until - next_firings) // self.interval_ms + 1, 0)
 
     def _next_firings(self, windows: Longs, rises: Longs) -> Longs:
-        """The firing that each of `windows` waits for after so many rises of the watermark; without meaning
-        for late elements.
-        """
+        """The next firing of each window after so many rises of the watermark; meaningless for late elements."""
         next_firings = self.fire_times[windows]
         watermarks = np.append(self.timeline.initial, self.timeline.watermarks)[rises]
         passing_rows = np.flatnonzero(
@@ -381,9 +359,7 @@ class _ContinuousSlice:
         return next_firings
 
     def _count_taken(self, windows: Longs, rises: Longs) -> Longs:
-        """How many rows each of `windows` has taken when the watermark rises for the (r + 1)th time, r its
-        number in `rises`.
-        """
+        """How many rows each window has taken at the watermark's rise number `rises` (from 0)."""
         width = len(self.timeline) + 1
         return (
             np.searchsorted(self.owners * width + self.rises, windows * width + rises, side="right")
@@ -391,13 +367,13 @@ class _ContinuousSlice:
         )
 
     def _count_elements(self, windows: Longs, row_counts: Longs) -> Longs:
-        """How many elements the first so many rows of each of `windows` stand for."""
+        """How many elements the first `row_counts` rows of each window represent."""
         begins = self.begins[windows]
         counts: Longs = self.elements_before[begins + row_counts] - self.elements_before[begins]
         return counts
 
     def _places_in_windows(self, elements: Longs) -> Longs:
-        """1, 2, …: the place of each of these rows among those of its window."""
+        """1, 2, …: the place of each of these rows in its window."""
         return elements - self.begins[self.owners[elements]] + 1
 
     def _firings(
@@ -410,8 +386,8 @@ class _ContinuousSlice:
         contents: Longs,
         contents_of_late: Longs,
     ) -> tuple[Firings, Longs]:
-        """(firings by window, the number of each one's window): within a window first the firings by
-        watermarks, given in order of window and time, then those by late elements.
+        """(firings by window, the window number of each): within a window firings by watermarks, which are
+        given by window and time, precede firings by late elements.
         """
         timeline, late = self.timeline, np.flatnonzero(self.is_late)
         of_late = self.owners[late]
@@ -449,9 +425,9 @@ class _ContinuousSlice:
         return firings, owners
 
     def _kinds(self, windows: Longs, times: Longs) -> Longs:
-        """The kinds of firings by watermarks: ON_TIME at the window's last instant, EARLY before it."""
+        """ON_TIME at the window's last instant, EARLY before it."""
         return np.where(times == self.last_instants[windows], PaneKind.ON_TIME, PaneKind.EARLY)
 
     def _kinds_of_late(self, windows: Longs) -> Longs:
-        """The kinds of firings by late elements: LATE, but EARLY for global windows, which are never late."""
+        """LATE, but EARLY for global windows, which are never late."""
         return np.where(self.assignments.cleanups[windows] == NEVER, PaneKind.EARLY, PaneKind.LATE)

@@ -1,8 +1,8 @@
 """The kernel of windows with a count trigger, also inside a purging one (Flink: countWindow): every n-th
 element of a window fires it. NeverTrigger is a count trigger whose n is never reached.
 
-Only the order of arrival decides which elements fire. A window that has c elements since its last firing
-before the slice fires at its element j of the slice (from 0) where c + j + 1 is a multiple of n:
+Only the order of arrival decides which elements fire. A window with c elements since its last firing before
+the slice fires at its element j of the slice (from 0) where c + j + 1 is a multiple of n:
 
     count before: 1     n = 3     elements   ·  ·  ·  ·  ·  ·        after: 7 % 3 = 1
                                   counts     2  3  4  5  6  7
@@ -41,12 +41,12 @@ A = TypeVar("A", bound=Accumulators)
 
 @dataclass(frozen=True)
 class CountRules:
-    """What the user declared.
+    """The declared windows and trigger.
 
     Attributes:
         windows: the assigner's windows, with their lateness; None for the global window.
-        max_count: elements for each firing; NEVER for a trigger that never fires.
-        accumulates: whether a window keeps its contents when it fires; otherwise firings purge them.
+        max_count: elements per firing; NEVER for a trigger that never fires.
+        accumulates: a window keeps its contents when it fires; otherwise firings purge them.
     """
 
     windows: NumberedWindows | None
@@ -57,16 +57,9 @@ class CountRules:
 def replay_counted(
     slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline, rules: CountRules
 ) -> SliceResult[A]:
-    """Replay one slice.
+    """Replay one slice of elements that some window takes; no pieces.
 
-    Args:
-        slice_input: elements that some window takes; no pieces.
-        initial_state: the windows that are open at the slice's start.
-        timeline: the slice's watermarks.
-        rules: what the user declared.
-
-    Returns:
-        Firings by window and arrival, early and late ones mixed; open windows by key and start.
+    Firings come by window and arrival, early and late ones mixed; open windows by key and start.
     """
     max_count = rules.max_count
     assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
@@ -115,12 +108,12 @@ def replay_counted(
 
 
 class _Takings(NamedTuple):
-    """The elements that windows take, by window and arrival; one row for each (element, window).
+    """The elements that windows take, by window and arrival; one row per (element, window).
 
     Attributes:
         order: int64[m], the place of each among the assignments.
         owners: int64[m], the number of its window.
-        places: int64[m], 0, 1, …: its place among those of its window.
+        places: int64[m], 0, 1, …: its place in its window.
         counts_before: int64[m], elements of the window since the last firing before the slice.
         fires: bool[m], whether it fires its window.
     """
@@ -133,8 +126,8 @@ class _Takings(NamedTuple):
 
 
 def _takings(assignments: WindowAssignments, counts_at_start: Longs, max_count: int) -> _Takings:
-    """The assignments sorted by window, and which of them fire; `counts_at_start` are the elements of each
-    window since its last firing.
+    """The assignments sorted by window, and which of them fire. `counts_at_start`: elements since each
+    window's last firing.
     """
     order = np.argsort(assignments.owners, kind="stable")
     owners = assignments.owners[order]
@@ -153,7 +146,7 @@ def _takings(assignments: WindowAssignments, counts_at_start: Longs, max_count: 
 def _contents(
     assignments: WindowAssignments, counts_at_start: Longs, takings: _Takings, rules: CountRules
 ) -> tuple[Contents, Longs, Longs]:
-    """(contents, the number of contents that each taking shows or goes into, the newest contents of each
+    """(contents, the number of the contents that each taking shows or joins, the newest contents of each
     window).
     """
     holding = np.arange(len(assignments.restored_numbers))
@@ -177,7 +170,7 @@ def _contents(
 def _firings(
     assignments: WindowAssignments, takings: _Takings, elements: Elements, rows_shown: Longs, max_count: int
 ) -> tuple[Firings, Longs]:
-    """(firings, the number of each one's window)."""
+    """(firings, the window number of each)."""
     before, fires = assignments.windows, takings.fires
     owners, rows = takings.owners[fires], assignments.elements[takings.order[fires]]
     watermarks = elements.watermarks[rows]
@@ -198,15 +191,15 @@ def _firings(
 
 
 def _batch_contents(rows: Longs, owners: Longs, batches: Longs) -> tuple[Contents, Longs]:
-    """(contents that begin anew after each firing, the number of the contents that each row goes into)."""
+    """(contents that begin anew after each firing, the number of the contents that each row joins)."""
     groups, _, _ = group_pairs(owners, batches)
     nothing = np.zeros(0, np.int64)
     return Contents(rows, groups, nothing, nothing, nothing), groups.codes
 
 
 def _running_contents(rows: Longs, owners: Longs, fires: Booleans) -> tuple[Contents, Longs]:
-    """(running totals of each window, picked where a row fires or is the window's last; their number for each
-    such row).
+    """(running totals of each window, picked where a row fires or is the window's last; the pick's number for
+    each such row).
     """
     order = np.argsort(owners, kind="stable")
     starts = run_starts(owners[order])

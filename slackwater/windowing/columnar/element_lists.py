@@ -1,8 +1,8 @@
-"""Lists of elements as accumulators: what a window keeps for a function that is called with its elements.
+"""Lists of elements as accumulators: a window's contents for a function that is called with its elements.
 
-An element is its number: the elements of parked windows come first, window by window, then those of the
-slice in order of arrival. So the list of a window is its elements' numbers, ascending, and no kernel sees an
-element. A list is a span of one long column, because the lists of a window's refires begin alike:
+An element is its number: the elements of parked windows come first, window by window, then those of the slice
+in order of arrival. A window's list is its elements' numbers, ascending, so no kernel sees an element. A list
+is a span of one long column, because the lists of a window's refires begin alike:
 
     numbers              4  9 │ 1  2  7  8
     on time   [1, 2]            └────┘
@@ -25,12 +25,7 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 
 @dataclass(frozen=True, eq=False)
 class ElementLists:
-    """One list of elements for each row.
-
-    Attributes:
-        numbers: int64[m], the numbers of elements.
-        starts, ends: int64[n]; row i holds numbers[starts[i] : ends[i]].
-    """
+    """One list of elements per row: row i holds numbers[starts[i] : ends[i]]."""
 
     numbers: Longs
     starts: Longs
@@ -38,19 +33,17 @@ class ElementLists:
 
     @classmethod
     def of_lengths(cls, lengths: Longs, first: int = 0) -> ElementLists:
-        """Lists of these lengths, of elements that are numbered on from `first`, list by list."""
+        """Lists of these lengths, whose elements are numbered consecutively from `first`."""
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
         return cls(np.arange(first, first + total), ends - lengths, ends)
 
     @property
     def lengths(self) -> Longs:
-        """How many elements each list has."""
         lengths: Longs = self.ends - self.starts
         return lengths
 
     def explode(self) -> Longs:
-        """The numbers of all lists, one list after the other."""
         lengths = self.lengths
         before = np.cumsum(lengths) - lengths
         places = np.arange(int(lengths.sum())) + np.repeat(self.starts - before, lengths)
@@ -58,9 +51,7 @@ class ElementLists:
         return numbers
 
     def distinct_numbers(self) -> Longs:
-        """The numbers of all lists, those that several lists share once: the refires of one window hold each
-        of its elements again and again.
-        """
+        """The numbers of all lists, each once: the refires of one window hold each element again and again."""
         depths = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(depths, self.starts, 1)
         np.add.at(depths, self.ends, -1)
@@ -70,18 +61,16 @@ class ElementLists:
         return np.flatnonzero(is_held)
 
     def without_first(self, counts: Longs) -> ElementLists:
-        """The same lists, each without its first elements, so many as `counts` says."""
+        """Each list without its first `counts` elements."""
         return ElementLists(self.numbers, self.starts + counts, self.ends)
 
     @classmethod
     def of_arrays(cls, lists: Sequence[Longs]) -> ElementLists:
-        """Lists of these numbers."""
         ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
         numbers = np.concatenate(lists) if lists else ends
         return cls(numbers, np.append(0, ends)[: len(lists)], ends)
 
     def arrays(self) -> Iterator[Longs]:
-        """The numbers of each list."""
         for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
             yield self.numbers[start:end]
 

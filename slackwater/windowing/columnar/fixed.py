@@ -1,7 +1,7 @@
 """The kernel of tumbling, sliding and calendar windows with an event-time trigger, also inside a purging one.
 
-A watermark only rises, so in the life of every window elements on time come first, then its firing, then late
-elements, each of which fires it again until the window is collected:
+A watermark only rises, so every window first takes elements on time, then fires, then takes late elements,
+each of which fires it again until the window is collected:
 
     elements on time      firing       late elements, a firing each       cleanup
     ├─────────────────────────●────────────●──────●────────────●──────────────┤
@@ -9,14 +9,12 @@ elements, each of which fires it again until the window is collected:
 
 So one slice is three steps on whole columns:
 
-1. Waiting windows, those that have not fired before the slice, are merged from their pieces and from their
-   parked contents.
+1. Waiting windows, which have not fired before the slice, are merged from their pieces and parked contents.
 2. A waiting window whose last instant a watermark of the slice reaches fires on time.
-3. Late elements, sorted by window and arrival, fire their windows again, each with the running total of what
-   the window held and the late elements up to this one.
+3. Late elements, sorted by window and arrival, fire their windows again, each with the running total of the
+window's contents and the late elements up to this one.
 
-Meanwhile a window is its number on the grid (see NumberedWindows), so that windows are compared without
-computing their times.
+In here a window is its number on the grid (see NumberedWindows): comparing windows needs no times.
 """
 
 from __future__ import annotations
@@ -64,11 +62,11 @@ A = TypeVar("A", bound=Accumulators)
 
 @dataclass(frozen=True)
 class FixedRules:
-    """What the user declared.
+    """The declared windows and trigger.
 
     Attributes:
         windows: the assigner's windows, with their lateness.
-        accumulates: whether a window keeps its contents when it fires; otherwise firings purge them.
+        accumulates: a window keeps its contents when it fires; otherwise firings purge them.
     """
 
     windows: NumberedWindows
@@ -80,27 +78,19 @@ def replay_fixed(
 ) -> SliceResult[A]:
     """Replay one slice.
 
-    Args:
-        slice_input: pieces by key and grid slice, in any order, of elements that are on time for all of their
-            windows; and the elements that the watermark has passed in some window of theirs.
-        initial_state: the windows that are open at the slice's start.
-        timeline: the slice's watermarks.
-        rules: what the user declared.
+    `slice_input` has pieces by key and grid slice, in any order, of elements that are on time for all of
+    their windows, and single elements that the watermark has passed in some window.
 
-    Returns:
-        Firings on time, then late firings by window. Open windows by start and then key: equal times stand
-        side by side, and so do windows that have not fired, which makes the snapshot faster to write, hash
-        and read.
+    Returns firings on time, then late firings by window. Open windows come by start and then key: equal times
+    and unfired windows are adjacent, which makes the snapshot faster to write, hash and read.
     """
     return _FixedSlice(rules.windows, rules.accumulates, timeline).replay(slice_input, initial_state)
 
 
 @dataclass(frozen=True)
 class _FixedSlice:
-    """The replay of one slice of one range.
-
-    Inside, `starts` and `ends` of OpenWindows both hold the window's number on the grid; `_with_times` puts
-    times in their place.
+    """The replay of one slice of one range. In `OpenWindows` here `starts` and `ends` both hold the window's
+    number; `_with_times` replaces it by times.
     """
 
     windows: NumberedWindows
@@ -146,11 +136,10 @@ class _FixedSlice:
 
     @property
     def _newest_collected(self) -> int:
-        """The number of the newest window that is collected by the slice's end."""
         return self.windows.newest_collected(self.timeline.final)
 
     def _with_times(self, windows: OpenWindows) -> OpenWindows:
-        """The same windows with their times instead of their numbers."""
+        """The same windows with times instead of numbers."""
         return windows._replace(
             starts=self.windows.starts(windows.starts), ends=self.windows.ends(windows.starts)
         )
@@ -158,11 +147,11 @@ class _FixedSlice:
     def _merge_due_windows(
         self, parts: Sequence[WindowPieces[A]], waiting: OpenWindows, of_waiting: A
     ) -> tuple[OpenWindows, A]:
-        """The windows that have not fired before the slice, each merged from all of its pieces and its parked
+        """The windows that have not fired before the slice, each merged from its pieces and its parked
         contents, and their accumulators.
 
-        They stand by window and then key, unless they lie far apart (see `group_pairs`): so windows that
-        fire, and windows that are collected, are consecutive rows.
+        They are sorted by window and then key, unless they lie far apart (see `group_pairs`), so that windows
+        that fire or are collected are consecutive rows.
         """
         parked_pieces = Pieces(
             keys=waiting.keys,
@@ -192,8 +181,8 @@ class _FixedSlice:
         return due, first_part.join(others).combine(groups)
 
     def _fire_due_windows(self, due: OpenWindows) -> tuple[OpenWindows, Firings]:
-        """Fire the windows whose last instant a watermark of the slice reaches; all windows afterwards, and
-        the firings.
+        """Fire the windows whose last instant a watermark of the slice reaches. Returns all windows
+        afterwards, and the firings.
         """
         fires = due.starts <= self.windows.newest_passed(self.timeline.final)
         firing_windows = rows_of(due, at := rows_where(fires))
@@ -225,17 +214,16 @@ class _FixedSlice:
     def _fire_late_elements(
         self, existing: OpenWindows, accumulators: A, late: LateAssignments[A]
     ) -> tuple[OpenWindows, Booleans, Firings, A]:
-        """Fire a window again for each of its late elements: with the running total, or with that element
-        alone where firings purge.
+        """Fire a window again for each of its late elements: with the running total, or, where firings purge,
+        with that element alone.
 
             window before the slice   5 elements         (no base: a window that a late element creates)
             late elements             a     b     c
             contents of the firings   5+a   5+a+b 5+a+b+c
 
         Returns:
-            The fired windows as they are afterwards; bool for each existing window that one of these
-            replaces; the firings; and their accumulators, whose rows are numbered on from those of
-            `existing`.
+            The refired windows afterwards; bool for each existing window that one of them replaces; the
+                firings; and their accumulators, whose rows are numbered on from those of `existing`.
         """
         begins = run_starts(late.keys, late.numbers)
         runs = run_numbers(begins, len(late.keys))
@@ -286,8 +274,8 @@ class _FixedSlice:
     def _windows_still_open(
         self, existing: OpenWindows, is_replaced: Booleans, refired_windows: OpenWindows
     ) -> tuple[OpenWindows, int]:
-        """(the windows that are open at the slice's end, by start and then key; how many elements the
-        collected ones had accepted).
+        """(windows open at the slice's end, by start and then key; number of elements that the collected ones
+        had accepted).
         """
         is_open, is_open_again = (
             windows.starts > self._newest_collected for windows in (existing, refired_windows)
@@ -306,13 +294,13 @@ class _FixedSlice:
 
 
 def _with_contents(windows: OpenWindows, contents: Longs) -> OpenWindows:
-    """The same windows with other numbers of contents; those without contents stay without."""
+    """The same windows with other numbers of contents; windows without contents stay so."""
     return windows._replace(contents=np.where(windows.contents == NO_CONTENTS, NO_CONTENTS, contents))
 
 
 def _running_totals(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
-    """The running totals of each run of late elements; the total of run owners[i] begins with row i of
-    `of_bases`, the contents of its window.
+    """Running totals of each run of late elements; run owners[i] begins with row i of `of_bases`, its
+    window's contents.
     """
     of_runs = np.append(owners, runs)
     order = np.lexsort((np.append(np.full(len(owners), -1), np.arange(len(runs))), of_runs))
@@ -321,8 +309,8 @@ def _running_totals(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
 
 
 def _compute_by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
-    """`function` of the window of each row. Where fewer windows lie between the first and the last than there
-    are rows, it is computed once for each of these.
+    """`function` of the window of each row, computed once per window number where their range is smaller than
+    the rows.
     """
     if not len(windows):
         return windows

@@ -1,13 +1,11 @@
-"""The arithmetic of tumbling and sliding windows on whole columns: the slices of their grid, and the windows
-that hold each slice.
+"""Tumbling and sliding windows on whole columns: the slices of their grid, and the windows that hold each
+slice.
 
     time      │ 0      │ 20     │ 40     │ 60     │        size 40, slide 20
     slices    │   0    │   1    │   2    │   3    │
     window 0  └────────┴────────┘
     window 1           └────────┴────────┘
     window 2                    └────────┴────────┘
-
-Arrays of integer milliseconds, slice numbers and window numbers; no key and no aggregate is known here.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 class FixedWindows(NumberedWindows):
     """Windows [offset + w·slide, offset + w·slide + size), w any integer.
 
-    Where size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two,
-    2p and 2p + 1, at its first size mod slide ms.
+    If size is a multiple of slide, slice p is [offset + p·slide, … + slide); else that span is cut in two, 2p
+    and 2p + 1, after its first size mod slide ms.
     """
 
     size_ms: int

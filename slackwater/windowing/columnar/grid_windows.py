@@ -13,7 +13,6 @@ from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 def windows_on(
     grid: Grid | Calendar, lateness_ms: int, collected_mark: int = INITIAL_WATERMARK
 ) -> NumberedWindows:
-    """The windows of `grid`; see NumberedWindows for lateness and mark."""
     if isinstance(grid, Calendar):
         return CalendarWindows(grid, lateness_ms, collected_mark)
     return FixedWindows(*grid, lateness_ms, collected_mark)

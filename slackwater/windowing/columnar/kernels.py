@@ -1,9 +1,9 @@
-"""The signature that the kernels share, and the records that they take and give.
+"""The signature that the kernels share, and the records they take and return.
 
-A kernel replays one slice of one key-group range on whole columns:
-`replay(slice_input, initial_state, timeline, rules)`. Each family of windows has one, in the file or folder
-of its name: `fixed` (tumbling and sliding), `sessions`, `counted` and `continuous`. All of them return a
-`SliceResult`, so panes, windows and timers are written by one piece of code in the engine.
+A kernel replays one slice of one key-group range on whole columns: `replay(slice_input, initial_state,
+timeline, rules)`. Each family of windows has one, in the file or folder of its name: `fixed` (tumbling and
+sliding), `sessions`, `counted` and `continuous`. Because all return a `SliceResult`, one piece of code in the
+engine writes panes, windows and timers.
 
     SliceInput: pieces and elements ──┐
     WindowState: open windows ────────┼─ replay ─┬─ firings ──────── panes
@@ -32,14 +32,14 @@ A = TypeVar("A", bound=Accumulators)
 
 
 class SliceInput(NamedTuple, Generic[A]):
-    """What has come in the slice.
+    """The input of one slice.
 
     Attributes:
-        pieces: of windows, whatever could be put together before; some families have none, and in some an
-            element stands for each, see their kernels.
-        piece_accumulators: the accumulator of each.
-        elements: the others, in order of arrival.
-        element_accumulators: the accumulator of each.
+        pieces: partial aggregates; some families have none, in others each element represents one (see
+            kernels).
+        piece_accumulators: one row per piece.
+        elements: the single elements, in order of arrival.
+        element_accumulators: one row per element.
     """
 
     pieces: Pieces
@@ -53,8 +53,8 @@ class WindowState(NamedTuple, Generic[A]):
 
     Attributes:
         windows: the open windows; `contents` of row i is i, or NO_CONTENTS.
-        triggers: the state of the trigger of each window; None for triggers without state.
-        accumulators: a row for each window; the row of a window without contents has no meaning.
+        triggers: the trigger state of each window; None for stateless triggers.
+        accumulators: one row per window, without meaning for a window without contents.
     """
 
     windows: OpenWindows
@@ -66,12 +66,12 @@ class Counts(NamedTuple):
     """Counts for the ledger that the firings do not show.
 
     Attributes:
-        windows_opened, windows_cleaned, windows_merged: windows that were created, collected, and absorbed by
-            another session after they had fired.
-        assignments_missed: (element, window) pairs of which the window was already collected, though another
-            window took the element.
+        windows_opened, windows_cleaned: windows created and collected.
+        windows_merged: sessions absorbed by another after they had fired.
+        assignments_missed: (element, window) pairs whose window was already collected, though another window
+            took the element.
         elements_cleaned: elements that the collected windows had accepted.
-        elements_never_fired: those of `elements_cleaned` that were in no firing.
+        elements_never_fired: how many of `elements_cleaned` were in no firing.
     """
 
     windows_opened: int
@@ -86,14 +86,14 @@ class SliceResult(NamedTuple, Generic[A]):
     """The firings of the slice, and the state at its end.
 
     Attributes:
-        firings: all firings, in blocks, so that they need not be copied into one; firings of one kind stand
-            in the order that the family's kernel documents.
-        windows: the windows that are open at the slice's end, in the order in which they are parked.
-        triggers: the state of the trigger of each window; None for triggers without state.
+        firings: blocks of firings, not copied into one; those of one kind in the order that the kernel
+            documents.
+        windows: the windows open at the slice's end, in the order in which they are parked.
+        triggers: the trigger state of each window; None for stateless triggers.
         next_firings: when each window fires next; NO_TIME for never.
         timers: the pending timers.
         accumulators: the rows that `contents` of firings and windows number.
-        late: elements that no window took; those that the map side found to be late are not among them.
+        late: elements that no window took, except those that the map side already found to be late.
         counts: counts for the ledger.
     """
 

@@ -1,10 +1,8 @@
-"""Windows as numbers: what the kernels ask of windows that follow from timestamps alone, on whole columns.
+"""Windows as numbers: what kernels need of windows that follow from timestamps alone, on whole columns.
 
-Windows are numbered in the order of their starts. A *slice* is a longest span of time that no window divides:
-elements of one slice share all of their windows. `FixedWindows` and `CalendarWindows` say which slices and
-windows there are; lateness and collection, which are here, follow from that.
-
-Arrays of integer milliseconds, slice numbers and window numbers; no key and no aggregate is known here.
+Windows are numbered by start. A *slice* is a longest time span that no window boundary divides: its elements
+share all of their windows. `FixedWindows` and `CalendarWindows` define slices and windows; lateness and
+collection, defined here, follow.
 """
 
 from __future__ import annotations
@@ -19,11 +17,8 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 
 
 class RowWindows(NamedTuple):
-    """The windows of rows: one row for each (row, window that holds it).
-
-    Attributes:
-        rows: int64[m], the row; ascending.
-        windows: int64[m], the window's number; descending for each row, as an assigner gives them.
+    """The windows of rows, one row per (row, window): int64[m], `rows` ascending, and for each row `windows`
+    descending, as an assigner gives them.
     """
 
     rows: Longs
@@ -31,8 +26,8 @@ class RowWindows(NamedTuple):
 
 
 class NumberedWindows(ABC):
-    """Windows that each are collected `lateness_ms` after their last instant; those whose last instant is at
-    or before `collected_mark` were collected before (see `Timeline.collected_mark`).
+    """Windows that are collected `lateness_ms` after their last instant. Windows whose last instant is at or
+    before `collected_mark` were collected before (see `Timeline.collected_mark`).
     """
 
     lateness_ms: int
@@ -41,12 +36,12 @@ class NumberedWindows(ABC):
     @property
     @abstractmethod
     def overlap(self) -> bool:
-        """Whether a time may be in several windows."""
+        """A time may be in several windows."""
 
     @property
     @abstractmethod
     def have_gaps(self) -> bool:
-        """Whether there are times that no window holds."""
+        """There are times that no window holds."""
 
     @abstractmethod
     def slices(self, times_ms: Longs) -> Longs:
@@ -54,13 +49,11 @@ class NumberedWindows(ABC):
 
     @abstractmethod
     def newest_windows(self, slices: Longs) -> Longs:
-        """int64[n]: the window that starts last among those of each slice."""
+        """int64[n]: the last-starting window of each slice."""
 
     @abstractmethod
     def windows_per_slice(self, slices: Longs) -> Longs:
-        """int64[n]: how many windows hold each slice; 0 in a gap between windows that are shorter than the
-        slide.
-        """
+        """int64[n]: how many windows hold each slice; 0 in a gap between windows shorter than the slide."""
 
     @abstractmethod
     def assignments(self, slices: Longs) -> int:
@@ -80,13 +73,11 @@ class NumberedWindows(ABC):
 
     @abstractmethod
     def newest_passed(self, moment_ms: int) -> int:
-        """The number of the newest window whose last instant is at or before a moment; so are those of all
-        older windows.
-        """
+        """The newest window whose last instant is at or before a moment; all older ones have passed too."""
 
     def earliest_last_instants(self, slices: Longs) -> Longs:
-        """int64[n]: the last instant of the window that ends first among those of each slice; of none, the
-        slice's own greatest bound.
+        """int64[n]: the earliest last instant among each slice's windows; in a gap, the slice's own upper
+        bound.
         """
         oldest = self.newest_windows(slices) - np.maximum(self.windows_per_slice(slices), 1) + 1
         return self.last_instants(oldest)
@@ -100,22 +91,17 @@ class NumberedWindows(ABC):
         return self.last_instants(windows) + self.lateness_ms
 
     def are_late(self, windows: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether each window is collected when its watermark is in force, so that it takes no
-        element.
-        """
+        """bool[n]: the window is collected at its watermark, so it takes no element."""
         return (self.cleanup_times(windows) <= watermarks) | (
             self.last_instants(windows) <= self.collected_mark
         )
 
     def are_late_elements(self, times_ms: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether elements are late by their own timestamps when their watermarks are in force."""
+        """bool[n]: the element is late by its own timestamp at its watermark."""
         return (times_ms + self.lateness_ms <= watermarks) | (times_ms <= self.collected_mark)
 
     def rows_behind(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> Longs:
-        """The rows of the elements that the watermark has passed in some window of theirs, or that no window
-        holds.
-        Of each element: its time, its slice, the watermark in force.
-        """
+        """The rows of elements that the watermark has passed in some window, or that no window holds."""
         is_candidate = times_ms <= watermarks  # a window ends after every element in it
         if self.have_gaps:
             is_candidate |= self.windows_per_slice(slices) == 0
@@ -126,24 +112,20 @@ class NumberedWindows(ABC):
         return rows[is_behind]
 
     def judge(self, times_ms: Longs, slices: Longs, watermarks: Longs) -> tuple[Booleans, Booleans]:
-        """(bool[n], whether some window takes the element; bool[n], whether it is late). As in Flink an
-        element that no window takes is late only by its own timestamp; in a gap between windows it may be
-        neither.
+        """(bool[n], some window takes the element; bool[n], it is late). As in Flink an element that no
+        window takes is late only by its own timestamp; in a gap between windows it may be neither.
         """
         is_skipped = self.are_late(self.newest_windows(slices), watermarks)
         is_skipped |= self.windows_per_slice(slices) == 0
         return ~is_skipped, is_skipped & self.are_late_elements(times_ms, watermarks)
 
     def newest_collected(self, watermark: int) -> int:
-        """The number of the newest window that is collected when a watermark is in force; so are all older
-        ones.
-        """
+        """The newest window that is collected at a watermark; all older ones are, too."""
         return self.newest_passed(max(watermark - self.lateness_ms, self.collected_mark))
 
     def window_spans(self, slices: Longs, starts: Longs) -> tuple[Longs, Spans]:
         """(window numbers, spans of rows): the windows that hold the slices of each run, run by run and
-        ascending, and the rows that each window spans. Slices ascend within a run; run i begins at row
-        starts[i].
+        ascending, and the rows that each spans. Slices ascend within a run; run i begins at row starts[i].
         """
         newest, ends = self.newest_windows(slices), np.append(starts[1:], len(slices)) - 1
         oldest = newest - self.windows_per_slice(slices) + 1
@@ -158,7 +140,6 @@ class NumberedWindows(ABC):
         return windows, Spans(firsts, np.repeat(np.arange(1, len(slices) + 1), newest_ended - oldest + 1))
 
     def explode(self, slices: Longs) -> RowWindows:
-        """The windows of each slice."""
         if not self.overlap and not self.have_gaps:
             return RowWindows(np.arange(len(slices)), self.newest_windows(slices))
         counts = self.windows_per_slice(slices)

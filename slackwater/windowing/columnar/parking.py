@@ -1,7 +1,5 @@
-"""Next firings and pending timers of the windows that stay open between two slices.
-
-The same for every family: a window waits for its last instant, if its trigger fires there, and for its
-cleanup, which comes `lateness_ms` later (Flink: EventTimeTrigger, WindowOperator.registerCleanupTimer).
+"""Next firings and pending timers of the windows that stay open between two slices: the last instant, if the
+trigger fires there, and the cleanup (Flink: EventTimeTrigger, WindowOperator.registerCleanupTimer).
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from slackwater.windowing.columnar.window_columns import NO_TIME, OpenWindows
 
 
 class Timers(NamedTuple):
-    """Pending event-time timers of one purpose, one for each row.
+    """Pending event-time timers of one purpose, one per row.
 
-    The purpose is "fire" at a window's last instant, "cleanup" when it is collected, "fire+cleanup" where
-    both are one moment, and "trigger" for a time that a trigger has registered.
+    The purpose is "fire" at a window's last instant, "cleanup" at its collection, "fire+cleanup" where both
+    coincide, and "trigger" for a time that a trigger has registered.
     """
 
     purpose: str
@@ -35,7 +33,7 @@ def last_instants_of(windows: OpenWindows) -> Longs:
 
 
 def cleanup_times_of(windows: OpenWindows, lateness_ms: int) -> Longs:
-    """When each window is collected: lateness after its last instant; NEVER for the global window."""
+    """Lateness after each window's last instant; NEVER for the global window."""
     return np.where(windows.starts == NO_TIME, NEVER, windows.ends - 1 + lateness_ms)
 
 
@@ -51,9 +49,7 @@ def timers_at_last_instants(
 
 
 def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, cleanups: Longs) -> list[Timers]:
-    """Timers for the last instants of windows that wait for them, and for cleanups; none for global
-    windows.
-    """
+    """Timers for the last instants of windows that wait for them, and for cleanups; none for global windows."""
     is_timed, is_one = cleanups != NEVER, last_instants == cleanups
     return [
         timers_for("fire", windows, waits & is_timed & ~is_one, last_instants),
@@ -63,7 +59,7 @@ def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, clean
 
 
 def timers_for(purpose: str, windows: OpenWindows, chosen: Booleans, times: Longs) -> Timers:
-    """A timer for each chosen window; the end of time becomes NO_TIME, as it is no time in a table."""
+    """A timer per chosen window; the end of time, which no table can hold, becomes NO_TIME."""
     at = rows_where(chosen)
     moments = times[at]
     return Timers(

@@ -1,8 +1,7 @@
 """The steps in which a window operator takes elements: elements of one key that share all of their windows
 are one step, as long as the watermark has reached none of these windows.
 
-Until the watermark reaches a window, nothing reads it, so only the order of the elements within a window can
-matter. Pure functions on arrays.
+Until then nothing reads a window, so only the order of elements within a window can matter.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class Steps(NamedTuple):
     Attributes:
         order: int64[n], the elements' positions, in the order in which they are taken.
         starts: int64[m + 1]; step i takes order[starts[i] : starts[i + 1]].
-        are_together: bool[m], whether the elements of step i share windows that have not fired. The other
-            steps have one element each.
+        are_together: bool[m], the elements of step i share windows that have not fired; other steps have one
+            element.
     """
 
     order: Longs
@@ -41,17 +40,16 @@ def steps_of(
     keeps_order: bool,
     most_together: int | None = None,
 ) -> Steps:
-    """The steps of elements in order of arrival.
-
-    A step stands where the first of its elements stands; so single elements keep their order.
+    """The steps of elements in order of arrival. A step comes where its first element comes, so single
+    elements keep their order.
 
     Args:
         keys: int64[n], equal for equal keys.
-        times_ms: int64[n], timestamps; no end of a window of theirs leaves 64 bits.
-        watermarks: int64[n], in force when the element comes; they never fall.
+        times_ms: int64[n], timestamps whose windows all end within 64 bits.
+        watermarks: int64[n], in force at each element; they never fall.
         windows: the operator's windows.
-        keeps_order: whether the order of the elements of one key and window matters.
-        most_together: how many elements a step has at most; None for any number.
+        keeps_order: the order of the elements of one key and window matters.
+        most_together: the greatest number of elements per step; None for any.
     """
     slices = windows.slices(times_ms)
     are_ahead = (windows.windows_per_slice(slices) > 0) & (
@@ -78,7 +76,7 @@ def steps_of(
 
 
 def _divide_long_steps(starts: Longs, rows: int, most: int) -> Longs:
-    """The starts of steps and, within steps of more than `most` elements, of their parts."""
+    """The starts of steps and of the parts of steps with more than `most` elements."""
     lengths = np.diff(np.append(starts, rows))
     if not len(lengths) or lengths.max() <= most:
         return starts
@@ -88,7 +86,7 @@ def _divide_long_steps(starts: Longs, rows: int, most: int) -> Longs:
 
 
 def _in_order(order: Longs, starts: Longs, is_ahead: Booleans) -> Steps:
-    """The steps order[starts[i] : starts[i + 1]], each moved to where its first element stands."""
+    """The steps order[starts[i] : starts[i + 1]], each moved to the place of its first element."""
     rows = len(order)
     step_at = np.full(rows, -1, np.int64)
     step_at[order[starts]] = np.arange(len(starts))

@@ -1,7 +1,5 @@
-"""Column records of windows, their firings, their elements, and pieces of them; what all kernels take and
-give.
-
-One row is one window, one firing, one element or one piece. Arrays only; no rule of Flink is applied here.
+"""Column records that all kernels take and return: windows, firings, elements and pieces, one per row. No
+rule of Flink is applied here.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ NO_CONTENTS: Final = -1  # in a column of contents: the window has none
 class PaneKind(IntEnum):
     """Why a window fired.
 
-    EARLY: before the watermark reached the window's last instant. ON_TIME: as the watermark reached it. LATE:
-    for an element that came after that. WITHDRAWN: no firing, but a session that had fired was absorbed by
-    another.
+    EARLY: before the watermark reached its last instant. ON_TIME: as the watermark reached it. LATE: for an
+    element after that. WITHDRAWN: no firing; a session that had fired was absorbed by another.
     """
 
     EARLY = 0
@@ -36,9 +33,9 @@ class Elements(NamedTuple):
     """Elements in order of arrival; int64[m] each, times in milliseconds.
 
     Attributes:
-        keys: the number of each key; the caller keeps numbers and keys apart.
+        keys: the number of each key; the caller maps numbers to keys.
         times: their timestamps.
-        clocks: the clock at each: its arrival, or the slice's start for one that arrived earlier.
+        clocks: the clock at each: its arrival, or the slice's start if it arrived earlier.
         watermarks: in force at each.
     """
 
@@ -49,13 +46,13 @@ class Elements(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """Partial aggregates of windows, made of elements whose order does not matter; int64[n] each.
+    """Partial aggregates of windows, over elements whose order does not matter; int64[n] each.
 
     Attributes:
         keys: numbers as in Elements.
-        firsts, lasts: where the piece's elements begin and end. For tumbling and sliding windows both are the
-            number of the elements' grid slice, for sessions the first and the last timestamp.
-        elements: how many elements there are.
+        firsts, lasts: the range of the piece's elements: for tumbling and sliding windows their grid slice
+            (twice), for sessions the first and the last timestamp.
+        elements: number of elements.
         first_arrivals, last_arrivals: clock at the first and at the newest element.
     """
 
@@ -68,17 +65,16 @@ class Pieces(NamedTuple):
 
 
 class OpenWindows(NamedTuple):
-    """Windows that are open, one a row; int64[n] each, times in milliseconds.
+    """Open windows, one per row; int64[n] each, times in milliseconds.
 
     Attributes:
         keys: numbers as in Elements.
-        starts, ends: the window's span, half-open; NO_TIME for the global window.
-        elements: how many elements it has accepted so far.
-        firings: how often it has fired so far.
+        starts, ends: the window's half-open span; NO_TIME for the global window.
+        elements: number of elements accepted so far.
+        firings: number of firings so far.
         last_fired_at: clock at the newest firing, or NO_TIME.
         first_arrivals, last_arrivals: clock at the first and at the newest element.
-        contents: the row of its contents in the accumulators that stand beside the record; NO_CONTENTS after
-            a purge.
+        contents: the row of its contents in the accompanying accumulators; NO_CONTENTS after a purge.
     """
 
     keys: Longs
@@ -96,7 +92,7 @@ class TriggerStates(NamedTuple):
     """The state of each window's trigger; int64[n] each.
 
     Attributes:
-        values: elements since the last firing (count triggers), or the time of the next firing (continuous
+        values: elements since the last firing (count triggers) or the time of the next firing (continuous
             triggers); NO_TIME for none.
         unfired_elements: elements of the window that are in no firing yet.
     """
@@ -106,18 +102,18 @@ class TriggerStates(NamedTuple):
 
 
 class Firings(NamedTuple):
-    """Firings and withdrawals, one a row; int64[k] each, times in milliseconds.
+    """Firings and withdrawals, one per row; int64[k] each, times in milliseconds.
 
     Attributes:
         keys, starts, ends: the window, as in OpenWindows.
         firings: 1, 2, …: Flink's count of the window's firings.
         kinds: numbers of PaneKind.
-        elements: how many elements the window had accepted; 0 for a withdrawal.
+        elements: number of elements the window had accepted; 0 for a withdrawal.
         watermarks: the watermark in force.
-        tick_ends: the tick end of the watermark that fired the window, or the moment of the clock's timer
-            that did; NO_TIME for neither.
+        tick_ends: the tick end of the watermark that fired the window, or the moment of the clock's timer;
+            NO_TIME for neither.
         causes: the clock at the element that fired or absorbed the window, or NO_TIME.
-        contents: the contents that it shows, as in OpenWindows; NO_CONTENTS for a withdrawal.
+        contents: the contents shown, as in OpenWindows; NO_CONTENTS for a withdrawal.
     """
 
     keys: Longs
@@ -146,7 +142,6 @@ class LateElements(NamedTuple):
 
     @classmethod
     def none(cls) -> LateElements:
-        """No element is late."""
         nothing = np.zeros(0, np.int64)
         return cls(positions=nothing, starts=nothing, ends=nothing)
 
@@ -161,9 +156,7 @@ def columns_of(kind: type[Record], rows: Sequence[tuple[int, ...]]) -> Record:
 
 
 def concatenate(parts: Sequence[Record]) -> Record:
-    """The rows of all parts (at least one part), one part after the other. Nothing is copied where only one
-    part has rows.
-    """
+    """The rows of all parts (at least one), not copied where only one part has rows."""
     full = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(full) == 1:
         return full[0]

@@ -1,7 +1,5 @@
-"""From the input of the kernel of tumbling and sliding windows to their windows: pieces of grid slices become
-pieces of windows, and elements that came one by one are assigned to windows, on time or late.
-
-Windows are numbers on the grid (see NumberedWindows). Which of them fire is not known here.
+"""From the input of the tumbling and sliding kernel to its windows: pieces of grid slices become pieces of
+windows, and single elements are assigned to windows, on time or late. Windows are numbers (NumberedWindows).
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class WindowPieces(NamedTuple, Generic[A]):
 
 
 class LateAssignments(NamedTuple, Generic[A]):
-    """Late elements that a window still takes, by window and arrival: one row for each (element, window)."""
+    """Late elements that a window still takes, by window and arrival: one row per (element, window)."""
 
     keys: Longs
     numbers: Longs
@@ -47,9 +45,8 @@ class LateAssignments(NamedTuple, Generic[A]):
 def pieces_of_windows(
     slice_input: SliceInput[A], windows: NumberedWindows, newest_collected: int
 ) -> WindowPieces[A]:
-    """The pieces of the slice, which are pieces of grid slices, as pieces of the windows that hold these.
-
-    Arrivals of windows up to `newest_collected` have no meaning.
+    """The slice's pieces, which cover grid slices, as pieces of windows. Arrivals are meaningless for windows
+    up to `newest_collected`.
     """
     pieces = slice_input.pieces
     if windows.overlap and len(pieces.keys):
@@ -65,8 +62,8 @@ def _pieces_of_overlapping_windows(
 ) -> WindowPieces[A]:
     """`pieces_of_windows` for windows that overlap.
 
-    All pieces of a (key, grid slice) become one row. Rows stand by key and slice, so each window of a key is
-    a span of consecutive rows:
+    All pieces of a (key, grid slice) become one row, sorted by key and slice, so each window of a key is a
+    span of consecutive rows:
 
         rows of a key    │ slice 4 │ slice 5 │ slice 6 │
         window 4         └─────── span ──────┘
@@ -103,10 +100,8 @@ def _pieces_of_overlapping_windows(
 def arrival_bounds(
     pieces: Pieces, newest_windows: Longs, groups: Groups, newest_collected: int
 ) -> tuple[Longs, Longs]:
-    """(first, last) arrival of each group of pieces; 0 for groups without a window after `newest_collected`,
-    as only windows that stay open are parked.
-
-    `newest_windows` is the newest window of each piece.
+    """(first, last) arrival of each group of pieces; 0 for groups whose windows are all collected, as only
+    open windows are parked. `newest_windows` is the newest window of each piece.
     """
     open_rows = np.flatnonzero(newest_windows > newest_collected)
     if not len(open_rows):
@@ -119,11 +114,11 @@ def arrival_bounds(
 def assign_elements(
     slice_input: SliceInput[A], windows: NumberedWindows
 ) -> tuple[WindowPieces[A], LateAssignments[A], int]:
-    """Assign the elements that came one by one to their windows.
+    """Assign the single elements to their windows.
 
     Returns:
-        Pieces of the windows that wait for their first firing; late elements of those that have fired;
-        and how many (element, window) pairs there are whose window was collected.
+        Pieces of the windows that wait for their first firing; late elements of windows that have fired; the
+            number of (element, window) pairs whose window was collected.
     """
     keys, times, clocks, watermarks = slice_input.elements
     row_windows = windows.explode(windows.slices(times))

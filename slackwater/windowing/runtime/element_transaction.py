@@ -1,7 +1,5 @@
-"""The transaction of one element: its rows wait until it has succeeded, and its changes are undone when a
-user's function raises on it.
-
-Only operators that send failing elements to quarantine have one.
+"""The transaction of one element, for operators with quarantine: its rows wait until it has succeeded, and
+its changes are undone when a user's function raises.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class _StandIn:
-    """Takes the calls meant for an output or a listener, and hands them to the transaction, which makes them
-    now or when the element has succeeded.
+    """Forwards calls to an output or listener through the transaction: at once, or after the element
+    succeeded.
     """
 
     def __init__(self, target: Any, transaction: ElementTransaction) -> None:
@@ -26,17 +24,14 @@ class _StandIn:
 
 
 class ElementTransaction:
-    """Between `begin` and `commit` or `undo`, state and timers note their changes in `journal`, and rows
-    wait.
+    """Between `begin` and `commit` or `undo`, state and timers note changes in `journal`, and rows wait.
 
     Args:
-        output, listener: the real ones.
+        output, listener: the real ones; the attributes of these names are what the operator calls instead.
 
     Attributes:
         journal: for the state back end and the timer services.
-        is_undoable: whether a failure now is to be undone. The operator sets it False during a firing or
-            merge: these change what other elements have left.
-        output, listener: what the operator calls instead.
+        is_undoable: False during a firing or merge, which change what other elements have left.
     """
 
     def __init__(self, output: Any, listener: Any = None) -> None:
@@ -59,7 +54,7 @@ class ElementTransaction:
         self._is_open = self.is_undoable = True
 
     def commit(self) -> None:
-        """The element has succeeded: let its rows out, in order."""
+        """The element has succeeded: emit its rows, in order."""
         self.journal.commit()
         self._is_open = False
         pending_calls, self._pending_calls = self._pending_calls, []
@@ -67,7 +62,7 @@ class ElementTransaction:
             method(*arguments)
 
     def undo(self) -> None:
-        """The element has failed: state, timers and rows are as before it."""
+        """The element has failed: restore state and timers, drop rows."""
         self.journal.undo()
         self._is_open = False
         self._pending_calls = []

@@ -1,7 +1,5 @@
-"""Flink's binary heap, sift by sift: in which order equal priorities leave it depends on all additions and
-removals before.
-
-HeapPriorityQueue orders anything with a priority; HeapPriorityQueueSet holds timers, each once.
+"""Flink's binary heap, sift by sift: the order of equal priorities depends on all earlier additions and
+removals. HeapPriorityQueue orders anything with a priority; HeapPriorityQueueSet holds timers, each once.
 """
 
 from __future__ import annotations
@@ -16,11 +14,8 @@ from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Time
 
 
 class HeapElement(Protocol):
-    """An element of the heap.
-
-    Attributes:
-        priority: what the heap orders by, lowest first. Whoever changes it calls `adjust`.
-        heap_index: kept by the heap.
+    """An element with a `priority`, lowest first (call `adjust` after a change), and a `heap_index` for the
+    heap.
     """
 
     priority: int
@@ -40,7 +35,6 @@ class HeapPriorityQueue(Generic[E]):
         return len(self._heap) - 1
 
     def __iter__(self) -> Iterator[E]:
-        """The elements in the order of the array."""
         return iter(self._heap[1:])
 
     def peek(self) -> E | None:
@@ -68,7 +62,6 @@ class HeapPriorityQueue(Generic[E]):
         return element
 
     def adjust(self, element: E) -> None:
-        """Restore the order after the element's priority has changed."""
         index = element.heap_index
         self._sift_down(element)
         if element.heap_index == index:
@@ -111,9 +104,7 @@ class _HeapTimer:
 
 
 class _KeyGroupTimers:
-    """The timers of one key group, each once. `table` follows the size of Flink's hash map, which never
-    shrinks.
-    """
+    """The distinct timers of one key group. `table` is the size of Flink's hash map, which never shrinks."""
 
     __slots__ = ("by_timer", "table")
 
@@ -125,10 +116,7 @@ class _KeyGroupTimers:
 class HeapPriorityQueueSet:
     """A TimerQueue on one heap over all key groups, with one set per key group (Flink: HeapPriorityQueueSet).
 
-    Args:
-        key_groups: the range owned.
-        key_group_of: key → key group.
-        key_hash: Java's hash code of a key, for the order of Flink's legacy timer snapshots.
+    `key_hash` is Java's hash code of a key, for the order of Flink's legacy timer snapshots.
     """
 
     def __init__(
@@ -184,8 +172,8 @@ class HeapPriorityQueueSet:
         return [element.timer for element in self._heap if self._key_group_of(element.timer[1]) == key_group]
 
     def legacy_snapshot(self, key_group: int) -> list[Timer]:
-        """As Flink's InternalTimersSnapshot leaves them: the order of the key group's hash map, read back
-        through a hash set.
+        """In the order of Flink's InternalTimersSnapshot: the key group's hash map, read back through a hash
+        set.
         """
         group = self._groups[key_group]
         written = hash_order(group.by_timer, self._timer_hash, group.table)

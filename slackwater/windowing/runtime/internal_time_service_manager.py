@@ -1,8 +1,5 @@
-"""The timer services of one operator, by name: made on demand, advanced together, snapshot and restored
-together.
-
-Hands each service two queues; where they live and which order they have is operator_storage.py's business.
-Knows no window.
+"""The timer services of one operator, by name: created on demand, advanced, snapshotted and restored
+together. It knows no window; operator_storage.py decides where queues live and in which order.
 """
 
 from __future__ import annotations
@@ -20,15 +17,7 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class InternalTimeServiceManager:
-    """Flink: InternalTimeServiceManagerImpl.
-
-    Args:
-        key_groups: the operator's keys and the range it owns.
-        order_mode: which queues to make.
-        clock: processing time of all services.
-        journal: see InternalTimerService.
-        make_timer_queue: makes the queues.
-    """
+    """Flink: InternalTimeServiceManagerImpl. `clock` is the processing time of all services."""
 
     def __init__(
         self,
@@ -48,7 +37,7 @@ class InternalTimeServiceManager:
         self._services: dict[str, InternalTimerService] = {}
 
     def get_internal_timer_service(self, name: str, target: Triggerable) -> InternalTimerService:
-        """The service of that name; made for `target` at the first call."""
+        """The service of that name, created for `target` at the first call."""
         if name not in self._services:
             event, processing = (self._make_queue(f"{domain}_{name}") for domain in ("event", "processing"))
             self._services[name] = InternalTimerService(target, event, processing, self._clock, self._journal)

@@ -1,7 +1,5 @@
 """The timers of one operator under one name: event time driven by the watermark, processing time by one
-physical timer.
-
-Knows queues and clocks; what a timer means is its target's business.
+physical timer. What a timer means is its target's business.
 """
 
 from __future__ import annotations
@@ -16,11 +14,7 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class Triggerable(Protocol):
-    """The owner of timers, called back when they are due (Flink: Triggerable and KeyContext).
-
-    Attributes:
-        current_key: set to the timer's key before each callback.
-    """
+    """The owner of timers, called when they are due with `current_key` set (Flink: Triggerable, KeyContext)."""
 
     current_key: Any
 
@@ -34,12 +28,12 @@ RegisterTimer = Callable[[int, Any, Any], None]
 
 
 class InternalTimerService:
-    """Timers are (timestamp, key, namespace), each once in each domain (Flink: InternalTimerServiceImpl).
+    """Timers (timestamp, key, namespace), each once per domain (Flink: InternalTimerServiceImpl).
 
     Args:
-        target: called back for each timer that is due.
+        target: called for each due timer.
         event_timers, processing_timers: empty queues.
-        clock: where the one physical timer, that of the processing-time queue's head, is registered.
+        clock: where the physical timer for the head of the processing-time queue is registered.
         journal: where to note how to undo registrations and deletions; None for none.
 
     Attributes:
@@ -91,14 +85,14 @@ class InternalTimerService:
         self.processing_timers.remove(timestamp, key, namespace)
 
     def deliver_together(self, take_due: TakeDue) -> None:
-        """From now on call `take_due` once for all due event timers of one time, with their owners in order,
-        in place of the target's `on_event_time`. It must neither register nor delete timers that are due.
+        """Call `take_due` once for all due event timers of one time, their owners in order, in place of
+        `on_event_time`. It must neither register nor delete due timers.
         """
         self._take_due = take_due
 
     def advance_watermark(self, timestamp: int) -> None:
-        """Set the watermark, then call back for every event timer <= it, those that callbacks register
-        meanwhile included.
+        """Set the watermark, then call every event timer <= it, including timers that callbacks register
+        meanwhile.
         """
         if timestamp < self.current_watermark:
             self.has_gone_back = True
@@ -115,28 +109,24 @@ class InternalTimerService:
             target.on_event_time(*timer)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored service, that of its snapshot, without calling anything back. Flink
-        restores it as Long.MIN.
-
+        """Set a restored service's watermark from its snapshot without firing; Flink restores it as Long.MIN.
         The caller vouches that it had not fallen before the snapshot.
         """
         self.current_watermark = timestamp
         self.has_gone_back = False
 
     def for_each_event_time_timer(self) -> Iterator[Timer]:
-        """Every event timer, the current key set to its. (Flink's forEachEventTimeTimer can miss live ones in
-        RocksDB.)
+        """Every event timer, with the current key set to its key. (Flink's forEachEventTimeTimer can miss
+        live ones in RocksDB.)
         """
         return self._for_each(self.event_timers)
 
     def for_each_processing_time_timer(self) -> Iterator[Timer]:
-        """Every processing timer, the current key set to its."""
+        """Every processing timer, with the current key set to its key."""
         return self._for_each(self.processing_timers)
 
     def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:
-        """Take timers back in snapshot order, by ascending key group, and schedule the first processing
-        timer.
-        """
+        """Restore timers in snapshot order, by ascending key group, and schedule the first processing timer."""
         self.event_timers.restore(event_timers)
         self.has_gone_back = self.current_watermark == LONG_MIN
         self.processing_timers.restore(processing_timers)

@@ -1,7 +1,5 @@
-"""Key → key group for one operator, cached, and checked against the range that the operator owns.
-
-A dictionary, so that a cached key costs no call: state back ends and timer queues look keys up for every new
-entry.
+"""Key → key group for one operator, checked against its range and cached in a dictionary, so that a cached
+key costs no call: back ends and timer queues look keys up for every new entry.
 """
 
 from __future__ import annotations
@@ -16,13 +14,7 @@ _CACHED_KEYS = 1 << 20
 
 
 class KeyGroupIndex(dict[Any, int]):
-    """`index[key]` is the key's group.
-
-    Args:
-        key_type: how keys hash.
-        key_groups: the range owned; a key outside raises KeyGroupError.
-        max_parallelism: number of key groups in all.
-    """
+    """`index[key]` is the key's group; a key outside `key_groups` raises KeyGroupError."""
 
     def __init__(self, key_type: KeyType, key_groups: KeyGroupRange, max_parallelism: int) -> None:
         super().__init__()

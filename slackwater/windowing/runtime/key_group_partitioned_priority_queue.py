@@ -1,7 +1,5 @@
 """Timers in RocksDB's order: inside a key group by timestamp, serialized key and window; across key groups a
-heap of the groups' queues.
-
-The order is RocksDB's, the storage is memory: buckets by timestamp, each sorted when its time comes.
+heap of the groups' queues. Stored in memory: buckets by timestamp, each sorted when its time comes.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ _STALE_TIMES_TOLERATED = 64
 
 
 class _Drain:
-    """A bucket that is being polled: its owners in firing order, polled up to `head`. The owners of timers
-    that were removed meanwhile are still in the list, and are skipped.
+    """A bucket being polled: its owners in firing order, polled up to `head`. Removed timers are still in the
+    list, and are skipped.
     """
 
     __slots__ = ("bucket", "head", "owners", "timestamp")
@@ -36,15 +34,12 @@ class KeyGroupTimers:
     """The timers of one key group: by timestamp, then by the bytes of key and namespace.
 
     A bucket maps a key to its namespace, or to a list of them where one key has several timers at that time.
-    No object per timer: a million windows have two million timers.
-
-    Args:
-        serialize_key: the key's bytes, as Flink's serializer writes them. No key's bytes begin with
-            another's, so keys alone order timers, but for those of one key.
+    No object per timer: a million windows have two million timers. `serialize_key` gives Flink's bytes of a
+    key; none begins with another's, so keys alone order timers, except those of one key.
 
     Attributes:
         buckets: by timestamp; the queue of all key groups looks into them.
-        priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
+        priority: timestamp of the first timer, EMPTY_PRIORITY for none.
         heap_index: kept by the heap of queues.
     """
 
@@ -60,7 +55,7 @@ class KeyGroupTimers:
         self.heap_index = 0
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
-        """Add the timer; False when it was there."""
+        """Add the timer; False if it was there."""
         bucket = self.buckets.get(timestamp)
         if bucket is None:
             self.buckets[timestamp] = {key: namespace}
@@ -87,7 +82,7 @@ class KeyGroupTimers:
         return True
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> bool:
-        """Remove the timer; False when it was not there."""
+        """Remove the timer; False if it was not there."""
         bucket = self.buckets.get(timestamp)
         if bucket is None or not _discard(bucket, key, namespace):
             return False
@@ -115,13 +110,12 @@ class KeyGroupTimers:
         return (timestamp, key, namespace)
 
     def poll_together(self) -> list[Owner]:
-        """Remove all timers of the first one's time, and return their owners in order; there must be one."""
+        """Remove all timers of the first one's time and return their owners in order; there must be one."""
         owners = self._owners(self.buckets[self.priority])
         self._drop_bucket(self.priority)
         return owners
 
     def timers_in_order(self) -> list[Timer]:
-        """Every timer, in order."""
         return [
             (timestamp, *owner)
             for timestamp in sorted(self.buckets)
@@ -168,7 +162,7 @@ def _namespace_bytes(namespace: Any) -> bytes:
 
 
 def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
-    """Take one timer out of a bucket; False when it is not there."""
+    """Remove one timer from a bucket; False if it is not there."""
     occupant = bucket.get(key, _ABSENT)
     if type(occupant) is not list:
         if occupant is not namespace and (occupant is _ABSENT or occupant != namespace):
@@ -184,13 +178,8 @@ def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
 
 
 class KeyGroupPartitionedPriorityQueue:
-    """A TimerQueue with one queue for each key group (Flink: KeyGroupPartitionedPriorityQueue of
+    """A TimerQueue with one queue per key group (Flink: KeyGroupPartitionedPriorityQueue of
     RocksDBCachingPriorityQueueSet).
-
-    Args:
-        key_groups: the range owned.
-        key_group_of: key → key group.
-        serialize_key: the key's bytes, as Flink's serializer writes them.
     """
 
     def __init__(
@@ -259,14 +248,13 @@ class KeyGroupPartitionedPriorityQueue:
         return timestamp, owners
 
     def snapshot(self, key_group: int) -> list[Timer]:
-        """In the order of the bytes."""
         return self._groups[key_group - self._first_key_group].timers_in_order()
 
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """All at once: as in Flink, the queues have their contents before the heap of queues is made, which
-        shows in cross-group ties.
+        """As in Flink the heap of queues is built after all queues are filled, which shows in cross-group
+        ties.
         """
         for timestamp, key, namespace in timers:
             self._size += self._group(key).add(timestamp, key, namespace)

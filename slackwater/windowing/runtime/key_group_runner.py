@@ -1,7 +1,5 @@
 """Replays the windows of one range of key groups through one slice: a window operator and its log, driven by
-a `SliceRunner`.
-
-No I/O and no engine. What was parked goes in, what is to be parked comes out, both as a snapshot in memory.
+a `SliceRunner`. Restored from, and parked as, a snapshot in memory.
 """
 
 from __future__ import annotations
@@ -34,15 +32,14 @@ class KeyGroupRunner(SliceRunner):
     """A window operator of one range of key groups, driven through one slice [from_ms, to_ms).
 
     Args:
-        config: what the operator is to do.
+        config: the windows, as declared.
         key_groups: the range; elements of other key groups are refused.
         max_parallelism: number of key groups.
         order_mode: whose order equal timers have.
         timeline: the slice's watermarks.
-        from_ms: the slice's start: what the clock reads.
-        make_backend, make_timer_queue: where state and timers live, see OperatorStorage; in memory unless
-            said.
-        on_error: "quarantine": an element on which a user's function raises is undone, and becomes one of
+        from_ms: the slice's start, the clock's first reading.
+        make_backend, make_timer_queue: where state and timers live, see OperatorStorage; default: memory.
+        on_error: "quarantine": an element on which a user's function raises is undone, and added to
             `failed_elements`.
     """
 
@@ -104,14 +101,13 @@ class KeyGroupRunner(SliceRunner):
 
     @property
     def late_elements(self) -> list[LoggedLateElement]:
-        """Elements that came too late, in order of arrival."""
         return self._log.late_elements
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Restore what earlier runs parked. Entries of other key groups are ignored.
+        """Restore what earlier runs parked, ignoring other key groups.
 
-        Some restored windows are past their cleanup time: the allowed lateness has become shorter, or they
-        lie before the collected mark. They are collected at once, because their timers are not due before the
+        Restored windows may be past their cleanup time: the allowed lateness has become shorter, or they lie
+        before the collected mark. They are collected at once, because their timers are not due before the
         next watermark, and until then a session could merge with them. A window without any timer stays, as
         in Flink: clearing its trigger has deleted the timer.
         """
@@ -146,9 +142,7 @@ class KeyGroupRunner(SliceRunner):
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int
     ) -> None:
-        """Several elements at once, the first of which arrives at `arrival` and the last at `until`; see
-        SharedWindows.process_elements.
-        """
+        """Several elements at once, arriving from `arrival` to `until`; see SharedWindows.process_elements."""
         self._move_time_to(arrival)
         shared_windows = self._windows.shared_windows
         assert shared_windows is not None
@@ -160,7 +154,7 @@ class KeyGroupRunner(SliceRunner):
         self._log.elements_processed += len(values)
 
     def add_key_groups(self, key_groups: Iterable[tuple[Any, int]]) -> None:
-        """Cache pairs of key and key group that the caller has computed for many keys at once, unchecked."""
+        """Cache (key, key group) pairs that the caller has computed for many keys at once, unchecked."""
         self._group_of.update(key_groups)
 
     def counts(self) -> dict[str, int]:

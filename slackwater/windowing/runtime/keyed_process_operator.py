@@ -1,7 +1,5 @@
 """The operator of a KeyedProcessFunction: elements, watermark and clock in; rows out, exactly as in Flink
-2.3.0.
-
-It uses the timer services and state back ends of the window operator, and knows no windows.
+2.3.0. It shares timer services and state back ends with the window operator, and knows no windows.
 """
 
 from __future__ import annotations
@@ -63,9 +61,7 @@ class SimpleTimerService:
 
 
 class OperatorProcessContext:
-    """KeyedProcessContext and OnTimerContext of one operator, pointed at an element or timer before each
-    call.
-    """
+    """One operator's KeyedProcessContext and OnTimerContext, set to an element or timer before each call."""
 
     __slots__ = ("_operator", "_output", "time_domain", "timer_service", "timestamp")
 
@@ -92,7 +88,7 @@ class KeyedProcessOperator:
     """A KeyedProcessFunction on the keys of one range of key groups (Flink: KeyedProcessOperator).
 
     Args:
-        function: the operator runs a copy of its own.
+        function: the operator runs its own copy.
         key_type: type of the keys.
         output: where rows go.
         clock: processing time, moved by the caller.
@@ -154,8 +150,8 @@ class KeyedProcessOperator:
         self.time_services.initialize_watermark(timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Hand one element to the function. Raises UserCodeError when it raises; `undone` says whether the
-        operator can go on.
+        """Process one element. Raises UserCodeError when the function raises; if `undone`, the operator can
+        go on.
         """
         self.current_key = key
         context = self._context
@@ -179,11 +175,9 @@ class KeyedProcessOperator:
             transaction.commit()
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Any) -> None:
-        """Called by the timer service for each event timer that the watermark has reached."""
         self._on_timer("event", timestamp, timestamp)
 
     def on_processing_time(self, timestamp: int, key: Any, namespace: Any) -> None:
-        """Called by the timer service for each processing timer that is due."""
         self._on_timer("processing", timestamp, None)
 
     def _on_timer(self, domain: str, timestamp: int, row_timestamp: int | None) -> None:

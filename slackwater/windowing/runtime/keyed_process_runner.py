@@ -1,7 +1,5 @@
 """Replays one range of key groups of a KeyedProcessFunction through one slice: a process operator and its
 log, driven by a `SliceRunner`.
-
-No I/O and no engine.
 """
 
 from __future__ import annotations
@@ -30,15 +28,8 @@ from slackwater.windowing.runtime.slice_runner import (
 
 
 class KeyedProcessRunner(SliceRunner):
-    """A KeyedProcessFunction on one range of key groups, driven through one slice.
-
-    Args:
-        function: the operator runs a copy of its own.
-        key_type: type of the keys.
-        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for
-            `KeyedProcessOperator`.
-        timeline: the slice's watermarks.
-        from_ms: the slice's start: what the clock reads.
+    """A KeyedProcessFunction on one range of key groups, driven through one slice. Arguments as for
+    `KeyedProcessOperator` and `SliceRunner`.
     """
 
     def __init__(
@@ -93,7 +84,7 @@ class KeyedProcessRunner(SliceRunner):
         return {**super().counts(), "rows_emitted": len(self.rows)}
 
     def _add_element_with_cause(self, operator: SliceOperator) -> AddElement:
-        """Tells the log which element the operator's rows are caused by."""
+        """Records in the log which element causes the operator's rows."""
         log, process_element = self._log, operator.process_element
 
         def add(key: Any, value: Any, timestamp: int) -> None:

@@ -1,7 +1,5 @@
-"""Handles of keyed state in one namespace, made on demand: what functions get as runtime context, window
-state and global state.
-
-Thin: every call goes straight to the state back end.
+"""Handles of keyed state in one namespace, created on demand: runtime context, window state and global state
+of functions. Every call goes straight to the state back end.
 """
 
 from __future__ import annotations
@@ -57,9 +55,7 @@ class NamespacedStateStore:
 
 
 class RefusingStateStore:
-    """The store of per-window state of windows that merge: it refuses, because it is not defined how such
-    state would merge (Flink: MergingWindowStateStore).
-    """
+    """Refuses per-window state of merging windows, whose merge is undefined (Flink: MergingWindowStateStore)."""
 
     def get_state(self, descriptor: ValueStateDescriptor) -> NoReturn:
         self._refuse(descriptor)

@@ -1,11 +1,11 @@
-"""The sessions of one key: which windows are in flight, and under which state window the contents of each
-stand.
+"""The sessions of one key: the windows in flight, and the state window under which each one's contents are
+kept.
 
     window → state window      [0, 10) → [0, 10)     [20, 30) → [20, 30)
     an element's [8, 22)       touches both
     merged                     [0, 30) → [0, 10)     contents of [20, 30) are folded into those of [0, 10)
 
-Plain values in and out; the operator loads a set before an element and persists it afterwards.
+The operator loads a set before an element and persists it afterwards.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ MergeFunction: TypeAlias = Callable[[Window, list[Window], Window, list[Window]]
 class MergingWindowSet:
     """Window → state window, in the iteration order of a `java.util.HashMap` (Flink: MergingWindowSet).
 
-    Contents stay under the state window of the first of the merged windows, so that merging moves little
-    state.
+    Contents stay under the state window of the first merged window, so that a merge moves little state.
 
     Args:
         assigner: knows which windows merge.
         pairs: (window, state window) as persisted; later ones win.
-        is_flink_exact: whether an element whose own window equals a merged session takes the session's place,
-            as in Flink 2.3.0, which loses what the session held. Otherwise the element joins the session. Can
-            only happen with dynamic gaps or a user's assigner.
+        is_flink_exact: an element whose own window equals a merged session takes the session's place, as in
+            Flink 2.3.0, which loses the session's contents; otherwise it joins the session. Only possible
+            with dynamic gaps or a user's assigner.
 
     Attributes:
         is_touched: whether any window came, went or grew since it was loaded.
@@ -56,16 +55,14 @@ class MergingWindowSet:
         self.is_touched = False
 
     def state_window(self, window: Window) -> Window | None:
-        """Where the window's contents stand; None when the window is not in flight."""
+        """The window under which contents are kept; None when the window is not in flight."""
         return self._mapping.get(window)
 
     def add_window(self, new: Window, on_merge: MergeFunction) -> Window:
-        """Take in the window of an element, and say in which window the element ends up.
+        """Add an element's own window, and return the window in which the element ends up.
 
-        Args:
-            new: the element's own window.
-            on_merge: called once for each group of windows that become one, unless `new` only falls inside a
-                window in flight.
+        `on_merge` is called once for each group of windows that merge, unless `new` lies inside a window in
+        flight.
         """
         mapping = self._mapping
         if not mapping:
@@ -91,8 +88,8 @@ class MergingWindowSet:
         return result
 
     def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
-        """`add_window` when exactly one other window is in flight, without asking the assigner: most elements
-        extend the only session of their key.
+        """`add_window` with exactly one window in flight, without asking the assigner: the most frequent
+        case.
         """
         [(only, state_window)] = self._mapping.items()
         if not new.intersects(only):
@@ -114,12 +111,11 @@ class MergingWindowSet:
             )
 
     def pairs(self) -> list[tuple[Window, Window]]:
-        """What to persist, in the order in which Flink persists it."""
+        """The pairs to persist, in Flink's order."""
         return [(window, self._mapping[window]) for window in self._windows_in_order()]
 
     @property
     def has_changed(self) -> bool:
-        """Whether the mapping differs from what was loaded."""
         return self.is_touched and self._mapping != dict(self._loaded_pairs)
 
     def _merge(self, merged_window: Window, members: list[Window], on_merge: MergeFunction) -> None:

@@ -1,4 +1,4 @@
-"""Windows that merge: those in flight of each key, kept as state, and what moves when some become one.
+"""Merging windows: the windows in flight of each key, kept as state, and what moves in a merge.
 
     in flight     [── a ──)          [── b ──)          contents under state windows a and b
     an element           [── new ──)
@@ -32,14 +32,8 @@ MERGING_WINDOW_SET = ListStateDescriptor("merging-window-set")
 
 
 class MergingWindows:
-    """The windows in flight of all keys of one operator. The operator loads the set of a key before an
-    element or timer, and persists it afterwards.
-
-    Args:
-        assigner: the one of `config`: it merges windows.
-        config: of the operator.
-        keys: knows the current key.
-        backend, timers, context, ends, listener, transaction: the operator's own.
+    """The windows in flight of all keys of one operator, which loads a key's set before an element or timer
+    and persists it afterwards. All arguments are the operator's own.
     """
 
     def __init__(
@@ -66,11 +60,10 @@ class MergingWindows:
         self._own_window_class = own_window_class(window_type) if declares_columns(window_type) else None
 
     def load(self, key: Any) -> MergingWindowSet:
-        """The windows in flight of a key."""
         return MergingWindowSet(self._assigner, self._pairs.get(key, None) or (), self._is_flink_exact)
 
     def persist(self, key: Any, windows: MergingWindowSet) -> None:
-        """Put the windows in flight of a key into state, if they differ from what was loaded."""
+        """Store the windows in flight of a key, if they differ from what was loaded."""
         if windows.has_changed:
             self._pairs.update(key, None, windows.pairs())
 
@@ -80,8 +73,8 @@ class MergingWindows:
         """A MergeFunction: move the trigger's state and the contents, and drop the absorbed windows' timers.
 
         Raises:
-            MergeIntoPastError: the merged window would have been collected already.
-            OwnWindowError: it is not what the class of the user's windows declares.
+            MergeIntoPastError: the merged window would already be collected.
+            OwnWindowError: it does not fit its declared class.
         """
         if self._own_window_class is not None:
             self._own_window_class.check(result)

@@ -1,7 +1,4 @@
-"""The interfaces to which a window operator reports: an output for rows, a listener for steps of windows.
-
-Protocols and the values that they pass; nothing here runs.
-"""
+"""The interfaces to which an operator reports: an output for rows, a listener for steps of windows."""
 
 from __future__ import annotations
 
@@ -13,27 +10,20 @@ from slackwater.windowing.windows import Window
 
 
 class OperatorOutput(Protocol):
-    """Where an operator puts its rows. Watermarks are the caller's: forward one after the call that advanced
-    it.
-    """
+    """Where an operator emits rows. The caller forwards watermarks, each after the call that advanced it."""
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
         """A row of the main output. `window` is None for a KeyedProcessFunction."""
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
-        """A late element, with its own timestamp. Only called when late elements have a side output."""
+        """A late element, with its own timestamp; called only when there is a late side output."""
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
         """A row of the side output `tag`."""
 
 
 class FiredBy(NamedTuple):
-    """The timer that made a window fire.
-
-    Attributes:
-        domain: "event" or "processing".
-        timestamp: the timer's.
-    """
+    """The timer that made a window fire; `domain` is "event" or "processing"."""
 
     domain: str
     timestamp: int
@@ -42,9 +32,8 @@ class FiredBy(NamedTuple):
 class SkipReason(Enum):
     """Why no window took an element.
 
-    LATE: its windows are gone, and by its own timestamp it is late as well: Flink's late side output and
-    counter.
-    WINDOWS_LATE: its windows are gone, though by its own timestamp it is not late: Flink drops it in silence.
+    LATE: its windows are collected, and its own timestamp is late: Flink's late side output and counter.
+    WINDOWS_LATE: its windows are collected, though its own timestamp is not late: Flink drops it silently.
     NO_WINDOW: the assigner gave it no window, and it is not late.
     """
 
@@ -57,8 +46,8 @@ class WindowListener(Protocol):
     """Called at each step of a window's life, in order. It must not call the operator."""
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        """An element was added to the contents of a window (the merged one, for sessions); the trigger has
-        not been asked yet.
+        """An element was added to a window's contents (for sessions, the merged one's), before the trigger is
+        asked.
         """
 
     def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
@@ -72,9 +61,7 @@ class WindowListener(Protocol):
         reason: SkipReason,
         missed_windows: Sequence[Window],
     ) -> None:
-        """No window took the element; `missed_windows` are those that it was assigned and came too late
-        for.
-        """
+        """No window took the element, which came too late for `missed_windows`."""
 
     def windows_missed(
         self, key: Any, value: Any, timestamp: int | None, missed_windows: Sequence[Window]
@@ -82,8 +69,8 @@ class WindowListener(Protocol):
         """At least one window took the element, which was late for `missed_windows`."""
 
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
-        """The trigger fired, for an element (`by` is None) or a timer. The rows of the function follow;
-        without contents the function is not called.
+        """The trigger fired for an element (`by` is None) or a timer; without contents the function is not
+        called.
         """
 
     def firing_ended(self, key: Any, window: Window) -> None:
@@ -93,8 +80,8 @@ class WindowListener(Protocol):
         """The trigger purged the window's contents."""
 
     def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
-        """Windows became one, `result`. `absorbed_windows` were in flight, possibly with `result` itself
-        among them; the element that made them merge is added afterwards.
+        """Windows merged into `result`, possibly one of `absorbed_windows`; the causing element is added
+        afterwards.
         """
 
     def window_cleared(self, key: Any, window: Window) -> None:

@@ -1,7 +1,5 @@
 """The snapshot of an operator in memory: state, timers and open windows, taken by key group and restored into
-operators that may own other ranges.
-
-Rows and files of snapshots are `windowing.snapshot`'s.
+operators that may own other ranges. `windowing.snapshot` defines rows and files.
 """
 
 from __future__ import annotations
@@ -33,13 +31,7 @@ class SnapshotOperator(Protocol):
 
 @dataclass(frozen=True)
 class TimerSnapshot:
-    """Timers of one service and key group, in the order in which restoring adds them.
-
-    Attributes:
-        service: the service's name.
-        key_group: their keys' group.
-        event, processing: the timers of each domain.
-    """
+    """Timers of one service and key group, per domain, in the order in which they are restored."""
 
     service: str
     key_group: int
@@ -63,9 +55,9 @@ class OperatorSnapshot:
 
     Attributes:
         entries: keyed state.
-        timers: by service and ascending key group; key groups without timers are left out.
-        watermark: Flink does not keep it; `initialize_watermark` puts it back.
-        windows: the open windows; None when no log has kept account of them.
+        timers: by service and ascending key group, without empty key groups.
+        watermark: Flink does not keep it; `initialize_watermark` restores it.
+        windows: the open windows; None when no log has recorded them.
     """
 
     entries: tuple[StateEntry, ...]
@@ -80,11 +72,9 @@ def take_snapshot(
     is_legacy: bool = False,
     holds_key: Callable[[Any], bool] | None = None,
 ) -> OperatorSnapshot:
-    """State and timers of `key_groups`.
+    """State and timers of `key_groups`, or only of those of their keys for which `holds_key` is true.
 
-    Args:
-        holds_key: of keys in these groups, whether the snapshot holds what is theirs; None: it holds all.
-        is_legacy: timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
+    `is_legacy`: timers in the order of Flink's raw timer snapshots; see TimerQueue.legacy_snapshot.
     """
     timers = []
     for name, service in operator.time_services.services():
@@ -110,9 +100,7 @@ def take_snapshot(
 def restore_snapshots(
     operator: SnapshotOperator, snapshots: Iterable[OperatorSnapshot], key_groups: KeyGroupRange
 ) -> None:
-    """Put back what the snapshots hold of `key_groups`, into an operator that has processed nothing. The
-    watermark stays Long.MIN.
-    """
+    """Restore `key_groups` into an operator that has processed nothing; the watermark stays Long.MIN."""
     snapshots = list(snapshots)
     operator.backend.restore(
         entry for snapshot in snapshots for entry in snapshot.entries if entry.key_group in key_groups

@@ -1,7 +1,5 @@
-"""Where one operator's state and timers live: in memory or in RocksDB, each on its own. In RocksDB both share
+"""Where one operator's state and timers live: in memory or in RocksDB, each by itself; in RocksDB they share
 one database.
-
-It chooses the place and opens it; it does not know what state and timers mean.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ MakeBackend = Callable[[KeyGroupIndex, OrderMode, UndoJournal | None], StateBack
 def heap_backend(
     key_groups: KeyGroupIndex, order_mode: OrderMode, journal: UndoJournal | None
 ) -> StateBackend:
-    """State in memory."""
     return HeapStateBackend(key_groups.__getitem__, order_mode, journal)
 
 
@@ -51,24 +48,24 @@ def queue_in_memory(name: str, key_groups: KeyGroupIndex, order_mode: OrderMode)
 
 
 class OperatorStorage:
-    """Makes the state back end and the timer queues of one operator. A task opens one for each operator and
+    """Creates the state back end and the timer queues of one operator. A task opens one per operator and
     closes it in the end.
 
         with OperatorStorage(state="rocksdb", parent=folder) as storage:
             operator = window_operator(config, …, make_backend=storage.make_backend,
             make_timer_queue=storage.make_timer_queue)
 
-    Closing a state back end that is in RocksDB closes the storage, too; closing twice is fine.
+    Closing a RocksDB state back end also closes the storage; closing twice is fine.
 
     Args:
         state, timers: where each lives.
-        parent: folder on a local disk for the database's directory; needed for RocksDB alone.
+        parent: folder on a local disk for the database's directory; required for RocksDB.
         memory_mb: for RocksDB's cache and write buffers.
-        pickles: whether values that are not plain may be pickled for RocksDB.
+        pickles: allow pickling values that are not plain for RocksDB.
         cache_size, is_flink_exact: of timers in RocksDB, see RocksDBCachingPriorityQueueSet.
 
     Raises:
-        ConfigurationError: RocksDB is asked for without `parent`, or rocksdict is not installed.
+        ConfigurationError: RocksDB without `parent`, or rocksdict is not installed.
         StateStorageError: the database cannot be opened.
     """
 
@@ -113,8 +110,8 @@ class OperatorStorage:
         )
 
     def make_timer_queue(self, name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
-        """A MakeTimerQueue. Raises UnsupportedCombinationError for timers in RocksDB whose order is that of a
-        heap in memory.
+        """A MakeTimerQueue. Raises UnsupportedCombinationError for timers in RocksDB with the order of a
+        heap.
         """
         if self._timers == "memory" or self._database is None:
             return queue_in_memory(name, key_groups, order_mode)

@@ -1,7 +1,5 @@
-"""The rows that a KeyedProcessFunction has emitted, each with the element or timer that caused it: the
-counterpart of the window log, without windows.
-
-The log is the process operator's output: it sees each row and the runner's clock, and changes nothing.
+"""The rows of a KeyedProcessFunction, each with the element or timer that caused it: the window log's
+counterpart. It is the operator's output, sees the runner's clock, and changes nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +15,13 @@ class ProcessRow(NamedTuple):
     """One row of the main output.
 
     Attributes:
-        key: of the element or timer that the function was called for.
-        timestamp: that of the element or event timer; None for a timer of processing time, and for an element
-            that has none.
-        ordinal: 0, 1, …: position among the rows of this key and timestamp since the log was made.
-        value: what the function emitted.
+        key: of the element or timer for which the function was called.
+        timestamp: of the element or event timer; None for a processing timer or an element without one.
+        ordinal: 0, 1, …: position among the rows of this key and timestamp.
+        value: the function's result.
         watermark: the watermark when the row was emitted.
-        tick_end: end of the tick whose watermark called the function's timer; None when something else did.
-        cause_arrival: arrival of the element that the function was called for; None when a timer did.
+        tick_end: end of the tick whose watermark called the function's timer; otherwise None.
+        cause_arrival: arrival of the element for which the function was called; None for a timer.
     """
 
     key: Any
@@ -42,13 +39,8 @@ class ProcessRow(NamedTuple):
 
 
 class ProcessLog:
-    """Keeps the rows of a process operator. The runner sets `clock`, `watermark` and `cause_arrival` before
-    it drives the operator.
-
-    Attributes:
-        cause_arrival: arrival of the element that is being processed; None between elements.
-        elements_processed: elements processed so far; the runner counts.
-        rows, side_rows: in the order in which the function emitted them.
+    """Records the rows of a process operator. The runner sets `clock`, `watermark` and `cause_arrival` (None
+    between elements) before it drives the operator, and counts `elements_processed`.
     """
 
     def __init__(self) -> None:
@@ -84,7 +76,6 @@ class ProcessLog:
         raise AssertionError("for a KeyedProcessFunction nothing is ever late")
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row of a side output."""
         ordinal = self._side_ordinals[tag, key, timestamp]
         self._side_ordinals[tag, key, timestamp] = ordinal + 1
         self.side_rows.append(

@@ -1,8 +1,5 @@
-"""Timers in RocksDB, in its order: a set for each key group with its first timers cached, and across key
-groups a heap of these sets.
-
-The order is that of key_group_partitioned_priority_queue.py, which keeps timers in memory. Rows are
-`state.rocksdb.rows`'s.
+"""Timers in RocksDB, in the order of key_group_partitioned_priority_queue.py: per key group a set with its
+first timers cached, across key groups a heap of these sets. `state.rocksdb.rows` lays out the rows.
 """
 
 from __future__ import annotations
@@ -34,18 +31,16 @@ class TimerRows(Protocol):
 
 
 class RocksDBCachingPriorityQueueSet:
-    """The timers of one key group, as rows (Flink: RocksDBCachingPriorityQueueSet). Every change is written
-    through.
+    """The timers of one key group, as rows, written through (Flink: RocksDBCachingPriorityQueueSet).
 
     Args:
-        rows: where the timers are; of this key group none yet, or `load` is called next.
-        key_group: the key group.
+        rows: the timers; empty for this key group, unless `load` is called next.
         cache_size: how many of the first timers are cached, at least 1.
-        is_flink_exact: count and iterate as Flink does: from the seek hint on, when not all timers are
-            cached. That misses live ones which were added below the hint.
+        is_flink_exact: count and iterate as Flink does: from the seek hint on, unless all timers are cached.
+            That misses live ones that were added below the hint.
 
     Attributes:
-        priority: timestamp of the first timer, EMPTY_PRIORITY when there is none.
+        priority: timestamp of the first timer, EMPTY_PRIORITY for none.
         heap_index: kept by the heap of sets.
     """
 
@@ -73,8 +68,7 @@ class RocksDBCachingPriorityQueueSet:
         self.heap_index = 0
 
     def load(self) -> None:
-        """Read the first timers of the rows that were put into the column family, whatever was cached
-        before."""
+        """Read the first timers from rows that were written to the column family directly."""
         self._cache, self._seek_hint, self._all_in_cache = [], self._start, False
         self._update_head()
 
@@ -98,7 +92,6 @@ class RocksDBCachingPriorityQueueSet:
             self.priority = timer_timestamp(row)
 
     def remove(self, row: bytes) -> None:
-        """Remove a timer, if it is there."""
         self._rows.delete(row)
         cache = self._cache
         position = bisect_left(cache, row)
@@ -129,7 +122,7 @@ class RocksDBCachingPriorityQueueSet:
         return self.rows_in_order()
 
     def rows_in_order(self) -> Iterator[bytes]:
-        """Every row, in order, from the first cached one on: deleted rows below it are slow to skip."""
+        """Every row in order, from the first cached one on: deleted rows below it are slow to skip."""
         if self._all_in_cache:
             return iter(self._cache)
         return (row for row, _ in self._rows.scan(self._cache[0], self._end))
@@ -144,14 +137,8 @@ class RocksDBCachingPriorityQueueSet:
 
 
 class RocksDBTimerQueue:
-    """A TimerQueue with one set for each key group (Flink: KeyGroupPartitionedPriorityQueue).
-
-    Args:
-        key_groups: the range owned.
-        key_group_of: key → key group.
-        rows: an empty column family of its own.
-        layout: writes and reads its rows.
-        cache_size, is_flink_exact: see RocksDBCachingPriorityQueueSet.
+    """A TimerQueue with one set per key group (Flink: KeyGroupPartitionedPriorityQueue). `rows` is an empty
+    column family of its own; `layout` writes and reads its rows.
     """
 
     def __init__(
@@ -216,15 +203,12 @@ class RocksDBTimerQueue:
         return None if timer is None else (timer[0], [timer[1:]])
 
     def snapshot(self, key_group: int) -> list[Timer]:
-        """In the order of the bytes."""
         return [self._timer(row) for row in self._groups[key_group - self._first_key_group].rows_in_order()]
 
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """All at once: as in Flink, the sets have their contents before the heap of sets is made, which shows
-        in cross-group ties.
-        """
+        """As in Flink the heap of sets is built after all sets are filled, which shows in cross-group ties."""
         restored_groups = set()
         for timer in timers:
             self._rows.put(self._row(*timer), _NO_VALUE)

@@ -1,8 +1,6 @@
 """Windows whose contents nothing reads before they are due: several elements are added in one call, and all
-windows that are due at one time fire in one call.
-
-Assigner and trigger promise that this shows in no result; a user's subclass does not inherit the promise,
-because its methods may read windows at any time.
+windows due at one time fire in one call. Assigner and trigger promise that no result shows it; a user's
+subclass does not inherit the promise, because its methods may read windows at any time.
 """
 
 from __future__ import annotations
@@ -27,17 +25,15 @@ from slackwater.windowing.windows import Window
 
 
 def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: OrderMode) -> bool:
-    """Whether `SharedWindows` gives the results of an operator that goes element by element and timer by
-    timer.
-
-    It does if windows follow from timestamps alone, if no window fires before its last instant and no element
-    changes when it fires, and if the order of timers does not depend on the order of their registration.
+    """Whether `SharedWindows` gives the same results as going element by element and timer by timer: windows
+    follow from timestamps alone, no window fires before its last instant, no element changes when it fires,
+    and the order of timers does not depend on the order of their registration.
     """
     return assigner.grid is not None and trigger.fires_at_last_instant and not order_mode.has_heap_timers
 
 
 class WindowsOwner(Protocol):
-    """What SharedWindows needs of the operator that owns the windows."""
+    """The operator that owns the windows."""
 
     current_key: Any
 
@@ -47,12 +43,8 @@ class WindowsOwner(Protocol):
 
 
 class SharedWindows:
-    """The windows of an operator for which `takes_together` holds. The operator still processes elements that
-    come alone, and timers of processing time.
-
-    Args:
-        owner: the operator.
-        config, contents, timers, context, ends, listener, assign: its own.
+    """The windows of an operator for which `takes_together` holds. The operator still processes single
+    elements, and timers of processing time; the arguments are its own.
 
     Attributes:
         elements_taken: how many elements of the newest `process_elements` call precede the one in progress.
@@ -87,12 +79,12 @@ class SharedWindows:
         these windows before the last element arrives.
 
         Only for operators without a transaction (`on_error="fail"`). The elements of one window come in their
-        order of arrival, unless its contents are those of a BulkAggregateFunction. After an exception,
-        `elements_taken` says how many of them had been added.
+        order of arrival, unless its contents belong to a BulkAggregateFunction. After an exception,
+        `elements_taken` says how many had been added.
 
         Args:
             values: none of them None.
-            timestamps: in milliseconds; the first one alone will do for a BulkAggregateFunction.
+            timestamps: in milliseconds; for a BulkAggregateFunction the first one alone is enough.
             until: arrival of the last element, in milliseconds.
         """
         self._owner.current_key = key
@@ -129,11 +121,7 @@ class SharedWindows:
             ) from error
 
     def on_event_times(self, timestamp: int, owners: Sequence[Owner]) -> None:
-        """Handle all event-time timers of one timestamp that the watermark has reached.
-
-        Args:
-            owners: key and window of each timer, in firing order.
-        """
+        """Handle all event-time timers of one timestamp; `owners` are their keys and windows in firing order."""
         owner, contents, listener, context = self._owner, self._contents, self._listener, self._context
         by = FiredBy("event", timestamp)
         try:

@@ -1,7 +1,5 @@
-"""Drives an operator through one slice: sorted elements, a watermark timeline and a virtual clock. It knows
-no window.
-
-No I/O and no engine. What was parked goes in, what is to be parked comes out, both as a snapshot in memory.
+"""Drives an operator through one slice: sorted elements, a watermark timeline and a virtual clock. No I/O, no
+engine, no windows: restored from, and parked as, a snapshot in memory.
 """
 
 from __future__ import annotations
@@ -25,9 +23,10 @@ _NO_RISE: Final = (2**63, LONG_MIN)  # a tick end after every moment
 
 
 class WatermarkTimeline(Protocol):
-    """The slice's watermarks: `watermarks[i]` is emitted at the tick end `tick_ends[i]`; `initial` is in
-    force before the first. Windows whose last instant is at or before `collected_mark` were collected before
-    the slice; Long.MIN where none were."""
+    """The slice's watermarks: `watermarks[i]` is emitted at `tick_ends[i]`; `initial` is in force before.
+    Windows whose last instant is at or before `collected_mark` were collected before the slice; Long.MIN for
+    none.
+    """
 
     @property
     def initial(self) -> int: ...
@@ -43,7 +42,7 @@ class WatermarkTimeline(Protocol):
 
 
 class SliceOperator(Protocol):
-    """What SliceRunner drives: an operator on keyed elements, new and unopened."""
+    """The operator that SliceRunner drives, new and unopened."""
 
     @property
     def backend(self) -> StateBackend: ...
@@ -74,7 +73,7 @@ def _process_element_of(operator: SliceOperator) -> AddElement:
 
 
 class SliceLog(Protocol):
-    """Where the operator reports to. The runner sets its clock and watermark, and counts its elements."""
+    """The log of an operator. The runner sets its clock and watermark, and counts its elements."""
 
     clock: int
     watermark: int
@@ -87,7 +86,7 @@ class FailedElement(NamedTuple):
 
     Attributes:
         position: how many elements had been processed before it.
-        reason: what the function raised, at which key and window.
+        reason: the error, with key and window.
     """
 
     position: int
@@ -97,21 +96,21 @@ class FailedElement(NamedTuple):
 class SliceRunner:
     """An operator of one range of key groups, driven through one slice [from_ms, …).
 
-    Call `restore` with each part of what was parked, `process_element` for each element in order of arrival,
+    Call `restore` with each part of the snapshot, `process_element` for each element in order of arrival,
     `finish` once, read the results, and `close`.
 
     Args:
-        make_operator: makes the operator.
+        make_operator: creates the operator.
         log: what the operator reports to.
         key_groups: the range; elements of other key groups are refused.
         timeline: the slice's watermarks.
-        from_ms: the slice's start: what the clock reads.
+        from_ms: the slice's start, the clock's first reading.
         make_backend, make_timer_queue: where state and timers live, see OperatorStorage.
-        add_element_of: gives the function of an operator that is called for every element.
+        add_element_of: operator → the function to call for every element.
 
     Attributes:
         failed_elements: elements whose effects were undone because a function raised on them, in order; empty
-            unless the operator was made with `on_error="quarantine"`.
+            unless the operator quarantines.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class SliceRunner:
         self._start(make_backend, make_timer_queue)
 
     def _start(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
-        """Make the operator, empty, at the log's clock and watermark."""
+        """Create the operator, empty, at the log's clock and watermark."""
         self._clock = ReplayProcessingTimeService(self._slice_log.clock)
         self._operator = self._make_operator(self._clock, make_backend, make_timer_queue)
         self._add_element = self._add_element_of(self._operator)
@@ -147,9 +146,7 @@ class SliceRunner:
         self._operator.initialize_watermark(self._slice_log.watermark)
 
     def move_storage(self, make_backend: MakeBackend, make_timer_queue: MakeTimerQueue) -> None:
-        """Go on with state and timers in another place, as if the slice had been cut here. Called between two
-        elements.
-        """
+        """Move state and timers to another place between two elements, as if the slice had been cut here."""
         old = self._operator
         self._start(make_backend, make_timer_queue)
         self._operator.backend.restore(old.backend.entries())
@@ -163,27 +160,23 @@ class SliceRunner:
         old.close()
 
     def state_size(self) -> tuple[int, int]:
-        """About how many bytes of memory state and timers take, where they are in memory, and how many
-        entries they are.
-        """
+        """(approximate bytes of state and timers in memory, number of entries)."""
         return estimated_bytes(self._operator.backend, self._pending_timers())
 
     def restore(self, snapshot: OperatorSnapshot) -> None:
-        """Restore what earlier runs parked. Entries of other key groups are ignored."""
+        """Restore what earlier runs parked, ignoring other key groups."""
         restore_snapshots(self._operator, [snapshot], self._key_groups)
 
     def process_element(self, key: Any, value: Any, timestamp: int, arrival: int) -> None:
-        """One element; the clock and the watermark move to its arrival first. `value` is whatever the
-        function takes.
+        """Process one element; the clock and the watermark move to its arrival first.
 
-        Raises:
-            WindowingError: the element cannot be processed. If it was undone, and a user's function or the
-                data is at fault, it becomes one of `failed_elements` instead.
+        A WindowingError is raised, unless it was undone and a user's function or the data is at fault: then
+        the element becomes one of `failed_elements`.
         """
         self.process_all([(key, value, timestamp, arrival)])
 
     def process_all(self, elements: Iterable[tuple[Any, Any, int, int]]) -> None:
-        """Elements, each (key, value, timestamp, arrival) as for `process_element`, in order of arrival."""
+        """`process_element` for each (key, value, timestamp, arrival), in order of arrival."""
         log, add_element = self._slice_log, self._add_element
         for key, value, timestamp, arrival in elements:
             if self._next_tick_end <= arrival:
@@ -199,8 +192,8 @@ class SliceRunner:
             log.elements_processed += 1
 
     def emit_watermark(self, watermark: int, moment: int) -> None:
-        """Emit a watermark that no tick's end emits, at this moment of the clock: one that an element has
-        carried. For a timeline that lacks it.
+        """Emit a watermark that an element has carried, which the timeline lacks, at this moment of the
+        clock.
         """
         self._move_clock(moment)
         self._slice_log.watermark = watermark
@@ -218,18 +211,17 @@ class SliceRunner:
     def snapshot(
         self, key_groups: KeyGroupRange | None = None, holds_key: Callable[[Any], bool] | None = None
     ) -> OperatorSnapshot:
-        """What is to be parked, or the part of it that some key groups have, or some keys of these (see
-        `take_snapshot`). Taken when the run is over: values are shared with the operator."""
+        """The snapshot to park, or the part of some key groups or keys (see `take_snapshot`). Taken when the
+        run is over: values are shared with the operator.
+        """
         return take_snapshot(self._operator, key_groups or self._key_groups, holds_key=holds_key)
 
     @property
     def elements_processed(self) -> int:
-        """Elements processed so far."""
         return self._slice_log.elements_processed
 
     @property
     def side_rows(self) -> list[SideRow]:
-        """Rows of all side outputs, in order."""
         return self._slice_log.side_rows
 
     def counts(self) -> dict[str, int]:
@@ -243,7 +235,7 @@ class SliceRunner:
         }
 
     def assignments(self) -> dict[str, int]:
-        """Counts of (element, window) assignments, by what became of them; empty without windows."""
+        """Counts of (element, window) assignments by outcome; empty without windows."""
         return {}
 
     def _pending_timers(self) -> int:
@@ -251,15 +243,14 @@ class SliceRunner:
         return sum(len(service.event_timers) + len(service.processing_timers) for service in services)
 
     def _move_time_to(self, arrival: int) -> None:
-        """Move the clock and the watermark to an arrival."""
         if self._next_tick_end <= arrival:
             self._emit_watermarks_until(arrival)
         if arrival != self._slice_log.clock:
             self._move_clock(arrival)
 
     def _emit_watermarks_until(self, moment: int) -> None:
-        """Emit the watermarks of the ticks that end at or before `moment`; at each the clock stands at the
-        tick's end.
+        """Emit the watermarks of the ticks that end at or before `moment`, each with the clock at the tick's
+        end.
         """
         while self._next_tick_end <= moment:
             self._move_clock(self._next_tick_end)

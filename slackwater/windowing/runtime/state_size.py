@@ -1,6 +1,4 @@
-"""An estimate of the memory that an operator's state takes, from a sample of its entries: good enough to
-decide whether it should move to RocksDB.
-
+"""An estimate of an operator's memory from a sample of its entries, to decide whether it moves to RocksDB.
 Sizes are Python's `getsizeof`; the share of dictionaries and queues is a constant, measured once.
 """
 
@@ -22,9 +20,7 @@ _TIMER_BYTES: Final = 260  # a timer's tuple, its slot in the queue, and in the 
 
 
 def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
-    """The size of all state in `backend` and of so many timers, and how many entries and timers that is.
-    Looks at every entry.
-    """
+    """(bytes of all state and so many timers, number of entries and timers). Looks at every entry."""
     entries = unlisted_entries = sample_bytes = list_bytes = 0
     for entry in backend.entries():
         entries += 1
@@ -39,7 +35,7 @@ def estimated_bytes(backend: StateBackend, timers: int) -> tuple[int, int]:
 
 
 def deep_size(value: Any) -> int:
-    """The size of a value and of what it holds; of a large collection from its first items."""
+    """The size of a value and its contents; of a large collection from its first items."""
     size = getsizeof(value)
     if isinstance(value, dict):
         return size + _items_size(iter(value.items()), len(value))

@@ -1,7 +1,5 @@
-"""The Protocol of timer queues. A timer is (timestamp, key, namespace), and a queue holds it once.
-
-The order of equal timestamps is the queue's: see heap_priority_queue.py and
-key_group_partitioned_priority_queue.py.
+"""The Protocol of timer queues, which hold each timer (timestamp, key, namespace) once. The order of equal
+timestamps is the queue's: heap_priority_queue.py and key_group_partitioned_priority_queue.py.
 """
 
 from __future__ import annotations
@@ -16,9 +14,7 @@ EMPTY_PRIORITY: Final = 2**63  # above every timestamp: what an empty queue's he
 
 
 class TimerQueue(Protocol):
-    """Timers of one service and one time domain, over all key groups of an operator. Namespace None = no
-    window.
-    """
+    """Timers of one service and domain, over all key groups of an operator. Namespace None = no window."""
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:
         """Add the timer, unless it is there."""
@@ -27,15 +23,14 @@ class TimerQueue(Protocol):
         """Remove the timer, if it is there."""
 
     def head_timestamp(self) -> int:
-        """Timestamp of the timer that fires next; EMPTY_PRIORITY when there is none."""
+        """Timestamp of the timer that fires next; EMPTY_PRIORITY for none."""
 
     def poll_due(self, limit: int) -> Timer | None:
-        """Remove and return the timer that fires next, if its timestamp is <= limit."""
+        """Remove and return the next timer, if its timestamp is <= limit."""
 
     def poll_together(self, limit: int) -> tuple[int, Sequence[Owner]] | None:
-        """Remove and return the timers that fire next and have one timestamp, if it is <= limit: the
-        timestamp, and the owners in firing order. There may be more timers of that timestamp, for the next
-        call.
+        """Remove and return the next timers with one timestamp <= limit: (timestamp, owners in firing order).
+        The next call may return more of that timestamp.
         """
 
     def __contains__(self, timer: Timer) -> bool: ...
@@ -43,19 +38,15 @@ class TimerQueue(Protocol):
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Timer]:
-        """Every timer, in the order of the queue's storage; a copy, so that the queue may change
-        meanwhile.
-        """
+        """A copy of every timer, in the order of the queue's storage."""
 
     def snapshot(self, key_group: int) -> list[Timer]:
-        """The key group's timers in the order in which a snapshot holds them and `restore` takes them
-        back.
-        """
+        """The key group's timers in the order in which `restore` takes them back."""
 
     def legacy_snapshot(self, key_group: int) -> list[Timer]:
         """The order of Flink's raw timer snapshots: checkpoints of RocksDB state with timers on the heap."""
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """Add the timers of a snapshot, by ascending key group, in snapshot order inside each, before any
-        other is added. What a key group has may come in several calls, some keys in each.
+        """Add a snapshot's timers, by ascending key group and in snapshot order, before any other. A key
+        group may come in several calls, some keys in each.
         """

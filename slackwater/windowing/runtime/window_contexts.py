@@ -1,7 +1,5 @@
-"""What triggers and window functions are handed: one object each for an operator, pointed at a window before
-each call.
-
-They forward to the operator's timers, state and output, and decide nothing.
+"""The contexts of triggers and window functions: one object each per operator, set to a window before each
+call. They forward to the operator's timers, state and output, and decide nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ from slackwater.windowing.windows import Window
 
 
 class OperatorTriggerContext:
-    """TriggerContext, OnMergeContext, AssignerContext and EvictorContext of one operator.
+    """One operator's TriggerContext, OnMergeContext, AssignerContext and EvictorContext.
 
     Attributes:
-        window: the window in question; the operator sets it before each call.
+        window: set by the operator before each call.
         merged_windows: the absorbed windows, during `on_merge`.
     """
 
@@ -65,11 +63,7 @@ class OperatorTriggerContext:
 
 
 class OperatorWindowContext:
-    """WindowContext of one operator.
-
-    Attributes:
-        window: the window that fires or is cleared; the operator sets it before each call.
-    """
+    """One operator's WindowContext; it sets `window`, which fires or is cleared, before each call."""
 
     __slots__ = ("_backend", "_has_window_state", "_keys", "_output", "_timers", "window")
 

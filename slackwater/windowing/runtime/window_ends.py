@@ -1,12 +1,10 @@
 """When a window ends and when it is collected, in milliseconds.
 
-    [start ───────────── end) · · · allowed lateness · · · ┤
-                 last instant = end − 1                    cleanup time
+[start ───────────── end) · · · allowed lateness · · · ┤
+             last instant = end − 1                    cleanup time
 
-    cleanup time = min(last instant + allowed lateness, Long.MAX)   in event time; Long.MAX is never
-                 = last instant                                     in processing time
-
-It knows windows and timers, neither contents nor triggers.
+cleanup time = min(last instant + allowed lateness, Long.MAX)   in event time; Long.MAX is never
+             = last instant                                     in processing time
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ _CACHED_WINDOWS: Final = 4096
 
 
 class WindowEnds(dict[Window, tuple[int, int]]):
-    """`ends[window]` is (last instant, cleanup time), cached: the next elements mostly have the same windows.
-
-    A dictionary, so that a cached window costs no call.
+    """`ends[window]` is (last instant, cleanup time). A dictionary, so that a cached window costs no call:
+    the next elements mostly have the same windows.
     """
 
     def __init__(self, *, is_event_time: bool, allowed_lateness_ms: int) -> None:
@@ -38,7 +35,7 @@ class WindowEnds(dict[Window, tuple[int, int]]):
         return ends
 
     def cleanup_time(self, window: Window) -> int:
-        """When the window is collected. Not cached: for windows that hardly repeat, as sessions."""
+        """Not cached: for windows that hardly repeat, such as sessions."""
         cleanup = window.max_timestamp() + self._lateness_ms
         return cleanup if cleanup < LONG_MAX else LONG_MAX
 

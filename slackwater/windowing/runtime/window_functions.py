@@ -1,6 +1,5 @@
-"""From the contents of a window to rows: how each kind of user function is called.
-
-Flink's `runtime/operators/windowing/functions`. They know contents and functions, neither state nor timers.
+"""From the contents of a window to rows: how each kind of user function is called (Flink:
+runtime/operators/windowing/functions). They know neither state nor timers.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ from slackwater.windowing.windows import Window
 
 
 class InternalWindowFunction:
-    """Turns contents into rows (Flink: InternalWindowFunction). Compared by value, if the user's function is.
-
-    Attributes:
-        function: what the user gave; None for none. An operator runs a copy.
+    """Turns contents into rows by `function`, if any; an operator runs a copy (Flink:
+    InternalWindowFunction). Compared by value, if the user's function is.
     """
 
     function: Function | None = None
@@ -51,7 +48,6 @@ class InternalWindowFunction:
             self.function.close()
 
     def process(self, key: Any, window: Window, context: WindowContext, contents: Any) -> Results:
-        """The rows of one firing."""
         raise NotImplementedError
 
     def clear(self, context: WindowContext) -> None:
@@ -90,9 +86,7 @@ class IterableProcess(InternalWindowFunction):
 
 
 class SingleValue(InternalWindowFunction):
-    """Hands a reduced or aggregated value to a function as an iterable of one (Flink:
-    InternalSingleValueProcessWindowFunction).
-    """
+    """Passes the folded value as an iterable of one (Flink: InternalSingleValueProcessWindowFunction)."""
 
     def __init__(self, inner: InternalWindowFunction) -> None:
         self.inner = inner
@@ -107,9 +101,7 @@ class SingleValue(InternalWindowFunction):
 
 class FoldAtFiring(InternalWindowFunction):
     """With an evictor: folds the surviving elements at each firing (Flink: ReduceApply… and AggregateApply…
-    functions).
-
-    If no element survives, a reduce hands over None, an aggregate the result of its empty accumulator.
+    functions). Without survivors, a reduce yields None, an aggregate the result of its empty accumulator.
     """
 
     def __init__(self, fold: ReduceFunction | AggregateFunction, inner: InternalWindowFunction) -> None:

@@ -1,8 +1,6 @@
 """The history of each window: how many elements it took, how often it fired, and why. Flink forgets this; the
-table of panes needs it.
-
-The log is the window operator's listener and output: it sees each step of the operator and the runner's
-clock, and changes nothing.
+table of panes needs it. As the operator's listener and output it sees each step and the runner's clock, and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +17,15 @@ EARLY, ON_TIME, LATE, COUNT, WITHDRAWN = "early", "on_time", "late", "count", "w
 
 
 class LoggedPane(NamedTuple):
-    """One row of a firing, or a withdrawal of the rows of earlier firings, whose `result` is None.
-
-    Rows are withdrawn when another session absorbs theirs, and when a later firing of their window emits
-    nothing.
+    """One row of a firing, or a withdrawal of the rows of earlier firings, whose `result` is None. Rows are
+    withdrawn when another session absorbs theirs, and when a later firing of their window emits nothing.
 
     Attributes:
-        key, window: that fired.
         firing: 1, 2, …: number of the window's firing.
         ordinal: 0, 1, …: position among the rows of the firing.
         kind: early, on_time, late, count or withdrawn.
-        result: what the window function emitted.
-        elements: elements that the window has accepted.
+        result: the window function's result.
+        elements: number of elements that the window has accepted.
         watermark: when it fired.
         tick_end: end of the tick whose watermark fired it; None when an element did.
         cause_arrival: arrival of the element that fired or absorbed it; None when a timer did.
@@ -49,12 +44,11 @@ class LoggedPane(NamedTuple):
 
 
 class LoggedLateElement(NamedTuple):
-    """An element that no window took and that is late by its own timestamp, as Flink's late side output.
+    """An element that no window took and whose own timestamp is late, as in Flink's late side output.
 
     Attributes:
         position: how many elements had been processed before it.
-        value, key, timestamp: the element.
-        windows: the windows that it missed; none when it was assigned none.
+        windows: the windows that it missed; empty when it was assigned none.
         watermark: the watermark when the element arrived.
     """
 
@@ -67,15 +61,13 @@ class LoggedLateElement(NamedTuple):
 
 
 class SideRow(NamedTuple):
-    """One row of a side output.
+    """One row of the side output `tag`.
 
     Attributes:
-        tag: which side output.
-        key, window: whose function wrote it.
-        firing: 1, 2, …: the window's firing in which it was written; None when the window was being cleared.
+        key, window: for which the function wrote it.
+        firing: 1, 2, …: the window's firing that wrote it; None when the window was being cleared.
         ordinal: 0, 1, …: position among the rows of that firing, or clearing, and tag.
         timestamp: in milliseconds; None for none.
-        value: what the function wrote.
     """
 
     tag: str
@@ -108,7 +100,7 @@ class WindowLife:
 
 
 class _Firing(NamedTuple):
-    """What the rows of the firing in progress have in common; the fields as in LoggedPane."""
+    """What all rows of the firing in progress share; fields as in LoggedPane."""
 
     life: WindowLife
     kind: str
@@ -138,7 +130,7 @@ class Tally:
 
 
 class WindowLog:
-    """Keeps the history of every open window and the rows of every firing. The runner sets `clock` and
+    """Records the history of every open window and the rows of every firing. The runner sets `clock` and
     `watermark` before it drives the operator.
 
     Args:
@@ -146,13 +138,13 @@ class WindowLog:
         is_event_time: the domain of the windows.
 
     Attributes:
-        lives: window → key → life, for windows from their first element to their cleanup, purged ones
-            included; no inner dict is empty.
+        lives: window → key → life, from the first element to the cleanup, purged windows included; no inner
+            dict is empty.
         panes, late_elements, side_rows: in the order in which the operator emitted them.
-        elements_processed: elements processed so far; the runner counts.
-        processing_time: the operator's clock, which stops at timers on its way to `clock`; set by whoever
-            makes the operator.
-        tally: counts since the log was made.
+        elements_processed: counted by the runner.
+        processing_time: the operator's clock, which stops at timers on its way to `clock`; set by the
+            operator's creator.
+        tally: counts since the log was created.
         assignments_added: how often a window has taken an element since then.
         assignments_cleaned: elements of windows that were collected since then.
     """
@@ -176,7 +168,7 @@ class WindowLog:
         self._side_ordinals: dict[str, int] = {}
 
     def open_window(self, key: Any, window: Window, life: WindowLife) -> None:
-        """Count a window as open from now on, with its history so far."""
+        """Record a restored window as open, with its history."""
         self.lives.setdefault(window, {})[key] = life
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
@@ -274,10 +266,9 @@ class WindowLog:
         self._ordinal += 1
 
     def late(self, value: Any, timestamp: int | None, key: Any) -> None:
-        """Nothing: `element_skipped` has noted the element already, with the windows that it missed."""
+        """Nothing: `element_skipped` has recorded the element and the windows that it missed."""
 
     def side(self, tag: str, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row of a side output, written by the firing in progress or while the window is cleared."""
         ordinal = self._side_ordinals.get(tag, 0)
         self._side_ordinals[tag] = ordinal + 1
         self.side_rows.append(

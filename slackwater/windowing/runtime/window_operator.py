@@ -51,14 +51,14 @@ TIMER_SERVICE = "window-timers"
 
 
 class WindowOperator:
-    """Windows of the keys of one range of key groups (Flink: WindowOperator). Made by `window_operator`.
+    """Windows of the keys of one range of key groups (Flink: WindowOperator). Created by `window_operator`.
 
     Callers feed elements in arrival order and interleave `process_watermark` and clock advances themselves.
     After an exception the operator must not be used again, unless the error's `undone` is True.
 
-    Beyond Flink: windows of event time whose last instant is at or before `collected_mark` (None: no mark)
-    were collected by an earlier operator, which may have allowed less lateness; elements are late for them
-    whatever the watermark says. Flink, restored with more lateness, creates them again.
+    Beyond Flink: event-time windows whose last instant is at or before `collected_mark` (None: no mark) were
+    collected by an earlier operator, perhaps with less allowed lateness; elements are late for them whatever
+    the watermark says. Flink, restored with more lateness, creates them again.
 
     Attributes:
         current_key: key of the element or timer that is being processed.
@@ -149,7 +149,6 @@ class WindowOperator:
         self._function.open(NamespacedStateStore(self.backend, self))
 
     def close(self) -> None:
-        """Close the user's function and the state back end."""
         self._function.close()
         self.backend.close()
 
@@ -158,19 +157,17 @@ class WindowOperator:
         return self._timers.current_watermark
 
     def process_watermark(self, timestamp: int) -> None:
-        """Advance event time: windows that are due fire and are collected. The caller then forwards the
-        watermark.
-        """
+        """Advance event time: due windows fire and are collected. The caller then forwards the watermark."""
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored operator; nothing fires. Without this call every element is on time
-        until the next watermark, as in Flink.
+        """Set the watermark of a restored operator; nothing fires. Otherwise every element is on time until
+        the next watermark, as in Flink.
         """
         self.time_services.initialize_watermark(timestamp)
 
     def process_record(self, value: Any, timestamp: int | None) -> None:
-        """`process_element` with the key that the key selector gives."""
+        """`process_element` with the key from the key selector."""
         selector = self.config.key_selector
         if selector is None:
             raise ConfigurationError("The operator has no key selector; call process_element with the key.")
@@ -192,8 +189,7 @@ class WindowOperator:
 
         Raises:
             UserCodeError: a function of the user raised.
-            WindowingError: what Flink refuses too, e.g. a missing timestamp; located at key, window and
-                timestamp.
+            WindowingError: Flink refuses it too, e.g. a missing timestamp; has key, window and timestamp.
         """
         self.current_key = key
         time = LONG_MIN if timestamp is None else timestamp
@@ -222,17 +218,15 @@ class WindowOperator:
             transaction.commit()
 
     def on_event_time(self, timestamp: int, key: Any, namespace: Window) -> None:
-        """Called by the timer service for each event timer that the watermark has reached."""
         self._on_timer("event", timestamp, key, namespace)
 
     def on_processing_time(self, timestamp: int, key: Any, namespace: Window) -> None:
-        """Called by the timer service for each processing timer that is due."""
         self._on_timer("processing", timestamp, key, namespace)
 
     def _add_to_windows(
         self, key: Any, value: Any, timestamp: int | None, time: int, windows: Sequence[Window]
     ) -> list[Window] | None:
-        """Add an element to its windows. Returns those for which it is late; None if every window took it."""
+        """Add an element to its windows. Returns the windows for which it is late; None for none."""
         missed_windows: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
         watermark, is_event_time, must_ask = (
@@ -293,7 +287,7 @@ class WindowOperator:
         return missed_windows
 
     def _ask_trigger(self, window: Window, state_window: Window, cleanup: int, value: Any, time: int) -> None:
-        """Ask the trigger about an element that was added, obey it, and register the cleanup timer."""
+        """Ask the trigger about an added element, obey it, and register the cleanup timer."""
         key = self.current_key
         result = self._trigger.on_element(value, time, window, self._context)
         if result is not CONTINUE:
@@ -312,7 +306,7 @@ class WindowOperator:
         windows: Sequence[Window],
         missed_windows: Sequence[Window],
     ) -> None:
-        """Account for an element that was late for some of its windows or for all of them, or has none."""
+        """Record an element that was late for some or all of its windows, or has none."""
         key = self.current_key
         if len(missed_windows) < len(windows):
             if self._listener is not None:
@@ -370,7 +364,7 @@ class WindowOperator:
     def _obey(
         self, result: TriggerResult, key: Any, window: Window, state_window: Window, by: FiredBy | None
     ) -> None:
-        """Do what the trigger says: fire, purge, or both, in this order."""
+        """Fire, purge, or both, in this order."""
         if not isinstance(result, TriggerResult):
             raise TypeError(f"{self._trigger!r} answered {result!r}; a trigger answers with a TriggerResult.")
         if result is FIRE_AND_PURGE and not self._trigger.purges:
@@ -399,8 +393,8 @@ class WindowOperator:
                 self._listener.window_purged(key, window)
 
     def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None:
-        """Emit the rows of a firing. Called by the operator and by its SharedWindows. A list in memory is
-        copied for the function; a long list in RocksDB is read as the function iterates.
+        """Emit the rows of a firing; also called by SharedWindows. A list in memory is copied for the
+        function; a long list in RocksDB is read as the function iterates.
         """
         is_copied = self._are_contents_listed and type(contents) is list
         self._emit(key, window, list(contents) if is_copied else contents)
@@ -415,8 +409,8 @@ class WindowOperator:
         self._output.side(tag, value, window.max_timestamp(), window, self.current_key)
 
     def collect_expired(self, key: Any, window: Window) -> None:
-        """Collect a restored window whose cleanup time has passed under an allowed lateness that is shorter
-        than before: its timer is not waited for, and its trigger is not asked.
+        """Collect a restored window that is past its cleanup time because the allowed lateness is now
+        shorter, without waiting for its timer or asking its trigger.
 
         Raises:
             UserCodeError: the trigger or the function has raised.
@@ -453,7 +447,7 @@ class WindowOperator:
             self._listener.window_cleared(key, window)
 
     def forget(self, window: Window) -> None:
-        """Tell the function that a window is collected. Called by the operator and by its SharedWindows."""
+        """Call the function's `clear` for a collected window; also called by SharedWindows."""
         self._window_context.window = window
         self._function.clear(self._window_context)
 

@@ -1,7 +1,5 @@
-"""From a user's declarations to a WindowOperatorConfig: which state, which function, and what cannot go
-together.
-
-Flink's WindowOperatorBuilder and the checks of WindowedStream. It makes values; WindowOperator runs them.
+"""From a user's declarations to a WindowOperatorConfig: state, function, and invalid combinations (Flink:
+WindowOperatorBuilder and the checks of WindowedStream).
 """
 
 from __future__ import annotations
@@ -48,10 +46,7 @@ AnyWindowFunction = KeyedWindowFunction | ProcessAllWindowFunction | AllWindowFu
 class WindowOperatorBuilder:
     """Collects choices; `reduce`, `aggregate` or `process` ends with a config.
 
-    Args:
-        key_type: type of the keys.
-        assigner: which windows.
-        key_selector: element → key; None when the caller knows keys.
+    `key_selector` is element → key, or None when the caller has the keys.
     """
 
     def __init__(
@@ -81,9 +76,7 @@ class WindowOperatorBuilder:
         slide: int | None = None,
         key_selector: Callable[[Any], Any] | None = None,
     ) -> WindowOperatorBuilder:
-        """Windows of `size` elements, or of the last `size` at every `slide` elements (Flink:
-        KeyedStream.countWindow).
-        """
+        """Windows of `size` elements, or of the last `size` at every `slide` elements (Flink: countWindow)."""
         builder = cls(key_type, GlobalWindows.create(), key_selector)
         if slide is None:
             return builder.trigger(PurgingTrigger.of(CountTrigger.of(size)))
@@ -101,7 +94,7 @@ class WindowOperatorBuilder:
         return self
 
     def evictor(self, evictor: Evictor) -> WindowOperatorBuilder:
-        """Keep all elements, and let the evictor thin them out at each firing."""
+        """Keep all elements, and apply the evictor at each firing."""
         _check_kind("The evictor", evictor, Evictor)
         self._evictor = evictor
         return self
@@ -118,7 +111,7 @@ class WindowOperatorBuilder:
         return self
 
     def side_output_late_data(self) -> WindowOperatorBuilder:
-        """Send late elements to the late side output instead of dropping and counting them."""
+        """Emit late elements to the late side output instead of dropping and counting them."""
         self._has_late_output = True
         return self
 
@@ -159,7 +152,7 @@ class WindowOperatorBuilder:
         return self._config(AggregatingStateDescriptor(CONTENTS, function), inner)
 
     def process(self, function: ProcessWindowFunction | ProcessAllWindowFunction) -> WindowOperatorConfig:
-        """Keep all elements and hand them to the function at each firing."""
+        """Keep all elements, and call the function with them at each firing."""
         if not isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
             raise ConfigurationError(
                 f"process needs a ProcessWindowFunction or ProcessAllWindowFunction, got {function!r}."
@@ -198,7 +191,7 @@ def _check_kind(what: str, value: object, kind: type) -> None:
 
 
 def _function_of_value(call: str, function: Any) -> InternalWindowFunction:
-    """How a folded value is handed on: as it is, or to a window function."""
+    """The function for a folded value: pass-through, or a window function."""
     if function is None:
         return PassThrough()
     if not isinstance(function, AnyWindowFunction):

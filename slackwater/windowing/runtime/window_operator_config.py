@@ -1,6 +1,5 @@
-"""What a window operator is to do: every choice of the user in one frozen, picklable value.
-
-Executors receive it and make operators from it; nothing here runs.
+"""The configuration of a window operator: every choice of the user in one frozen, picklable value, which
+executors receive.
 """
 
 from __future__ import annotations
@@ -19,19 +18,16 @@ from slackwater.windowing.triggers import Trigger
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOperatorConfig:
-    """Made by WindowOperatorBuilder, which checks that the parts go together.
+    """Built by WindowOperatorBuilder, which checks combinations.
 
     Attributes:
-        key_type: type of the keys.
-        key_selector: element → key, for callers that do not have the key already; None when all have.
-        assigner, trigger, evictor: as declared; the trigger is the assigner's default unless named.
+        key_selector: element → key; None when callers have the keys.
+        assigner, trigger, evictor: as declared; the default trigger is the assigner's.
         allowed_lateness_ms: how long after its last instant a window of event time stays.
-        has_late_output: whether late elements go to the late side output instead of being counted and
-            dropped.
-        contents: the state that holds a window's contents.
-        function: what turns contents into rows.
-        is_flink_exact: reproduce Flink's loss of a session whose bounds an element's own window equals; see
-            MergingWindowSet.
+        has_late_output: late elements go to the late side output instead of being counted and dropped.
+        contents: the state of a window's contents.
+        function: turns contents into rows.
+        is_flink_exact: reproduce Flink's loss of a session, see MergingWindowSet.
     """
 
     key_type: KeyType

@@ -1,4 +1,4 @@
-"""Makes the window operator that a config asks for, with or without an evictor."""
+"""Creates the window operator for a config, with or without an evictor."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from slackwater.windowing.windows import Window
 
 
 class EvictingWindowOperator(WindowOperator):
-    """A window operator that keeps every element with its timestamp and thins them out at each firing (Flink:
-    EvictingWindowOperator).
-    """
+    """Keeps every element with its timestamp and evicts at each firing (Flink: EvictingWindowOperator)."""
 
     def emit_contents(
         self, key: Any, window: Window, state_window: Window, contents: list[TimestampedValue]
@@ -53,22 +51,20 @@ def window_operator(
     on_error: Literal["fail", "quarantine"] = "fail",
     collected_mark: int | None = None,
 ) -> WindowOperator:
-    """An operator that does what `config` says, new and unopened.
+    """An operator for `config`, new and unopened.
 
     Args:
         config: from a WindowOperatorBuilder.
         output: where rows go.
         clock: processing time, moved by the caller.
-        key_groups: the range of keys; all of them unless said.
+        key_groups: the range of keys; default: all.
         max_parallelism: number of key groups, fixed for the life of the state.
-        known_key_groups: the same range and number with key groups that are known already, shared with the
-            caller.
+        known_key_groups: an index of the same range, shared with the caller, which may have filled it.
         order_mode: whose order equal timers and merges have.
-        make_backend: where state lives; see OperatorStorage.
-        make_timer_queue: where timers live.
-        listener: hears each step; None costs nothing.
-        on_error: "quarantine" undoes what an element has changed when a function raises on it, and the error
-            says `undone`; a failure in a firing, merge or timer is never undone.
+        make_backend, make_timer_queue: where state and timers live; see OperatorStorage.
+        listener: called at each step; None costs nothing.
+        on_error: "quarantine" undoes an element's changes when a function raises on it (`undone`); a failure
+            in a firing, merge or timer is never undone.
         collected_mark: the lineage's collected mark, in milliseconds; see WindowOperator.
     """
     index = known_key_groups

@@ -1,5 +1,5 @@
-"""Snapshots as open tables: what operators remember, as typed Arrow rows and back, the same for every engine
-and state back end.
+"""Snapshots as open tables: operators' state as typed Arrow rows and back, the same for every engine and
+state back end.
 """
 
 from slackwater.windowing.snapshot.codec import SnapshotCodec

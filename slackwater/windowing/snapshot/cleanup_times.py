@@ -1,7 +1,5 @@
-"""Cleanup timers of a snapshot that was taken under another allowed lateness, moved to the cleanup times of
-the declared one.
-
-Whole columns of the table `timers`. If every row has its time already, that costs one comparison.
+"""Cleanup timers of a snapshot that was taken under another allowed lateness, moved to their declared times.
+Whole columns of the table `timers`; one comparison if every row has its time already.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ def with_declared_cleanup(rows: pa.Table, layout: SnapshotLayout) -> pa.Table:
     """`rows` of `timers` with every cleanup timer at its window's last instant + the layout's allowed
     lateness.
 
-    A timer that also fires its window stays, and the window gets a cleanup timer of its own. A timer that the
-    trigger has set for just the moment of the old cleanup moves along with it. Flink moves nothing: there,
-    windows restored under another lateness are never collected.
+    A timer that also fires its window stays, and the window gets a cleanup timer of its own. A trigger's
+    timer at the moment of the old cleanup moves along. Flink moves nothing: there, windows restored under
+    another lateness are never collected.
     """
     windows = layout.windows
     if windows is None or not windows.is_event_time:

@@ -1,7 +1,6 @@
-"""Snapshots of operators ↔ rows of `window_state`, `keyed_state` and `timers`: for any operator, key-group
-range and state back end.
-
-Arrow in memory; files.py makes files of it. The engine and the conformance player share this.
+"""Snapshots of operators ↔ rows of `window_state`, `keyed_state` and `timers`, for any operator, key-group
+range and state back end. Arrow in memory (files.py writes files); shared by the engine and the conformance
+player.
 """
 
 from __future__ import annotations
@@ -28,10 +27,8 @@ from slackwater.windowing.snapshot.window_rows import restore_windows, split_ent
 
 
 class SnapshotCodec:
-    """Writes and reads the snapshots of operators that have one layout.
-
-    Rows of several operators may be put together, and restored into any number of operators: each takes the
-    entries of its key groups (`restore_snapshots`).
+    """Writes and reads the snapshots of operators that have one layout. Rows of several operators may be put
+    together and restored into any number: each takes the entries of its key groups (`restore_snapshots`).
     """
 
     def __init__(self, layout: SnapshotLayout) -> None:
@@ -39,7 +36,7 @@ class SnapshotCodec:
         self.schemas = layout.schemas()
 
     def to_tables(self, snapshot: OperatorSnapshot) -> SnapshotTables:
-        """The rows of a snapshot, in this release's format. The watermark is not among them.
+        """The rows of a snapshot, in this release's format and without the watermark.
 
         Raises:
             SnapshotValueError: a value has neither a column nor a JSON form.
@@ -63,7 +60,7 @@ class SnapshotCodec:
             yield self.no_rows()._replace(keyed_state=pieces)
 
     def no_rows(self) -> SnapshotTables:
-        """The tables of a snapshot that holds nothing."""
+        """The tables of an empty snapshot."""
         return SnapshotTables(*(self.schemas[name].empty_table() for name in SnapshotTables._fields))
 
     def from_tables(
@@ -81,8 +78,8 @@ class SnapshotCodec:
             tables: may have more columns, in any order, and may hold several snapshots.
             version: the rows' format.
             watermark: of the snapshot; rows do not hold it.
-            pieces: of a caller that passes one part of a snapshot after the other: what `tables` lacks of a
-                list may be in the next part. The caller calls its `require_complete` in the end.
+            pieces: of a caller that passes parts of a snapshot in turn: missing pieces of a list may be in a
+                later part. The caller calls its `require_complete` in the end.
 
         Raises:
             SnapshotVersionError: the format cannot be read.

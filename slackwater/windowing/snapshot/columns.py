@@ -1,6 +1,4 @@
-"""The columns of the snapshot's tables, in their order: stated once, for the codec and for whoever stores its
-rows.
-"""
+"""The columns of the snapshot's tables, in order, for the codec and for everything that stores its rows."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ def snapshot_columns(
 
 
 def column_of_window(prefix: str, name: str) -> str:
-    """The column for a declared column of windows: under its own name, but for windows that are not the
-    row's.
-    """
+    """The column for a window's declared column, prefixed unless the window is the row's own."""
     return name if prefix == WINDOW else f"{prefix}_{name}"
 
 

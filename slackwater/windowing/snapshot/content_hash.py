@@ -1,6 +1,5 @@
-"""A hash of rows that depends on their values alone: not on their order, their files, or the width of a type.
-
-The content hash of a table is (number of rows, sums mod 2**64 of the two halves of each row's fingerprint).
+"""A hash of rows that depends on their values alone, not on order, files, or width of types: (number of rows,
+sums mod 2**64 of the two halves of each row's fingerprint).
 """
 
 from __future__ import annotations
@@ -30,12 +29,8 @@ def row_digests(table: pa.Table, names: Sequence[str], prefix: str = "") -> list
 
 
 class ContentHash:
-    """The content hash of the rows added so far. Adding tables in any order, or in any pieces, gives the same
-    hash.
-
-    Attributes:
-        rows: how many.
-        high, low: the sums of the halves of their fingerprints, mod 2**64.
+    """The content hash of the rows added so far, in any order and in any pieces: `rows`, their number; `high`
+    and `low`, the sums of the halves of their fingerprints, mod 2**64.
     """
 
     def __init__(self, rows: int = 0, high: int = 0, low: int = 0) -> None:
@@ -44,9 +39,7 @@ class ContentHash:
         self.low = low
 
     def add(self, table_name: str, table: pa.Table, without: Iterable[str]) -> None:
-        """Add the rows of `table` over all columns but `without`; `table_name` keeps equal rows of two tables
-        apart.
-        """
+        """Add rows over all columns but `without`; `table_name` distinguishes equal rows of two tables."""
         excluded_columns = set(without)
         names = [name for name in table.column_names if name not in excluded_columns]
         if not names:
@@ -57,11 +50,10 @@ class ContentHash:
                 self._add(batch.num_rows, *(int(half.sum()) for half in fingerprints(batch.columns, head)))
 
     def merge(self, other: ContentHash) -> None:
-        """Add the rows of another hash."""
         self._add(other.rows, other.high, other.low)
 
     def remove(self, other: ContentHash) -> None:
-        """Take away the rows of another hash, which were added before."""
+        """Subtract the rows of another hash, which were added before."""
         self._add(-other.rows, -other.high, -other.low)
 
     def _add(self, rows: int, high: int, low: int) -> None:
@@ -74,6 +66,5 @@ class ContentHash:
 
     @classmethod
     def parse(cls, text: str) -> ContentHash:
-        """The inverse of `str`."""
         rows, sums = text.split(":")
         return cls(int(rows), int(sums[:16], 16), int(sums[16:], 16))

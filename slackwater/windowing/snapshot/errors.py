@@ -1,6 +1,4 @@
-"""What can go wrong between state and its rows. Errors of windowing, kept beside the codec that alone raises
-them.
-"""
+"""Errors of windowing that only the snapshot codec raises."""
 
 from __future__ import annotations
 
@@ -12,12 +10,7 @@ class SnapshotError(WindowingError):
 
 
 class SnapshotValueError(SnapshotError, ValueError):
-    """A value of the state that has no column and no JSON form.
-
-    Attributes:
-        state_name: whose value; empty where no state is concerned.
-        type_name: the value's type.
-    """
+    """A value of type `type_name` without a column or JSON form; `state_name` is empty outside states."""
 
     fault = "user"
 
@@ -26,12 +19,7 @@ class SnapshotValueError(SnapshotError, ValueError):
 
 
 class SnapshotTimeError(SnapshotError, ValueError):
-    """A time in milliseconds that no timestamp in microseconds can hold.
-
-    Attributes:
-        column: where it was to stand.
-        time: in milliseconds.
-    """
+    """A `time` in milliseconds that no timestamp in microseconds can hold, for `column`."""
 
     fault = "data"
 
@@ -40,26 +28,19 @@ class SnapshotTimeError(SnapshotError, ValueError):
 
 
 class SnapshotFormatError(SnapshotError, ValueError):
-    """Rows that no version of this codec has written: a column is missing, a tag or a kind of state is
-    unknown.
-    """
+    """Rows that no version of this codec has written: a missing column, an unknown tag or kind of state."""
 
     fault = "environment"
 
 
 class PickleRefusedError(SnapshotError):
-    """Rows hold pickled values, and nobody has asked for them: a pickle is code."""
+    """Rows hold pickled values, which are code, and the reader has not allowed them."""
 
     fault = "user"
 
 
 class SnapshotVersionError(SnapshotError):
-    """Rows of a format version that this release cannot read.
-
-    Attributes:
-        version: theirs.
-        supported: the newest that can be read.
-    """
+    """Rows of a format `version` that this release cannot read; `supported` is the newest that it can."""
 
     fault = "environment"
 

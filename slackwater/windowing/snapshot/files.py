@@ -1,7 +1,5 @@
-"""Snapshot rows as Parquet bytes and back. The format's version stands in each file's metadata.
-
-Sorted rows make the encodings small and let a reader skip key groups; where the bytes go is the caller's
-business.
+"""Snapshot rows as Parquet bytes and back, with the format's version in each file's metadata. Sorted rows
+keep files small and let a reader skip key groups; the caller decides where the bytes go.
 """
 
 from __future__ import annotations
@@ -25,11 +23,11 @@ _DIFFERENCE_ENCODINGS: Final = {
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """Options of `pyarrow.parquet.write_table` for rows of a snapshot, with encodings that every reader of
-    Delta tables knows.
+    """Options of `pyarrow.parquet.write_table` for rows of a snapshot, with encodings that every Delta reader
+    knows.
 
-    Sorted keys and arrivals, whose values hardly repeat, are written as differences, all other columns with
-    dictionaries. Row groups are so small that a range of key groups reads few rows of others.
+    Sorted keys and arrivals, whose values hardly repeat, are delta-encoded, other columns dictionary-encoded.
+    Row groups are so small that a range of key groups reads few rows of others.
     """
     differences = {
         name: encoding
@@ -46,8 +44,8 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _columns_with_differences(schema: pa.Schema) -> list[str]:
-    """The columns to be written as differences: the key columns, which stand between `key_group` and the
-    first column of the state or window that they own, and the arrivals.
+    """The delta-encoded columns: arrivals, and the key columns, which lie between `key_group` and the first
+    column of the state or window.
     """
     names = schema.names
     first_owned_column = names.index("state_name" if "state_name" in names else "window_start")
@@ -66,9 +64,7 @@ def write_rows(rows: pa.Table) -> pa.Buffer:
 
 
 def read_rows(data: Any) -> tuple[pa.Table, int]:
-    """The rows of `write_rows` and the version of their format. Raises SnapshotFormatError for a file without
-    one.
-    """
+    """The rows of `write_rows` and their format version. Raises SnapshotFormatError for a file without one."""
     rows = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
     metadata = rows.schema.metadata or {}
     if _VERSION not in metadata:
@@ -77,13 +73,13 @@ def read_rows(data: Any) -> tuple[pa.Table, int]:
 
 
 def write_tables(tables: SnapshotTables) -> tuple[pa.Buffer, ...]:
-    """A file a table."""
+    """One file per table."""
     return tuple(write_rows(rows) for rows in tables)
 
 
 def read_tables(files: tuple[Any, ...]) -> tuple[SnapshotTables, int]:
-    """The inverse of `write_tables`, with the version. Raises SnapshotFormatError when the files are of
-    several versions.
+    """The inverse of `write_tables`, with the version. Raises SnapshotFormatError for files of several
+    versions.
     """
     tables_and_versions = [read_rows(data) for data in files]
     versions = {version for _, version in tables_and_versions}

@@ -1,8 +1,8 @@
 """Fingerprints of rows: 128 bits that depend on the row's values alone, whole columns at a time.
 
-Not safe against forgery: where somebody might forge rows, compare `row_digests` (SHA-256), which would cost
-half of a run here (0.8 µs a row). A fingerprint costs five passes over the values of each column, and none
-for columns that are null throughout, as some of each snapshot are.
+Not safe against forgery: where somebody might forge rows, compare `row_digests` (SHA-256), which would take
+half of a run here (0.8 µs a row). A fingerprint takes five passes over the values of each column, and none
+for all-null columns, which most snapshots have.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _HEADS: Final = np.array([(_MASK << (64 - 8 * count)) & _MASK for count in range
 def fingerprint(values: Sequence[Any], prefix: str) -> int:
     """The fingerprint of one row: the definition of what `fingerprints` computes for whole columns.
 
-    A word h and a sum s begin as the first and second 8 bytes of SHA-256 of the encoded prefix. Each value
-    but null has a word w and an odd multiplier m: h = (h ^ w) · m, then h = h ^ h >> 32, then s = s + h, all
-    mod 2^64. At last both are mixed as MurmurHash3 does; h is the higher half. (Differences in the highest
-    bits of two neighbours may leave h as it was, but not s.)
+    A word h and a sum s begin as the first and second 8 bytes of SHA-256 of the encoded prefix. Each non-null
+    value has a word w and an odd multiplier m: h = (h ^ w) · m, then h = h ^ h >> 32, then s = s + h, all mod
+    2^64. In the end both are mixed as in MurmurHash3; h is the higher half. (Differences in the highest bits
+    of two neighbours may leave h unchanged, but not s.)
 
     m is the first 8 bytes of SHA-256 of the tag of the value's encoding (`encode_value`) and its place in the
-    row as 4 bytes, with the lowest bit set: so a value tells what it is and where it stands. `i` stands for
-    `I`, too, and `t` for `f`.
+    row as 4 bytes, with the lowest bit set, so it depends on the value's type and place. Tag `I` counts as
+    `i`, and `f` as `t`.
 
-    w is, from the encoding: of 64-bit integers, floats, and decimals that are such integers, the 8 bytes
-    behind the tag; of true 1 and of false 0; of texts and bytes no longer than `_SHORT_BYTES` what becomes of
-    their length when their bytes, eight at a time as one big-endian word, the last filled up with zeros, are
-    mixed into it as values are, by one multiplier; of all else the first 8 bytes of SHA-256.
+    w is computed from the encoding. 64-bit integers, floats, and decimals that are such integers: the 8 bytes
+    behind the tag. True: 1, false: 0. Texts and bytes up to `_SHORT_BYTES`: their length, into which their
+    bytes, as zero-padded big-endian words of eight, are mixed as values are, by one multiplier. All else: the
+    first 8 bytes of SHA-256.
     """
     digest = hashlib.sha256(encode_value(prefix)).digest()
     word, total = int.from_bytes(digest[:8], "big"), int.from_bytes(digest[8:16], "big")
@@ -181,7 +181,7 @@ _TEXTS: Final[tuple[tuple[str, pa.DataType, Callable[[pa.DataType], bool]], ...]
 
 
 def _values_present(column: pa.Array) -> tuple[npt.NDArray[np.int64] | slice, pa.Array]:
-    """The rows in which a column has values, and the values; not copied if they stand side by side."""
+    """The rows in which a column has values, and the values; not copied if adjacent."""
     rows = np.flatnonzero(np.asarray(column.is_valid()))
     first, count = int(rows[0]), len(rows)
     if rows[-1] - first + 1 == count:
@@ -190,7 +190,7 @@ def _values_present(column: pa.Array) -> tuple[npt.NDArray[np.int64] | slice, pa
 
 
 def _with_kernels(column: pa.Array) -> pa.Array:
-    """The same values in a type that Arrow can take rows of."""
+    """The same values in a type for which Arrow can take rows."""
     for _, large, fits in _TEXTS:
         if fits(column.type):
             return column.cast(large)
@@ -198,8 +198,8 @@ def _with_kernels(column: pa.Array) -> pa.Array:
 
 
 def _words_of_texts(column: pa.Array) -> Words:
-    """Texts or bytes with 64-bit offsets: short ones are mixed eight bytes at a time, all texts at once;
-    others are digested.
+    """Texts or bytes with 64-bit offsets: short ones mixed eight bytes at a time, all at once; others
+    digested.
     """
     offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
     sizes = np.diff(offsets)
@@ -223,7 +223,7 @@ def _words_of_texts(column: pa.Array) -> Words:
 
 
 def _words_of_decimals(column: pa.Array) -> Words:
-    """Decimals that are 64-bit integers have those as words; others are digested."""
+    """Decimals that are 64-bit integers are their own words; others are digested."""
     parts = np.frombuffer(column.buffers()[1], np.int64)[
         2 * column.offset : 2 * (column.offset + len(column))
     ].reshape(-1, 2)

@@ -1,8 +1,5 @@
-"""Python values as canonical JSON text: equal values give equal text, and the value read back is the one
-written, type included.
-
-What JSON has, stands as it is; what it lacks is an object with one key, a tag that begins with `$`. No state
-or column is known here.
+"""Python values as canonical JSON text: equal values give equal text, and reading returns the same value and
+type. Types that JSON lacks are an object with one key, a tag that begins with `$`.
 """
 
 from __future__ import annotations
@@ -56,9 +53,9 @@ class JsonValues:
     A dict keeps its order, which its owner can see.
 
     Args:
-        records: named tuples that state may hold, known by their class names.
-        pickles: whether values of other types may be pickled, and pickles read back. A pickle is code: only
-            for rows of one's own.
+        records: named tuples that state may hold, identified by their class names.
+        pickles: allow pickling values of other types and reading pickles, which are code: only for one's own
+            rows.
     """
 
     def __init__(self, records: Iterable[type] = (), pickles: bool = False) -> None:
@@ -94,7 +91,7 @@ class JsonValues:
         }
 
     def dumps(self, value: Any) -> str:
-        """The value's text. Raises SnapshotValueError for a value of a type that is not declared."""
+        """The value's text. Raises SnapshotValueError for a value of an undeclared type."""
         try:
             text = _dump(self._encode(value, False))
             if not text.isascii():
@@ -108,8 +105,8 @@ class JsonValues:
         return text
 
     def loads(self, text: str) -> Any:
-        """The value of `dumps`. Raises SnapshotFormatError, and PickleRefusedError for a pickle that nobody
-        asked for.
+        """The value of a text. Raises SnapshotFormatError, and PickleRefusedError for a pickle that is not
+        allowed.
         """
         try:
             return json.loads(text, object_hook=self._decode)

@@ -1,8 +1,4 @@
-"""Keys as columns under their own names, and back: one column for a plain key, one each for the fields of a
-tuple.
-
-Conversions only; key groups are computed elsewhere.
-"""
+"""Keys as columns under their own names, and back: one column for a plain key, one per field of a tuple."""
 
 from __future__ import annotations
 
@@ -28,26 +24,19 @@ _COLUMN_TYPES: Final = {
 
 
 def column_type(key_type: KeyType) -> pa.DataType:
-    """The type of the column of a plain key."""
     return _COLUMN_TYPES[key_type.name]
 
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """The key columns of a snapshot.
-
-    Attributes:
-        columns: name and type of each.
-        is_tuple: whether a key is a tuple of the columns' values; a plain key has one column.
-    """
+    """Names and types of the key columns; `is_tuple`: a key is a tuple of their values, otherwise one value."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     is_tuple: bool
 
     @classmethod
     def of(cls, columns: Sequence[tuple[str, pa.DataType]]) -> KeyColumns:
-        """Columns with names and types of their own: several are a tuple, none are the byte 0 of windows
-        of all elements."""
+        """Columns with their own names: several are a tuple, none are the byte 0 of windows of all elements."""
         return cls(tuple(columns), len(columns) > 1)
 
     @classmethod
@@ -65,7 +54,7 @@ class KeyColumns:
         return [name for name, _ in self.columns]
 
     def arrays(self, keys: Sequence[Any]) -> dict[str, pa.Array]:
-        """One column a name. Raises SnapshotValueError for keys that are not of the columns' types."""
+        """One array per name. Raises SnapshotValueError for keys of other types."""
         if not self.columns:
             return {}
         fields = (list(zip(*keys, strict=True)) or [()] * len(self.columns)) if self.is_tuple else [keys]

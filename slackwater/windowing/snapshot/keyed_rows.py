@@ -1,7 +1,6 @@
-"""State without an open window ↔ rows of `keyed_state`: a row for each state and namespace, for each entry of
-a map, and for each piece of a long list, to whatever that belongs.
-
-A state with a declared SQL type has a column of its own; any other is JSON with its kind.
+"""State without an open window ↔ rows of `keyed_state`: a row per state and namespace, per entry of a map,
+and per piece of any long list. A state with a declared SQL type has its own column; others are JSON with
+their kind.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _PIECES_AT_ONCE: Final = 8
 
 
 class _Row(NamedTuple):
-    """A value of an entry, of one key of a map, or of one piece of a long list. `map_key` is the map's key as
-    JSON, or the number of the piece; else None.
+    """A value of an entry, of one key of a map (`map_key`: the key as JSON), or of one piece of a long list
+    (`map_key`: the piece's number).
     """
 
     entry: StateEntry
@@ -37,10 +36,9 @@ class _Row(NamedTuple):
 
 
 def keyed_table(entries: list[StateEntry], layout: SnapshotLayout) -> pa.Table:
-    """Rows of `keyed_state`, sorted; the entries of a map as they stand in it.
+    """Rows of `keyed_state`, sorted; the entries of a map in the map's order.
 
-    Raises:
-        SnapshotValueError: a value is not of its state's declared type, or has no JSON form.
+    Raises SnapshotValueError for a value that is not of its state's declared type, or has no JSON form.
     """
     schema = layout.schemas()["keyed_state"]
     if not entries:
@@ -105,8 +103,8 @@ def _json_value(row: _Row, layout: SnapshotLayout) -> dict[str, Any]:
 
 
 def _typed_contents(layout: SnapshotLayout, state_name: str) -> ContentsColumns | None:
-    """The columns of windows' contents, if that is the state. Contents of a session stand here when Flink has
-    lost its mapping to a state window: nobody reads them any more, and nobody deletes them.
+    """The columns of windows' contents, if that is the state: contents of a session are here when Flink has
+    lost its mapping to a state window, so that nobody reads or deletes them any more.
     """
     windows = layout.windows
     return None if windows is None or state_name != windows.contents.name else windows.columns

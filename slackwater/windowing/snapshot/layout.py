@@ -1,7 +1,5 @@
-"""The layout of one operator's snapshots: key columns, columns of windows' contents, and typed columns of
-states.
-
-Built from the user's declarations; no state and no row here.
+"""The layout of one operator's snapshots, from the user's declarations: key columns, columns of windows'
+contents, and typed columns of states.
 """
 
 from __future__ import annotations
@@ -34,34 +32,34 @@ class ContentsColumns(Protocol):
 
     Attributes:
         columns: name and type of each.
-        is_commutative: whether contents depend on the elements alone, not on their order: then those of a
-            merged session stand under the session's own bounds.
+        is_commutative: contents depend on the elements alone, not on their order: then a merged session's are
+            stored under the session's own bounds.
     """
 
     columns: Columns
     is_commutative: bool
 
     def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
-        """One array a column; None, for a window without contents, is null in each."""
+        """One array per column, null in each for a window without contents (None)."""
 
     def texts(self, contents: Sequence[Any]) -> list[str | None]:
-        """What no typed column says of each, as JSON for the column `contents`; None where that is nothing.
-        It is never ``[]``, which stands for a window without contents.
+        """The part of each that has no typed column, as JSON for the column `contents`, or None. Never
+        ``[]``, which marks a window without contents.
         """
 
     def values(self, rows: pa.Table) -> list[Any]:
-        """The inverse of `arrays` and `texts`, of rows that all have contents."""
+        """The inverse of `arrays` and `texts`, for rows that all have contents."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowLayout:
-    """What the codec needs to know about a window operator.
+    """The codec's view of a window operator.
 
     Attributes:
         contents: the state of the windows' contents.
         columns: typed columns for them; None when they are JSON.
-        merges: whether windows merge, so that the sessions in flight are part of the state.
-        trigger: says which states are its own, and whether it fires on timers.
+        merges: windows merge, so the sessions in flight are part of the state.
+        trigger: declares its states, and whether it fires on timers.
         is_event_time: the domain of cleanup timers.
         allowed_lateness_ms: how long after its last instant a window of event time is collected.
     """
@@ -75,7 +73,7 @@ class WindowLayout:
 
     @property
     def keeps_state_windows(self) -> bool:
-        """Whether contents stand where merging left them, because their order is visible."""
+        """Whether contents stay where merging left them, because their order is visible."""
         return self.merges and (self.columns is None or not self.columns.is_commutative)
 
     @property
@@ -96,12 +94,12 @@ class SnapshotLayout:
     Attributes:
         keys: the key columns.
         windows: None for a KeyedProcessFunction.
-        window_columns: the columns in which windows stand.
+        window_columns: the columns of windows.
         states: declared states without a window; those with a SQL type have a column each, `<state>__value`.
-        json: how values without a column are written.
-        keeps_timer_order: whether timers stand in the order of the snapshot, because the order mode's ties
-            are the history of a heap; otherwise rows are sorted.
-        keeps_lists_whole: whether a list is one value however long it is, as in format 1; see `list_pieces`.
+        json: writes values without a column.
+        keeps_timer_order: timers keep the snapshot's order, because the order mode's ties are the history of
+            a heap; otherwise rows are sorted.
+        keeps_lists_whole: a list is one value however long it is, as in format 1; see `list_pieces`.
     """
 
     keys: KeyColumns
@@ -169,7 +167,7 @@ class SnapshotLayout:
         )
 
     def value_columns(self) -> dict[str, tuple[str, pa.DataType]]:
-        """State name → its typed column. Lists have a list of the declared type; a map's keys stand in
+        """State name → its typed column. Lists have a list of the declared type; a map's keys are in
         `map_key`.
         """
         return {

@@ -1,13 +1,13 @@
-"""Long lists in `keyed_state`: a row for each piece of the list, so that nobody who writes or reads a
-snapshot needs a whole list in memory.
+"""Long lists in `keyed_state`: one row per piece, so that no writer or reader of a snapshot needs a whole
+list in memory.
 
     state_name       map_key   value
     window-contents  0         the first elements
     window-contents  1         the next ones …
 
 All pieces but the last have equally many elements: a multiple of 1024, as many as make about a megabyte of
-text, by the first 1024. So they follow from the list alone, and not from where it was kept. A list of one
-piece stands where a short list does.
+text, by the first 1024. So they follow from the list alone, not from where it was kept. A list of one piece
+is stored as a short list is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PieceOwner = tuple[str, Any, Any]  # state name, key, namespace
 
 
 def piece_length(entry: StateEntry, layout: SnapshotLayout) -> int | None:
-    """How many elements each piece of a list has; None for a list of one piece, and for other state."""
+    """Elements per piece of a list; None for a list of one piece, and for other state."""
     if entry.kind != "list" or layout.keeps_lists_whole or len(entry.value) <= FEWEST_IN_PIECE:
         return None
     if entry.state_name in layout.value_columns():
@@ -43,8 +43,8 @@ def piece_length(entry: StateEntry, layout: SnapshotLayout) -> int | None:
 
 
 def untyped_piece_length(elements: int, text_length: Callable[[int], int]) -> int | None:
-    """`piece_length` of a list of so many elements without a declared type; `text_length` gives how many
-    characters the text of its first elements has, by their number.
+    """`piece_length` of a list without a declared type; `text_length(n)` is the length of the text of its
+    first n elements.
     """
     if elements <= FEWEST_IN_PIECE:
         return None
@@ -53,7 +53,7 @@ def untyped_piece_length(elements: int, text_length: Callable[[int], int]) -> in
 
 
 def pieces_of(entry: StateEntry, length: int) -> Iterator[tuple[int, StateEntry]]:
-    """(number, entry of the elements) of each piece of a long list."""
+    """(number, entry with the elements) of each piece of a long list."""
     elements = iter(entry.value)
     number = 0
     while piece := list(islice(elements, length)):
@@ -62,9 +62,7 @@ def pieces_of(entry: StateEntry, length: int) -> Iterator[tuple[int, StateEntry]
 
 
 class PieceOrder:
-    """Puts the pieces of long lists into their order, where rows come in another one: a piece waits until
-    all before it have come.
-    """
+    """Puts the pieces of long lists into order: a piece waits until all before it have come."""
 
     def __init__(self) -> None:
         self._next_numbers: dict[PieceOwner, int] = {}
@@ -86,11 +84,7 @@ class PieceOrder:
         return ready
 
     def require_complete(self) -> None:
-        """Called behind the last row.
-
-        Raises:
-            SnapshotFormatError: a piece of a list has not come.
-        """
+        """Called after the last row; raises SnapshotFormatError if a piece is missing."""
         for (name, key, namespace), waiting in self._waiting.items():
             raise SnapshotFormatError(
                 f"State {name!r} of key {key!r} ({namespace!r}) lacks piece "

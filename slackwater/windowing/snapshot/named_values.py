@@ -1,8 +1,5 @@
 """Several named states of one key and window as one JSON text, `{name: {kind: value}}`, and single values
-with their kind.
-
-Names and the entries of maps are written in canonical order, because their own order means nothing. No table
-is known here.
+with their kind. Names and the entries of maps are in canonical order, because their own order means nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ def with_kind(json: JsonValues, kind: str, value: Any) -> dict[str, Any]:
 
 
 def kind_and_value(tagged_value: Mapping[str, Any], name: str) -> KindAndValue:
-    """The inverse of `with_kind`. Raises SnapshotFormatError for a kind that does not exist."""
+    """The inverse of `with_kind`. Raises SnapshotFormatError for an unknown kind."""
     [(kind, value)] = tagged_value.items()
     if kind not in KINDS:
         raise SnapshotFormatError(
@@ -37,7 +34,7 @@ def kind_and_value(tagged_value: Mapping[str, Any], name: str) -> KindAndValue:
 
 
 def dump_value(json: JsonValues, value: Any, state_name: str, key: Any, namespace: Window | None) -> str:
-    """The text of a value. Raises SnapshotValueError that says whose it is."""
+    """The text of a value. Raises SnapshotValueError with state, key and window."""
     try:
         return json.dumps(value)
     except SnapshotValueError as error:

@@ -1,7 +1,5 @@
-"""The canonical bytes of a row: they depend on its values alone, not on the types and buffers that hold them.
-
-The scalar `encode_value` is the definition; `encode_rows` gives the same bytes, column by column. No hash is
-taken here.
+"""The canonical bytes of a row, which depend on its values alone, not on types and buffers. `encode_value` is
+the definition; `encode_rows` gives the same bytes column by column.
 """
 
 from __future__ import annotations
@@ -30,16 +28,15 @@ def encode_value(value: Any) -> bytes:
     """One value: a tag of one byte, then
 
     - null `n`, true `t`, false `f`: nothing;
-    - integers `i`: 8 bytes, big-endian two's complement; wider ones `I`: their length (4 bytes, big-endian)
-      and as few bytes as hold them;
+    - integers `i`: 8 bytes, big-endian two's complement; wider ones `I`: length (4 bytes, big-endian), fewest
+    bytes;
     - floats `d`: 8 bytes, big-endian; -0.0 is 0.0, and there is one NaN;
-    - text `s` (UTF-8), bytes `b`, decimals `m` (plain digits without trailing zeros): length (4 bytes,
-      big-endian), then the bytes;
+    - text `s` (UTF-8), bytes `b`, decimals `m` (plain digits without trailing zeros): length (4 bytes), the
+    bytes;
     - times and dates: the integers that Arrow stores, microseconds and days;
     - lists `[`…`]`, structs `{`…`}`: their values one after the other.
 
-    Raises:
-        TypeError: a value of another type.
+    Raises TypeError for a value of another type.
     """
     if value is None:
         return b"n"
@@ -77,9 +74,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
-    """The rows over equally long `columns`, as one binary array: `prefix`, then the encodings of the row's
-    values.
-    """
+    """The rows over equally long `columns` as one binary array: `prefix`, then the encodings of the values."""
     pieces: list[pa.Array] = []
     adjacent: list[Bytes] = []
     for column in columns:
@@ -95,8 +90,8 @@ def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
 
 
 def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
-    """A column as byte strings to be put one after the other: rows × width for equally long ones, binary
-    arrays for others.
+    """A column as byte strings to be concatenated: rows × width for equally long ones, binary arrays for
+    others.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -138,7 +133,7 @@ def as_integers(column: pa.Array) -> pa.Array | None:
 
 
 def _tagged_words(tag: str, words: npt.NDArray[Any], column: pa.Array) -> Any:
-    """Tag and 8 bytes a value; where `column` is null the null's tag alone."""
+    """Tag and 8 bytes per value; where `column` is null only the null's tag."""
     tagged_words = np.empty((len(words), 9), np.uint8)
     tagged_words[:, 0] = ord(tag)
     tagged_words[:, 1:] = words.view(np.uint8).reshape(-1, 8)
@@ -146,7 +141,6 @@ def _tagged_words(tag: str, words: npt.NDArray[Any], column: pa.Array) -> Any:
 
 
 def _encode_sized(tag: str, column: pa.Array) -> list[Bytes | pa.Array]:
-    """Tag and length, then the bytes."""
     lengths = np.asarray(pc.binary_length(column).fill_null(0)).astype(">u4")
     heads = np.empty((len(column), 5), np.uint8)
     heads[:, 0] = ord(tag)
@@ -157,12 +151,12 @@ def _encode_sized(tag: str, column: pa.Array) -> list[Bytes | pa.Array]:
 
 
 def _with_null_tags(byte_rows: Bytes, column: pa.Array) -> pa.Array:
-    """`byte_rows` as byte strings, where `column` is null the null's tag alone."""
+    """`byte_rows` as byte strings, where `column` is null only the null's tag."""
     return pc.if_else(column.is_valid(), _binary_of([byte_rows])[0], pa.scalar(b"n", pa.binary()))
 
 
 def _binary_of(blocks: list[Bytes]) -> list[pa.Array]:
-    """Equally long byte strings that stand side by side, as one binary array; none for none."""
+    """Equally long, adjacent byte strings as one binary array; none for none."""
     if not blocks:
         return []
     block = np.ascontiguousarray(blocks[0]) if len(blocks) == 1 else np.concatenate(blocks, axis=1)
@@ -189,7 +183,7 @@ def _decimal_digits(column: pa.Array) -> pa.Array | None:
 
 
 def _python_values(column: pa.Array) -> list[Any]:
-    """Values of a column of another type; times inside it as they come."""
+    """Values of a column of another type; times inside it unconverted."""
     return list(column.to_pylist())
 
 

@@ -1,6 +1,5 @@
-"""Columns of a declared SQL type from Python values and back, without loss or silent conversion.
-
-Spark's names of types. No state is known here but the name that errors show.
+"""Columns of a declared SQL type (Spark's names) from Python values and back, without loss or silent
+conversion.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)\((\d+),\s*(-?\d+)\)")
 
 
 def arrow_type(sql_type: str) -> pa.DataType:
-    """The Arrow type of a SQL type; `array<…>` of those, too. Raises SnapshotValueError that lists what there
-    is.
+    """The Arrow type of a SQL type or `array<…>` of one. Raises SnapshotValueError that lists the valid
+    types.
     """
     name = sql_type.strip().lower()
     if name in _TYPES:
@@ -48,10 +47,8 @@ def arrow_type(sql_type: str) -> pa.DataType:
 
 
 def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.Array:
-    """A column of `kind`; None is null.
-
-    Raises:
-        SnapshotValueError: a value is not of the type, or would not come back equal.
+    """A column of `kind`; None is null. Raises SnapshotValueError for a value that is not of the type, or
+    would not come back equal.
     """
     for value in values:
         if value is not None and not fits(value, kind):
@@ -67,7 +64,6 @@ def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.A
 
 
 def to_values(column: pa.ChunkedArray) -> list[Any]:
-    """The inverse of `to_column`."""
     values = column.to_pylist()
     if pa.types.is_timestamp(column.type):
         return [None if moment is None else moment.replace(tzinfo=UTC) for moment in values]

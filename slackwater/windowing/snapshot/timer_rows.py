@@ -1,7 +1,5 @@
-"""Pending timers ↔ rows of `timers`, each with its purpose.
-
-In RocksDB's order timers are a set, and rows are sorted. The order of a heap depends on its history, so rows
-keep it inside a key group.
+"""Pending timers ↔ rows of `timers`, each with its purpose. In RocksDB's order timers are a set, and rows are
+sorted; a heap's order depends on its history, so rows keep it inside a key group.
 """
 
 from __future__ import annotations
@@ -23,12 +21,8 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 
 
 class TimerRow(NamedTuple):
-    """One pending timer.
-
-    Attributes:
-        domain: event or processing.
-        purpose: fire (the window's last instant), cleanup, fire+cleanup, trigger (any other of a window's),
-            or user (without a window).
+    """One pending timer. `domain` is event or processing; `purpose` is fire (the window's last instant),
+    cleanup, fire+cleanup, trigger (any other of a window's) or user (without a window).
     """
 
     key_group: int
@@ -41,7 +35,7 @@ class TimerRow(NamedTuple):
 
 
 def timer_rows(parts: Iterable[TimerSnapshot], layout: SnapshotLayout) -> list[TimerRow]:
-    """A row a timer, in the order of the parts."""
+    """One row per timer, in the order of the parts."""
     windows = layout.windows
     # Cached: many keys have the same windows.
     purpose = cache(lambda domain, time, window: _purpose(windows, domain, time, window))
@@ -65,8 +59,8 @@ def _purpose(windows: WindowLayout | None, domain: str, time: int, window: Windo
 
 
 def next_firings(rows: Iterable[TimerRow]) -> dict[tuple[Any, Window], int]:
-    """(key, window) → time of its first timer that may fire it. Timers at Long.MAX fire nothing before the
-    end of the stream.
+    """(key, window) → time of its first timer that may fire it; timers at Long.MAX fire only at the end of
+    the stream.
     """
     firings: dict[tuple[Any, Window], int] = {}
     for row in rows:
@@ -77,9 +71,7 @@ def next_firings(rows: Iterable[TimerRow]) -> dict[tuple[Any, Window], int]:
 
 
 def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
-    """Rows of `timers`, by key group; inside one sorted, or in the order of the snapshot. A time of Long.MAX
-    is null.
-    """
+    """Rows of `timers`, by key group; inside one sorted, or in the snapshot's order. Long.MAX is null."""
     schema = layout.schemas()["timers"]
     if not rows:
         return schema.empty_table()
@@ -101,10 +93,8 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
 
 
 def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:
-    """The inverse of `timer_rows` and `timer_table`: by service and ascending key group, in the rows' order
-    inside each.
-
-    Cleanup timers are restored to where the layout's allowed lateness puts them.
+    """The inverse of `timer_rows` and `timer_table`, by service and ascending key group. Cleanup timers move
+    to where the layout's allowed lateness puts them.
     """
     rows = with_declared_cleanup(rows, layout)
     columns = zip(

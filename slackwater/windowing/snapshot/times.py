@@ -1,6 +1,5 @@
-"""Times between the core's milliseconds and timestamp columns in microseconds, UTC.
-
-Long.MAX is never, and null in a column that allows it; nothing else is rounded or cut off.
+"""Times between the core's milliseconds and UTC timestamp columns in microseconds. Long.MAX is never, and
+null in a column that allows it; nothing else is rounded or clipped.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _LATEST_MS: Final = (2**63 - 1) // 1000
 
 
 def times(values: Sequence[int | None], column: str) -> pa.Array:
-    """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError beyond some 292,000 years
-    from 1970.
+    """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError some 292,000 years from
+    1970.
     """
     try:
         milliseconds = pa.array(values, pa.int64())
@@ -47,12 +46,11 @@ def due_times(values: Iterable[int], column: str) -> pa.Array:
 
 
 def times_to_ms(column: pa.ChunkedArray) -> list[int | None]:
-    """The inverse of `times`."""
     return list(pc.divide(column.cast(pa.int64()), 1000).to_pylist())
 
 
 def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """`rows` in ascending order of the columns; rows equal in all of them keep their order."""
+    """`rows` in ascending order of the columns, stable."""
     if rows.num_rows < 2:
         return rows
     return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in names]))

@@ -1,8 +1,5 @@
-"""The version of the tables' format, and how rows of earlier versions become rows of this one: one step a
-version.
-
-A change of the format raises FORMAT_VERSION, adds its step to STEPS and keeps a snapshot of the version
-before as test data.
+"""The version of the tables' format, and the steps that migrate rows of earlier versions. A change of the
+format raises FORMAT_VERSION, adds its step to STEPS and keeps a snapshot of the version before as test data.
 """
 
 from __future__ import annotations

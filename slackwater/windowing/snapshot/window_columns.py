@@ -1,11 +1,11 @@
-"""Windows as columns and back: their bounds, and the declared columns of windows of a user's own class.
+"""Windows as columns and back: their bounds, and the declared columns of a user's own class of windows.
 
     prefix          time windows                         beside them, of a class with `tier string`
     window          window_start, window_end             tier
     state_window    state_window_start, state_window_end state_window_tier
     namespace       namespace_start, namespace_end       namespace_tier
 
-Null in all of them is no window or the global one, whichever a column can hold.
+All null is no window or the global one, whichever a column can hold.
 """
 
 from __future__ import annotations
@@ -29,12 +29,7 @@ _NO_WINDOW: Final = object()
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """The columns of one operator's windows.
-
-    Attributes:
-        own_class: the class of its windows, if that is a user's own; None for time windows and the
-            global window.
-    """
+    """The columns of one operator's windows; `own_class` is None for time windows and the global window."""
 
     own_class: OwnWindowClass | None = None
 
@@ -56,11 +51,7 @@ class WindowColumns:
         ]
 
     def arrays(self, windows: Iterable[Window | None], prefix: str = WINDOW) -> dict[str, pa.Array]:
-        """The columns of `windows`.
-
-        Raises:
-            SnapshotValueError: a window that these columns cannot hold.
-        """
+        """The columns of `windows`. Raises SnapshotValueError for a window that they cannot hold."""
         if self.own_class is None:
             return dict(zip(self.names(prefix), _bounds(windows), strict=True))
         windows = list(windows)
@@ -78,8 +69,8 @@ class WindowColumns:
     def values(
         self, rows: pa.Table, prefix: str = WINDOW, without_bounds: Window | None = GLOBAL_WINDOW
     ) -> list[Any]:
-        """The inverse of `arrays`. Where all columns are null, `without_bounds` stands. Equal windows of a
-        user's class are one object.
+        """The inverse of `arrays`; all null is `without_bounds`. Equal windows of a user's class are one
+        object.
         """
         if self.own_class is None:
             return _windows_of(rows, prefix, without_bounds)
@@ -127,7 +118,6 @@ def _bounds(windows: Iterable[Window | None]) -> tuple[pa.Array, pa.Array]:
 
 
 def _windows_of(rows: pa.Table, prefix: str, without_bounds: Window | None) -> list[Any]:
-    """The inverse of `_bounds`."""
     starts, ends = (times_to_ms(rows.column(f"{prefix}_{side}")) for side in ("start", "end"))
     return [
         without_bounds if start is None or end is None else TimeWindow(start, end)

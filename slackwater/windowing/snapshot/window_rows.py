@@ -1,8 +1,5 @@
-"""Open windows ↔ rows of `window_state`: contents, state of the trigger and of the function for the window,
-and its history.
-
-A window has a row from its first element to its cleanup. State of windows that are gone is not here but in
-`keyed_state`.
+"""Open windows ↔ rows of `window_state`: contents, state of trigger and function, and history. A window has a
+row from its first element to its cleanup; state of collected windows is in `keyed_state`.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ class WindowRow:
     """One row before it becomes columns.
 
     Attributes:
-        state_window: where a session's contents stand; None when windows do not merge.
+        state_window: where a session's contents are kept; None when windows do not merge.
         place: among the sessions of the key as they were persisted, where that order shows; else 0.
         contents: _ABSENT when there are none.
         trigger, user: state name → tagged value.
@@ -73,12 +70,12 @@ class LongList(NamedTuple):
 def split_entries(
     snapshot: OperatorSnapshot, layout: SnapshotLayout
 ) -> tuple[list[WindowRow], list[StateEntry], list[LongList]]:
-    """The rows of the open windows; the state that belongs to none of them: state without a window, or of a
-    window that has been collected; and long lists, whatever they belong to.
+    """(rows of the open windows; state without a window or of a collected window; long lists, whatever they
+    belong to).
 
-    Open windows are those in `snapshot.windows`. If no log has kept account of them (None), they are the
-    sessions in flight or, when windows do not merge, the windows that have any state. The global window is
-    always open.
+    Open windows are listed in `snapshot.windows`. If no log has recorded them (None), they are the sessions
+    in flight or, when windows do not merge, the windows that have any state. The global window is always
+    open.
     """
     long_lists: list[LongList] = []
 
@@ -128,7 +125,7 @@ def split_entries(
 
 
 def _in_memory(entry: StateEntry) -> StateEntry:
-    """The entry with its list read from where it is kept; a list of one piece fits memory."""
+    """The entry with its list read into memory; a list of one piece fits."""
     if entry.kind == "list" and type(entry.value) is not list:
         return entry._replace(value=list(entry.value))
     return entry
@@ -156,10 +153,8 @@ def _add_sessions(
 
 
 def _has_shared_bucket(windows: list[Window]) -> bool:
-    """Whether the order in which the windows were persisted shows in the HashMap made of them.
-
-    MergingWindowSet's constructor inserts them in the order of the list (`mapping.put(window.f0,
-    window.f1)`); those that share a bucket keep that order.
+    """Whether the HashMap built from the windows shows the order in which they were persisted:
+    MergingWindowSet's constructor inserts them in the list's order, which those that share a bucket keep.
     """
     forwards, backwards = (hash_order(order, java_hash) for order in (windows, reversed(windows)))
     return forwards != backwards
@@ -168,9 +163,7 @@ def _has_shared_bucket(windows: list[Window]) -> bool:
 def window_table(
     rows: list[WindowRow], layout: SnapshotLayout, next_firing: Mapping[WindowId, int]
 ) -> pa.Table:
-    """Rows of `window_state`, sorted by key, place and window. `next_firing` is the time of each window's
-    first timer that may fire it.
-    """
+    """Rows of `window_state`, sorted by key, place and window, with each window's next firing, if any."""
     schema = layout.schemas()["window_state"]
     if layout.windows is None or not rows:
         return schema.empty_table()
@@ -245,9 +238,7 @@ def _contents_columns(
 
 
 def _trigger_state(row: WindowRow, fires_before_cleanup: bool) -> dict[str, dict[str, Any]]:
-    """The trigger's state, and the number of elements that have been in no firing, where it does not follow
-    from the counts of elements and firings.
-    """
+    """The trigger's state, and the number of elements in no firing, unless it follows from the counts."""
     life = row.life
     if life is None or fires_before_cleanup or life.unfired_elements == _elements_not_fired(life):
         return row.trigger
@@ -356,7 +347,7 @@ def _contents_entries(
 def _move_unfired_elements(
     states_of_rows: list[dict[str, dict[str, Any]]], lives: list[WindowLife | None]
 ) -> None:
-    """Take the numbers of unfired elements, which `_trigger_state` put among the states, into the lives."""
+    """Move the numbers of unfired elements, which `_trigger_state` put among the states, into the lives."""
     for states, life in zip(states_of_rows, lives, strict=True):
         elements = states.get(UNFIRED_ELEMENTS, {}).pop("elements", None)
         if elements is not None and life is not None:

@@ -1,3 +1,1 @@
-"""What windows and functions remember: descriptors, user-facing handles, and back ends behind one
-Protocol.
-"""
+"""State of windows and functions: descriptors, user-facing handles, and back ends behind one Protocol."""

@@ -1,7 +1,5 @@
-"""The Protocols of a state back end: five kinds of state, each by key and namespace, and the entries that
-snapshots read and write.
-
-A namespace is a window, or None for state without one. Nothing here knows where values are kept.
+"""The Protocols of a state back end: five kinds of state, each by key and namespace (a window, or None), and
+the entries that snapshots read and write.
 """
 
 from __future__ import annotations
@@ -14,13 +12,8 @@ from slackwater.windowing.state.descriptors import StateDescriptor
 
 
 class StateEntry(NamedTuple):
-    """One entry of a snapshot.
-
-    Attributes:
-        state_name, kind: the descriptor's.
-        key_group: the key's group.
-        key, namespace: the owner; the namespace is a window or None.
-        value: the value, list, map or accumulator itself. Not a copy: neither side may change it afterwards.
+    """One entry of a snapshot. `value` is the value, list, map or accumulator itself, not a copy: neither
+    side may change it afterwards.
     """
 
     state_name: str
@@ -32,8 +25,6 @@ class StateEntry(NamedTuple):
 
 
 class InternalState(Protocol):
-    """One named state of all keys and namespaces."""
-
     @property
     def descriptor(self) -> Any: ...
 
@@ -60,31 +51,25 @@ class InternalValueState(InternalState, Protocol):
 
 
 class InternalAppendingState(InternalState, Protocol):
-    """Reducing, aggregating and list state."""
-
     def add(self, key: Any, namespace: Any, value: Any) -> bool:
-        """Fold or append. Reducing and aggregating state take None for clear.
-
-        Returns:
-            Whether there may have been no entry before; a back end that would have to look answers True.
+        """Fold or append. Reducing and aggregating state take None for clear. False if there was an entry
+        before; a back end that would have to look returns True.
         """
 
     def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        """`add` for each of these, of which none is None. Only list state has it, and aggregating state of a
+        """`add` for each value, none None. Only for list state and aggregating state of a
         BulkAggregateFunction.
         """
 
     def get(self, key: Any, namespace: Any) -> Any:
-        """The folded value, the aggregate's result, or the list itself (not to be changed); None when there
-        is no entry. A list may be any sequence: a long one in RocksDB is read as it is iterated.
+        """The folded value, the aggregate's result, or the list itself (do not change it); None without an
+        entry. A list may be any sequence: a long one in RocksDB is read as it is iterated.
         """
 
     def merge_namespaces(self, key: Any, target: Any, sources: Iterable[Any]) -> None:
-        """Fold the sources' entries, left to right, and then with the target's; the sources are empty
-        afterwards.
-
-        The last call is f(target, sources) or f(sources, target), as the back end's order mode says. A list
-        is target, then sources.
+        """Fold the sources' entries, left to right, and then with the target's, and clear the sources. The
+        last call is f(target, sources) or f(sources, target), as the order mode says; a list is target, then
+        sources.
         """
 
 
@@ -111,24 +96,19 @@ class StateBackend(Protocol):
     """All keyed state of one operator. Closed once, by its owner."""
 
     def state(self, descriptor: StateDescriptor) -> Any:
-        """The internal state of the descriptor's kind and name: made at the first call, the same object at
-        each later one.
-
-        Raises StateAccessError when the name is in use for another kind.
+        """The internal state of the descriptor's kind and name, created at the first call. Raises
+        StateAccessError when the name is in use for another kind.
         """
 
     def states(self) -> Iterator[InternalState]:
-        """All states made so far, in order of their making."""
+        """All states created so far, in order."""
 
     def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
-        """Every entry, or those of a range of key groups: state by state, in no particular order inside
-        one.
-        """
+        """Every entry, or those of a range of key groups: state by state, in no particular order inside one."""
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
-        """Put entries back. Several entries of one list are its pieces, in order. Entries whose state has no
-        descriptor yet are kept and counted, and become part of the state when `state` is called with its
-        descriptor.
+        """Restore entries. Several entries of one list are its pieces, in order. Entries of undeclared state
+        are kept and counted, and join the state when `state` is called with its descriptor.
         """
 
     def close(self) -> None: ...

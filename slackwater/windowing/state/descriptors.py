@@ -1,6 +1,5 @@
-"""Names and kinds of state: what a function or trigger declares before it gets a handle.
-
-Values only: frozen, comparable, picklable. No state here.
+"""Names and kinds of state, which a function or trigger declares before it gets a handle. Frozen, comparable,
+picklable values.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 
 class AggregateOperations(Protocol):
-    """What aggregating state needs of an AggregateFunction."""
+    """The part of an AggregateFunction that aggregating state uses."""
 
     def create_accumulator(self) -> Any: ...
 
@@ -28,10 +27,8 @@ class StateDescriptor:
 
     Attributes:
         name: unique among the states of an operator. A trigger's state and a function's per-window state
-            share names: equal names are one state (Flink does the same), different kinds under one name are
-            refused.
-        sql_type: SQL type of a value, for tables that store the state in typed columns; None where there is
-            none.
+            share names: as in Flink, equal names are one state; different kinds under one name are refused.
+        sql_type: SQL type of a value, for typed columns in tables; None for none.
         kind: "value", "list", "map", "reducing" or "aggregating".
     """
 
@@ -43,7 +40,7 @@ class StateDescriptor:
 
 @dataclass(frozen=True)
 class ValueStateDescriptor(StateDescriptor):
-    """One value (Flink: ValueStateDescriptor). `default` is what an empty state reads as."""
+    """One value (Flink: ValueStateDescriptor). An empty state reads as `default`."""
 
     kind: ClassVar[str] = "value"
 

@@ -1,7 +1,5 @@
-"""The state handles that users hold: state of the operator's current key, in one namespace. Five kinds, each
-a thin view of a back end's state.
-
-A handle keeps nothing itself, so it may be kept by a function or thrown away after one call.
+"""The state handles that users hold: state of the operator's current key, in one namespace. Thin views of a
+back end's five kinds of state; a function may keep a handle or drop it after one call.
 """
 
 from __future__ import annotations
@@ -24,11 +22,7 @@ _ABSENT: Final = object()
 
 
 class KeyContext(Protocol):
-    """What knows the current key: the operator.
-
-    Attributes:
-        current_key: key of the element or timer that is being processed.
-    """
+    """The operator, with `current_key`, the key of the element or timer that is being processed."""
 
     current_key: Any
 
@@ -42,7 +36,7 @@ class ValueState:
         self._state, self._keys, self._namespace = state, keys, namespace
 
     def value(self) -> Any:
-        """The value, or the descriptor's default (None unless declared) when there is none."""
+        """The value, or the descriptor's default."""
         return self._state.value(self._keys.current_key, self._namespace)
 
     def update(self, value: Any) -> None:
@@ -55,8 +49,8 @@ class ValueState:
 
 class ListState:
     """A list of the current key, in order of arrival (Flink: ListState). Iterating over the state itself
-    reads a long list of RocksDB as it goes, so that the list need not fit the memory; it must not be cleared
-    or replaced meanwhile.
+    reads a long list of RocksDB as it goes, so that it need not fit in memory; do not clear or replace it
+    meanwhile.
     """
 
     __slots__ = ("_keys", "_namespace", "_state")
@@ -96,21 +90,20 @@ class MapState:
         self._state, self._keys, self._namespace = state, keys, namespace
 
     def get(self, map_key: Any) -> Any:
-        """The value under `map_key`, None when there is none."""
+        """The value under `map_key`, or None."""
         return self._state.get_entry(self._keys.current_key, self._namespace, map_key)
 
     def put(self, map_key: Any, value: Any) -> None:
         self._state.put_entry(self._keys.current_key, self._namespace, map_key, value)
 
     def remove(self, map_key: Any) -> None:
-        """Remove the entry, if there is one."""
         self._state.remove_entry(self._keys.current_key, self._namespace, map_key)
 
     def contains(self, map_key: Any) -> bool:
         return self._state.get_entry(self._keys.current_key, self._namespace, map_key, _ABSENT) is not _ABSENT
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """The entries as of now, in order of insertion."""
+        """A copy of the entries, in order of insertion."""
         return iter(list(self._state.items(self._keys.current_key, self._namespace)))
 
     def keys(self) -> Iterator[Any]:
@@ -147,9 +140,7 @@ class ReducingState:
 
 
 class AggregatingState(ReducingState):
-    """An accumulator of the current key: `add` feeds it, `get` is the aggregate's result, None when nothing
-    was added.
-    """
+    """An accumulator of the current key: `add` feeds it, `get` is the aggregate's result, or None."""
 
     __slots__ = ()
 
@@ -164,14 +155,11 @@ _HANDLES: dict[str, Any] = {
 
 
 def bind(state: InternalState, keys: KeyContext, namespace: Any) -> Any:
-    """The handle of the state's kind for one namespace."""
     return _HANDLES[state.kind](state, keys, namespace)
 
 
 def mergeable(state: InternalState) -> InternalAppendingState | InternalListState | InternalAggregatingState:
-    """`state` if windows can merge it: list, reducing and aggregating state. Raises StateMergeError for value
-    and map state.
-    """
+    """`state` if windows can merge it (list, reducing, aggregating); otherwise raises StateMergeError."""
     if state.kind in ("value", "map"):
         raise StateMergeError(
             f"State {state.descriptor.name!r} is {state.kind} state, which cannot merge; use reducing, "

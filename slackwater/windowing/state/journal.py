@@ -1,7 +1,4 @@
-"""The undo journal of one element: each change of state or timers notes the call that reverts it.
-
-Only operators that send failing elements to quarantine have one. It does not know what the calls do.
-"""
+"""The undo journal of one element, for operators with quarantine: each change notes the call that reverts it."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ from typing import Any
 
 
 class UndoJournal:
-    """Inverse calls in order of the changes. Between `begin` and `commit` or `undo` changes are noted,
-    otherwise ignored.
-    """
+    """Inverse calls in order of the changes, recorded between `begin` and `commit` or `undo` only."""
 
     def __init__(self) -> None:
         self._inverses: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []

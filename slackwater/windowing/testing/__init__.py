@@ -1,7 +1,7 @@
 """The test kit: an operator harness, clocks that a test moves, and runs that follow each other with a
 snapshot in between.
 
-For users' tests of triggers, functions and pipelines' windows; nothing in production imports it.
+For users' tests of triggers, functions and pipelines' windows; production code does not import it.
 """
 
 from slackwater.windowing.processing_time_service import (

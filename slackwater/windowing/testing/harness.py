@@ -1,8 +1,6 @@
-"""The operator harness: a test drives the parallel operators of one run by hand, and their output is
-recorded.
-
-Elements go to the operator that owns their key group, watermark and clock to all operators. Mirrors Flink's
-KeyedOneInputStreamOperatorTestHarness. It decides nothing about windows.
+"""The operator harness: a test drives the parallel operators of one run and reads their output. Elements go
+to the operator that owns their key group, watermark and clock to all (Flink:
+KeyedOneInputStreamOperatorTestHarness).
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ class OperatorHarness(ReadableOutput):
         subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
         runtime: what to run it on: clock, key groups, order of timers, state back end.
         parallelism: number of subtasks; each owns a range of key groups.
-        restore: the snapshot of an earlier harness, whose parallelism may have been another.
-        restores_watermark: whether the watermark is restored, too. Flink does not restore it: there, every
-            element is on time until the next watermark.
-        clock_ms: the clock's first reading; that of the snapshot unless given, and 0 without one.
+        restore: the snapshot of an earlier harness, of any parallelism.
+        restores_watermark: restore the watermark, too. Flink does not: there, every element is on time until
+            the next watermark.
+        clock_ms: the clock's first reading; default: the snapshot's, or 0.
 
     Raises:
         ConfigurationError: the snapshot has another number of key groups.
@@ -78,9 +76,7 @@ class OperatorHarness(ReadableOutput):
                 operator.initialize_watermark(restore.watermark)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """One element, to the subtask that owns its key. `timestamp` in milliseconds, None for an element
-        without one.
-        """
+        """One element, to the subtask that owns its key. `timestamp` in milliseconds, None for none."""
         self._check_open()
         self._subject.key_type.check(key)
         group = key_group_of(key, self._subject.key_type, self._max_parallelism)
@@ -89,9 +85,7 @@ class OperatorHarness(ReadableOutput):
         )
 
     def process_record(self, value: Any, timestamp: int | None) -> None:
-        """`process_element` with the key that the config's key selector gives; what the selector raises comes
-        as it is.
-        """
+        """`process_element` with the key from the config's key selector, whose errors are not wrapped."""
         selector = self._subject.key_selector if isinstance(self._subject, WindowOperatorConfig) else None
         if selector is None:
             raise ConfigurationError("There is no key selector; give process_element the key.")
@@ -100,8 +94,7 @@ class OperatorHarness(ReadableOutput):
     def process_watermark(self, timestamp: int) -> None:
         """Advance event time in every subtask; the watermark is recorded after the rows that it caused.
 
-        Raises ConfigurationError when it would go back, which nothing upstream of a real operator lets
-        happen.
+        Raises ConfigurationError when it would go back, which cannot happen to a real operator.
         """
         self._check_open()
         if timestamp < self.current_watermark:
@@ -151,9 +144,7 @@ class OperatorHarness(ReadableOutput):
 
     @property
     def state_entries(self) -> dict[str, int]:
-        """How many entries each state has; states without any are left out. An empty dict and no timers:
-        nothing has leaked.
-        """
+        """Number of entries of each non-empty state. An empty dict and no timers: nothing has leaked."""
         counts: dict[str, int] = {}
         for operator in self._operators:
             for entry in operator.backend.entries():
@@ -161,7 +152,7 @@ class OperatorHarness(ReadableOutput):
         return counts
 
     def snapshot(self) -> HarnessSnapshot:
-        """State, timers, watermark and clock of the operators. Nothing is flushed; the harness can go on."""
+        """State, timers, watermark and clock. Nothing is flushed; the harness can go on."""
         self._check_open()
         parts = [
             take_snapshot(operator, key_groups)
@@ -170,7 +161,7 @@ class OperatorHarness(ReadableOutput):
         return HarnessSnapshot.of(parts, self.current_processing_time, self._max_parallelism)
 
     def close(self) -> None:
-        """Close the operators. What they have put out can still be read."""
+        """Close the operators. Their output can still be read."""
         if self._is_open:
             self._is_open = False
             for operator, storage in zip(self._operators, self._storages, strict=True):

@@ -1,7 +1,4 @@
-"""The recorded output of operators, in order, as values that compare with plain tuples.
-
-A recorder is an output like any other: it knows no operator and no key group.
-"""
+"""The recorded output of operators, in order, as values that compare with plain tuples."""
 
 from __future__ import annotations
 
@@ -55,11 +52,11 @@ Record: TypeAlias = Pane | Row | LateElement | SideOutput | Watermark
 
 
 class ReadableOutput:
-    """Gives each kind of output by itself; a subclass gives all of it in `output`."""
+    """`output` of a subclass, filtered by kind."""
 
     @property
     def output(self) -> list[Record]:
-        """Everything put out: rows, late elements, side outputs and watermarks, in order."""
+        """All rows, late elements, side outputs and watermarks, in order."""
         raise NotImplementedError
 
     @property
@@ -74,7 +71,7 @@ class ReadableOutput:
 
     @property
     def late_elements(self) -> list[LateElement]:
-        """The late side output, in order. Without `side_output_late_data` late elements are counted only."""
+        """The late side output, in order. Without `side_output_late_data` late elements are only counted."""
         return [record for record in self.output if isinstance(record, LateElement)]
 
     def side_output(self, tag: str) -> list[Any]:

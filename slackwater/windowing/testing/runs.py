@@ -1,7 +1,5 @@
-"""Runs that follow each other, as scheduled ones do: each starts from the snapshot of the last one, and a run
-that crashes leaves nothing.
-
-Knows harnesses and snapshots only; production keeps its snapshots in tables.
+"""Runs that follow each other, like scheduled ones: each starts from the snapshot of the last one, and a
+crashed run leaves nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +14,7 @@ from slackwater.windowing.testing.subject import Runtime, Subject
 
 
 class Run(OperatorHarness):
-    """A harness that can crash.
-
-    Attributes:
-        has_crashed: whether it did.
-    """
+    """A harness that can crash."""
 
     has_crashed = False
 
@@ -32,7 +26,7 @@ class Run(OperatorHarness):
 
 
 class RunSequence(ReadableOutput):
-    """Runs over one operator's state. Its `output`, `panes` and so on are those of all finished runs.
+    """Runs over one operator's state. Its `output`, `panes` and so on cover all finished runs.
 
     Args:
         subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
@@ -55,7 +49,8 @@ class RunSequence(ReadableOutput):
     def run(
         self, *, parallelism: int = 1, restores_watermark: bool = True, clock_ms: int | None = None
     ) -> Iterator[Run]:
-        """One run, restored from the last finished one. At the end of the block it parks; nothing is flushed.
+        """One run, restored from the last finished one. The end of the block takes a snapshot; nothing is
+        flushed.
 
         If the block calls `crash` or raises, output and state of the run are dropped, and the next run starts
         where this one did.
@@ -63,7 +58,7 @@ class RunSequence(ReadableOutput):
         Args:
             parallelism: of this run; another number than last time rescales.
             restores_watermark: False is Flink's way, see OperatorHarness.
-            clock_ms: where the clock starts; where it stood unless given.
+            clock_ms: where the clock starts; default: where it stopped.
         """
         run = Run(
             self._subject,

@@ -1,6 +1,5 @@
-"""The snapshot that a run leaves to the next: state, timers, watermark and clock, as bytes.
-
-Bytes, so that a test notices what could not leave the process, and two runs never share an object.
+"""The snapshot that a run leaves to the next: state, timers, watermark and clock, as bytes, so that a test
+notices values that cannot leave the process, and two runs never share an object.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ class HarnessSnapshot:
     """Taken without flushing: nothing fires for it, open windows stay open.
 
     Attributes:
-        watermark: the least of all subtasks.
+        watermark: the minimum over all subtasks.
         clock: processing time, in milliseconds.
         max_parallelism: number of key groups; the state is bound to it.
     """
@@ -30,7 +29,7 @@ class HarnessSnapshot:
 
     @classmethod
     def of(cls, parts: Iterable[OperatorSnapshot], clock: int, max_parallelism: int) -> HarnessSnapshot:
-        """From one part a subtask. Raises what pickle raises when a value of the state cannot be pickled."""
+        """From one part per subtask. Raises pickle's error when a value of the state cannot be pickled."""
         parts = list(parts)
         return cls(min(part.watermark for part in parts), clock, max_parallelism, pickle.dumps(parts))
 

@@ -1,7 +1,4 @@
-"""What a harness drives: a window operator or a process operator, made anew for each subtask and each run.
-
-The only file of the kit that knows how operators are made.
-"""
+"""The operator that a harness drives: a window or process operator, created anew for each subtask and run."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ Subject: TypeAlias = WindowOperatorConfig | KeyedProcess
 
 
 class DrivenOperator(Protocol):
-    """What the harness asks of an operator."""
+    """The operator interface that the harness uses."""
 
     @property
     def backend(self) -> StateBackend: ...
@@ -59,12 +56,10 @@ class DrivenOperator(Protocol):
 
 
 class ManualClock(ProcessingTimeService, Protocol):
-    """A clock that a test moves. Two rules of when a timer for t is due:
+    """A clock that a test moves. There are two rules of when a timer for t is due:
 
-    ReplayProcessingTimeService: at t + 1 ms, the clock stopping there on its way, as in a replay. A live
-    Flink job has the same rule.
-    HarnessProcessingTimeService: at t, the clock standing where it was moved to, as in Flink's own test
-    harness.
+    ReplayProcessingTimeService: at t + 1 ms, the clock stopping there on its way, as in a replay and a live
+    Flink job. HarnessProcessingTimeService: at t, after the clock has jumped, as in Flink's own test harness.
     """
 
     def advance_to(self, timestamp: int) -> None:
@@ -76,10 +71,10 @@ class Runtime:
     """What operators run on, the same in every run of a test.
 
     Attributes:
-        clock: makes a subtask's clock from its first reading; see ManualClock for the two there are.
+        clock: first reading → a subtask's clock; see ManualClock for the two there are.
         max_parallelism: number of key groups, fixed for the life of the state.
         order_mode: whose order equal timers and merges have.
-        storage: makes where one operator's state and timers live; in memory unless said.
+        storage: creates the place of one operator's state and timers; default: memory.
         on_error: "quarantine" undoes an element on which a function raises.
     """
 
@@ -97,7 +92,7 @@ class Runtime:
         storage: OperatorStorage,
         key_groups: KeyGroupRange,
     ) -> DrivenOperator:
-        """A new operator, not yet opened, of a subtask that owns `key_groups`."""
+        """A new, unopened operator of a subtask that owns `key_groups`."""
         match subject:
             case WindowOperatorConfig():
                 return window_operator(

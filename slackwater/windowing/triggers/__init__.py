@@ -1,6 +1,5 @@
-"""Triggers: when a window fires, and when it forgets its contents.
-
-Frozen values that a user declares and executors receive; what they remember is state of the window.
+"""Triggers: when a window fires, and when its contents are purged. Frozen values; what they remember is
+window state.
 """
 
 from slackwater.windowing.triggers.continuous import (

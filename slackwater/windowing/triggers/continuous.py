@@ -1,6 +1,4 @@
-"""Triggers that fire again and again while a window is open: every interval of event time or of processing
-time.
-
+"""Triggers that fire again and again while a window is open, at every interval of event or processing time.
 The next firing is reducing state named "fire-time", which merges to the earliest.
 """
 
@@ -39,15 +37,16 @@ class _ContinuousTrigger(Trigger):
         return int(min(wrap_long(time + self.interval_ms), window.max_timestamp()))
 
     def _floor(self, time: int) -> int:
-        """`time` rounded towards zero to a multiple of the interval, as Java's remainder has it."""
+        """`time` rounded towards zero to a multiple of the interval, by Java's remainder."""
         return wrap_long(time - remainder(time, self.interval_ms))
 
 
 class ContinuousEventTimeTrigger(_ContinuousTrigger):
-    """Fires at each multiple of the interval that the watermark passes, and at the window's last instant.
+    """Fires at each multiple of the interval that the watermark passes, and at the window's last instant
+    (Flink: ContinuousEventTimeTrigger).
 
-    Flink: ContinuousEventTimeTrigger. A late element fires at once and arms nothing. As in Flink, `clear`
-    leaves timers at the last instant behind.
+    A late element fires at once and arms nothing. As in Flink, `clear` leaves timers at the last instant
+    behind.
     """
 
     looks_at_elements: ClassVar[bool] = False
@@ -101,9 +100,8 @@ class ContinuousEventTimeTrigger(_ContinuousTrigger):
 
 
 class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
-    """Fires at each multiple of the interval that the clock passes, and at the window's last instant.
-
-    Flink: ContinuousProcessingTimeTrigger.
+    """Fires at each multiple of the interval that the clock passes, and at the window's last instant (Flink:
+    ContinuousProcessingTimeTrigger).
     """
 
     looks_at_elements: ClassVar[bool] = False

@@ -1,6 +1,4 @@
-"""Triggers that go by the elements: by their number, or by the distance of the newest from the last one that
-fired.
-
+"""Triggers that go by the number of elements, or by the distance of the newest from the last one that fired.
 They register no timer: elements that have not fired when their window is collected are dropped.
 """
 
@@ -37,8 +35,8 @@ class _ElementTrigger(Trigger):
 
 @dataclass(frozen=True, kw_only=True)
 class CountTrigger(_ElementTrigger):
-    """Fires when `max_count` elements have come since the last firing (Flink: CountTrigger). Merging adds
-    counts up.
+    """Fires when `max_count` elements have come since the last firing; merging adds counts (Flink:
+    CountTrigger).
     """
 
     can_merge: ClassVar[bool] = True
@@ -71,8 +69,8 @@ class CountTrigger(_ElementTrigger):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaTrigger(_ElementTrigger):
-    """Fires when delta(last element that fired, new element) > threshold (Flink: DeltaTrigger). A window's
-    first element does not fire.
+    """Fires when delta(last element that fired, new element) > threshold, never for a window's first element
+    (Flink: DeltaTrigger).
     """
 
     states: ClassVar[tuple[StateDescriptor, ...]] = (LAST_ELEMENT,)

@@ -1,7 +1,4 @@
-"""Triggers that wrap another trigger: one purges the window at each firing, one also fires after a timeout.
-
-They forward every call to the inner trigger and change its result.
-"""
+"""Triggers that wrap another one: they forward every call to it and change its result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Triggers that fire when a window's time is over, at the end of the stream, or never.
-
-They keep no state: a window's last instant says all.
-"""
+"""Stateless triggers that fire at a window's last instant, at the end of the stream, or never."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ CONTINUE, FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 @dataclass(frozen=True)
 class EventTimeTrigger(Trigger):
-    """Fires when the watermark reaches the window's last instant, and at once for each element after that
-    (Flink: EventTimeTrigger).
+    """Fires when the watermark reaches the window's last instant, and at once for each later element (Flink:
+    EventTimeTrigger).
     """
 
     can_merge: ClassVar[bool] = True
@@ -108,11 +105,9 @@ class NeverTrigger(Trigger):
     def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         return CONTINUE
 
-    def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Nothing to merge."""
+    def on_merge(self, window: Window, context: OnMergeContext) -> None: ...
 
-    def clear(self, window: Window, context: TriggerContext) -> None:
-        """Nothing to clear."""
+    def clear(self, window: Window, context: TriggerContext) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -134,8 +129,7 @@ class EndOfStreamTrigger(Trigger):
     def on_processing_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
         return CONTINUE
 
-    def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Nothing to merge."""
+    def on_merge(self, window: Window, context: OnMergeContext) -> None: ...
 
     def clear(self, window: Window, context: TriggerContext) -> None:
         """The timer at Long.MAX stays, as in Flink."""

@@ -1,7 +1,5 @@
-"""What a trigger is: the five calls that the operator makes, the four results, and the context in which a
-trigger registers timers and keeps state.
-
-Interfaces only; the built-in triggers are beside this file.
+"""The interface of triggers: the five calls that the operator makes, the four results, and the context in
+which a trigger registers timers and keeps state.
 """
 
 from __future__ import annotations
@@ -15,9 +13,7 @@ from slackwater.windowing.windows import Window
 
 
 class TriggerResult(Enum):
-    """What happens to a window: two independent flags, fire and purge (Flink: TriggerResult). Fire comes
-    before purge.
-    """
+    """Two independent flags for a window, fire and purge, in this order (Flink: TriggerResult)."""
 
     CONTINUE = 0
     FIRE = 1
@@ -38,9 +34,7 @@ class TriggerResult(Enum):
 
 
 class TriggerContext(Protocol):
-    """Time, timers and state of the key and window in question (Flink: Trigger.TriggerContext). Valid during
-    the call only.
-    """
+    """Time, timers and state of the current key and window, valid during the call (Flink: TriggerContext)."""
 
     @property
     def current_watermark(self) -> int: ...
@@ -49,22 +43,18 @@ class TriggerContext(Protocol):
     def current_processing_time(self) -> int: ...
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have `on_event_time` called when the watermark reaches `timestamp`. A timer that is registered
-        already stays.
-        """
+        """Call `on_event_time` when the watermark reaches `timestamp`; no effect if already registered."""
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_processing_time` called when the clock reaches `timestamp`. A timer that is registered
-        already stays.
-        """
+        """Call `on_processing_time` when the clock reaches `timestamp`; no effect if already registered."""
 
     def delete_event_time_timer(self, timestamp: int) -> None: ...
 
     def delete_processing_time_timer(self, timestamp: int) -> None: ...
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        """The handle of this key's and window's state. Its name is shared with the window function's
-        per-window state.
+        """The handle of this key's and window's state. The window function's per-window state shares its
+        names.
         """
 
 
@@ -88,27 +78,26 @@ _METHODS_BY_PROMISE: Final = {
 
 
 class Trigger:
-    """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; what it
-    remembers is window state.
+    """Decides when a window fires (Flink: Trigger). A subclass is a value: comparable, picklable; its memory
+    is window state.
 
-    Class attributes and properties describe the trigger to the operator and the engines. All but the first
-    three are promises (see `promises`): a subclass that overrides the methods that a promise is about has the
-    cautious value of this class until it makes the promise itself.
+    All attributes and properties but the first three are promises (see `promises`): a subclass that overrides
+    the methods that a promise is about has the cautious value of this class until it makes the promise
+    itself.
 
     Attributes:
-        can_merge: whether `on_merge` is implemented; without it the trigger is refused for session windows.
-        purges: whether it may answer FIRE_AND_PURGE: each firing then holds only what came since the one
-            before.
-        states: descriptors of the state that it keeps for each window; a subclass repeats its parent's. A
-            snapshot shows them as the trigger's, and any other state of a window as the window function's.
-        arms_once: promise that `on_element` changes nothing and answers CONTINUE while the watermark is
-            before the window's last instant and the window has contents already. The operator then does not
-            ask.
-        fires_on_timers: False promises that it answers CONTINUE to every timer.
+        can_merge: whether `on_merge` is implemented; otherwise session windows refuse the trigger.
+        purges: whether it may return FIRE_AND_PURGE: each firing then holds only elements since the last one.
+        states: descriptors of its per-window state; a subclass repeats its parent's. Snapshots show these as
+            the trigger's, and any other state of a window as the window function's.
+        arms_once: promise that `on_element` changes nothing and returns CONTINUE while the watermark is
+            before the window's last instant and the window has contents already; the operator then does not
+            call it.
+        fires_on_timers: False promises that it returns CONTINUE for every timer.
         fires_at_last_instant: promise that it fires when the watermark reaches the window's last instant and
             at once for each later element, at no other time, and keeps no state.
-        looks_at_elements: False promises that `on_element` ignores the element itself: elements may then
-            lack columns that nothing else reads.
+        looks_at_elements: False promises that `on_element` ignores the element itself: elements may then lack
+            columns that nothing else reads.
     """
 
     can_merge: ClassVar[bool] = False
@@ -126,7 +115,7 @@ class Trigger:
 
     @property
     def innermost(self) -> Trigger:
-        """The trigger inside all triggers that wrap another; this one when it wraps none."""
+        """The trigger inside all wrapping triggers, or this one."""
         return self
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -136,8 +125,8 @@ class Trigger:
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
     ) -> TriggerResult:
-        """Called for each element of each of its windows, after it was added. `timestamp` is Long.MIN for an
-        element without one.
+        """Called for each element of each of its windows, after it was added. A missing timestamp is
+        Long.MIN.
         """
         raise NotImplementedError
 
@@ -150,7 +139,7 @@ class Trigger:
         raise NotImplementedError
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Called when windows have become `window`, before the absorbed ones are cleared; `on_element`
+        """Called when windows have merged into `window`, before the absorbed ones are cleared; `on_element`
         follows.
         """
         raise NotImplementedError(f"{type(self).__name__} does not merge")

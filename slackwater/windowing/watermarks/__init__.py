@@ -1,6 +1,5 @@
-"""Watermarks: how far event time has come, by Flink 2.3.0's rules.
-
-Knows no window, key or state back end. README.md states where replays differ from Flink, and why.
+"""Watermarks: the progress of event time, by Flink 2.3.0's rules. README.md states where replays differ from
+Flink, and why.
 """
 
 from slackwater.windowing.watermarks.generators import (

@@ -1,8 +1,5 @@
-"""Watermark generators: they turn the timestamps of elements into watermarks, one generator for each source
-partition, as Flink's do.
-
-The caller drives them: `on_event` for each element, `on_periodic_emit` for each tick. The only clock is the
-one handed in.
+"""Watermark generators, one per source partition, from the timestamps of elements to watermarks, as Flink's.
+The caller calls `on_event` for each element and `on_periodic_emit` for each tick.
 """
 
 from __future__ import annotations
@@ -26,10 +23,8 @@ class WatermarkGenerator(Protocol):
 
 
 class BoundedOutOfOrdernessWatermarks:
-    """Emits max - out_of_orderness - 1 at each periodic call, max = greatest timestamp so far; the
-    subtraction wraps as in Flink.
-
-    Before the first element max is such that Long.MIN comes out, which every receiver drops.
+    """Emits max - out_of_orderness - 1 at each periodic call, max = greatest timestamp so far, wrapping as in
+    Flink; Long.MIN, which every receiver drops, before the first element.
     """
 
     def __init__(self, out_of_orderness_ms: int) -> None:
@@ -61,9 +56,7 @@ class NoWatermarksGenerator:
 
 
 class PunctuatedWatermarks:
-    """Emits `watermark_of(element, timestamp)` right after each element for which it is not None; nothing
-    periodically.
-    """
+    """Emits `watermark_of(element, timestamp)` right after each element, unless None; nothing periodically."""
 
     def __init__(self, watermark_of: Callable[[Any, int], int | None]) -> None:
         self._watermark_of = watermark_of
@@ -80,9 +73,9 @@ class PunctuatedWatermarks:
 class WatermarksWithIdleness:
     """Another generator, and `mark_idle` when no element has come for a while.
 
-    Two steps: the first periodic call without an element since the last one starts a stopwatch; a later one
-    finds the source idle when the stopwatch shows strictly more than the timeout. An idle source's own
-    periodic watermarks are not emitted.
+    The first periodic call without an element since the last one starts a stopwatch; a later one finds the
+    source idle when the stopwatch shows strictly more than the timeout. An idle source's periodic watermarks
+    are not emitted.
     """
 
     def __init__(
@@ -123,10 +116,8 @@ _NOT_STARTED = 0
 
 
 class PausableRelativeClock:
-    """A clock that stands still while paused, so that a source blocked by the operators after it does not
-    become idle.
-
-    Mirrors Flink's class of this name. Paused n times it needs as many `unpause` calls.
+    """A clock that stops while paused, so that a source blocked by later operators does not become idle
+    (Flink: PausableRelativeClock). Paused n times it needs as many `unpause` calls.
     """
 
     def __init__(self, base_ms: Callable[[], int]) -> None:

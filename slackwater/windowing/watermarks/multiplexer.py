@@ -1,7 +1,5 @@
-"""One watermark from several: the splits of one source, or the two inputs of one operator.
-
-Flink 2.3.0's rules: the minimum over the active ones; all idle flushes the maximum over all. No clock here.
-Core only, not used by replays.
+"""One watermark from several: the splits of one source, or the two inputs of one operator, by Flink 2.3.0's
+rules. Core only, not used by replays.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ class PartialWatermark:
         self.is_idle = False
 
     def advance(self, timestamp: int) -> bool:
-        """Take a watermark, which also ends idleness; says whether it was higher than the last."""
+        """Set the watermark, which also ends idleness. Returns whether it rose."""
         self.is_idle = False
         is_higher = timestamp > self.watermark
         self.watermark = max(timestamp, self.watermark)
@@ -28,8 +26,7 @@ class PartialWatermark:
 
 class CombinedWatermarkStatus:
     """Minimum over the active partial watermarks; the maximum over all when none is active. It never falls.
-
-    Mirrors Flink's CombinedWatermarkStatus as of 2.3.0 (with FLINK-38454: the flush when all are idle).
+    Flink's CombinedWatermarkStatus as of 2.3.0 (with FLINK-38454: the flush when all are idle).
     """
 
     def __init__(self) -> None:
@@ -41,12 +38,12 @@ class CombinedWatermarkStatus:
         self._partials.append(partial)
 
     def remove(self, partial: PartialWatermark) -> None:
-        """Removing what held the watermark back shows at the next update only."""
+        """If it held the watermark back, that shows at the next update only."""
         self._partials.remove(partial)
 
     def update(self) -> bool:
-        """Combine anew; says whether the combined watermark rose. Sets `is_idle` too, unless there is nothing
-        to combine.
+        """Recompute watermark and, unless there is nothing to combine, `is_idle`. Returns whether the
+        watermark rose.
         """
         if not self._partials:
             return False
@@ -60,9 +57,8 @@ class CombinedWatermarkStatus:
 
 
 class WatermarkOutputMultiplexer:
-    """Combines the watermarks of the splits of one source (Flink: WatermarkOutputMultiplexer).
-
-    A split's immediate output recombines at each call; its deferred output only at `on_periodic_emit`.
+    """Combines the watermarks of the splits of one source (Flink: WatermarkOutputMultiplexer). A split's
+    immediate output recombines at each call; its deferred output only at `on_periodic_emit`.
     """
 
     def __init__(self, output: WatermarkOutput) -> None:
@@ -80,7 +76,7 @@ class WatermarkOutputMultiplexer:
         self._combined_status.add(self._partials[split])
 
     def unregister(self, split: str) -> bool:
-        """Says whether the split was registered."""
+        """Returns whether the split was registered."""
         partial = self._partials.pop(split, None)
         if partial is None:
             return False
@@ -88,15 +84,15 @@ class WatermarkOutputMultiplexer:
         return True
 
     def immediate_output(self, split: str) -> WatermarkOutput:
-        """Raises WatermarkStateError for a split that is not registered."""
+        """Raises WatermarkStateError for an unregistered split."""
         return _ImmediateOutput(self._partial(split), self)
 
     def deferred_output(self, split: str) -> WatermarkOutput:
-        """Raises WatermarkStateError for a split that is not registered."""
+        """Raises WatermarkStateError for an unregistered split."""
         return _DeferredOutput(self._partial(split))
 
     def on_periodic_emit(self) -> None:
-        """Combine what the splits have said and forward the result."""
+        """Combine the splits and forward the result."""
         if self._combined_status.update():
             self._output.emit_watermark(self._combined_status.watermark)
         if self._combined_status.is_idle:
@@ -151,7 +147,8 @@ class _ImmediateOutput:
 
 class CombinedInputs:
     """The watermark of an operator with several inputs (Flink: AbstractStreamOperator.processWatermark1/2 on
-    an IndexedCombinedWatermarkStatus)."""
+    an IndexedCombinedWatermarkStatus).
+    """
 
     def __init__(self, inputs: int, output: StatusOutput) -> None:
         self._output = output
@@ -161,16 +158,14 @@ class CombinedInputs:
             self._combined_status.add(partial)
 
     def process_watermark(self, timestamp: int, index: int) -> None:
-        """A watermark on input `index`. It ends that input's idleness in silence: no status goes out, as in
-        Flink.
-        """
+        """A watermark on input `index`. It ends that input's idleness without emitting a status, as in Flink."""
         self._partials[index].advance(timestamp)
         if self._combined_status.update():
             self._output.emit_watermark(self._combined_status.watermark)
 
     def process_watermark_status(self, status: WatermarkStatus, index: int) -> None:
-        """A status on input `index`: first the watermark that it no longer holds back, then the status if the
-        combined one changed.
+        """A status on input `index`: emits first a watermark that it no longer holds back, then a changed
+        status.
         """
         was_idle = self._combined_status.is_idle
         self._partials[index].is_idle = status.is_idle

@@ -1,8 +1,6 @@
-"""Source contexts: what a source emits elements and watermarks through, one for each notion of time (event
-time with the source's own watermarks, ingestion time stamped on arrival, processing time without timestamps).
-
-Driven by the source and by a processing-time service; one context for one source, closed once.
-Core only, not used by replays.
+"""Source contexts, through which a source emits elements and watermarks, one per notion of time: event time
+with the source's watermarks, ingestion time stamped on arrival, processing time without timestamps. One
+context per source, closed once. Core only, not used by replays.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ class TimeCharacteristic(Enum):
 
 
 class SourceContext(Protocol):
-    """What a source emits through (Flink: SourceFunction.SourceContext). After `close` each call raises
-    WatermarkStateError.
-    """
+    """Flink: SourceFunction.SourceContext. After `close` each call raises WatermarkStateError."""
 
     def collect(self, element: Any, timestamp: int | None = None) -> None: ...
 
@@ -51,12 +47,12 @@ def source_context(
 
     Args:
         watermark_interval_ms: for ingestion time, how often a watermark is due; at least 1.
-        idle_timeout_ms: after so long without an element or watermark the source is marked idle; at least 1;
-            None = never.
-        progressive: for event time, False lets through the final watermark alone.
+        idle_timeout_ms: after so long without element or watermark the source is idle; at least 1; None =
+            never.
+        progressive: for event time, False passes only the final watermark on.
 
     Raises ConfigurationError for an interval or timeout below 1 ms. Flink 2.3.0 still has the contexts for
-    processing and ingestion time, but builds the one for event time only.
+    processing and ingestion time, but builds only the one for event time.
     """
     if characteristic is TimeCharacteristic.PROCESSING_TIME:
         return NonTimestampContext(output)
@@ -66,7 +62,7 @@ def source_context(
 
 
 class NonTimestampContext:
-    """Elements without timestamps; watermarks and idleness go nowhere."""
+    """Elements without timestamps; ignores watermarks and idleness."""
 
     def __init__(self, output: ElementOutput) -> None:
         self._output = output
@@ -87,11 +83,10 @@ class NonTimestampContext:
 
 
 class _IdlenessDetection:
-    """A source is idle when a whole check period, `idle_timeout_ms` long, has seen neither element nor
-    watermark.
+    """A source is idle when a whole check period of `idle_timeout_ms` has seen neither element nor watermark
+    (Flink: StreamSourceContexts.WatermarkContext).
 
     Checks follow each other while the source is busy; after a quiet one they rest until the next activity.
-    Mirrors Flink's StreamSourceContexts.WatermarkContext.
     """
 
     def __init__(
@@ -116,7 +111,6 @@ class _IdlenessDetection:
         self._toggle_status(WatermarkStatus.IDLE)
 
     def close(self) -> None:
-        """Cancels the pending check."""
         self._is_closed = True
         self._cancel_next_check()
 
@@ -152,9 +146,7 @@ class _IdlenessDetection:
 
 
 class ManualWatermarkContext(_IdlenessDetection):
-    """Event time: the source attaches timestamps and emits watermarks itself; None = an element without
-    timestamp.
-    """
+    """Event time: the source sets timestamps (None = none) and emits watermarks itself."""
 
     def __init__(
         self,
@@ -183,8 +175,8 @@ class AutomaticWatermarkContext(_IdlenessDetection):
     """Ingestion time: the timestamp is the processing time, and the watermark that time rounded down to the
     interval.
 
-    A given timestamp is ignored, and so is a watermark, unless it is the final one. The periodic watermark
-    also looks for idleness.
+    A given timestamp is ignored, and so is any watermark but the final one. The periodic watermark also
+    checks for idleness.
     """
 
     def __init__(

@@ -1,6 +1,5 @@
-"""What a source of watermarks reports (a watermark, idle, or active), and the outputs that take it.
-
-Shapes only: nothing here decides when a watermark is due. Core only, not used by replays.
+"""The reports of a source of watermarks (a watermark, idle, or active), and the outputs that take them. Core
+only, not used by replays.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 
 
 class WatermarkStatus(Enum):
-    """Whether watermarks and elements are to be expected from an input (Flink: WatermarkStatus)."""
+    """Whether to expect watermarks and elements from an input (Flink: WatermarkStatus)."""
 
     ACTIVE = "active"
     IDLE = "idle"
@@ -21,9 +20,7 @@ class WatermarkStatus(Enum):
 
 
 class WatermarkOutput(Protocol):
-    """Where a generator puts its watermarks (Flink: WatermarkOutput). Emitting a watermark also means
-    active.
-    """
+    """Takes a generator's watermarks, each of which also means active (Flink: WatermarkOutput)."""
 
     def emit_watermark(self, timestamp: int) -> None: ...
 
@@ -33,7 +30,7 @@ class WatermarkOutput(Protocol):
 
 
 class StatusOutput(Protocol):
-    """Where combined watermarks and statuses leave an operator (Flink: Output, DataOutput)."""
+    """Takes an operator's combined watermarks and statuses (Flink: Output, DataOutput)."""
 
     def emit_watermark(self, timestamp: int) -> None: ...
 

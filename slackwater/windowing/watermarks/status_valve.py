@@ -1,7 +1,5 @@
-"""The watermark of one task from those of its input channels.
-
-Flink 2.3.0's StatusWatermarkValve, not the later one: the flush when all are idle depends on the channel that
-became idle last. Core only, not used by replays.
+"""The watermark of one task from its input channels. Flink 2.3.0's StatusWatermarkValve, not the later one:
+the flush when all are idle depends on the channel that became idle last. Core only, not used by replays.
 """
 
 from __future__ import annotations
@@ -18,10 +16,8 @@ class _Channel:
 
 
 class StatusWatermarkValve:
-    """Minimum over the aligned channels. A channel that comes back below the output holds nothing back until
-    it has caught up.
-
-    Mirrors Flink's StatusWatermarkValve as of 2.3.0, before FLINK-40475.
+    """Minimum over the aligned channels; a channel that returns below the output is not aligned until it has
+    caught up. Flink's StatusWatermarkValve as of 2.3.0, before FLINK-40475.
     """
 
     def __init__(self, channels: int, output: StatusOutput) -> None:

@@ -1,7 +1,6 @@
-"""Watermark strategies: what a user declares about the order of event times (bounded disorder, none, or
-watermarks in the data), about idleness, and about the length of a tick.
-
-Values only: frozen, comparable, picklable. generators.py and columnar/timeline apply them.
+"""Watermark strategies: the declared order of event times (bounded disorder, none, or watermarks in the
+data), idleness, and tick length. Frozen, comparable, picklable; generators.py and columnar/timeline apply
+them.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ WatermarkFunction = Callable[[Any, int], int | None]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WatermarkStrategy:
-    """The declaration of when event time has passed t: made once for a source, applied to each of its
-    partitions (Flink: WatermarkStrategy).
+    """Declares when event time has passed t, for each partition of a source (Flink: WatermarkStrategy).
 
     Build it with `bounded_out_of_orderness`, `monotonous`, `no_watermarks` or `punctuated`, and refine it
     with `with_idleness` and `with_interval`. Durations are timedeltas of whole milliseconds; what Flink
@@ -83,8 +81,8 @@ class WatermarkStrategy:
 
     @classmethod
     def monotonous(cls) -> WatermarkStrategy:
-        """For timestamps that never fall within a source partition: watermark = greatest timestamp - 1 ms,
-        once an interval.
+        """For timestamps that never fall in a source partition: watermark = greatest timestamp - 1 ms, once
+        an interval.
         """
         return cls(kind="monotonous")
 
@@ -96,16 +94,13 @@ class WatermarkStrategy:
     @classmethod
     def punctuated(cls, watermark_of: WatermarkFunction) -> WatermarkStrategy:
         """The elements carry the watermarks: `watermark_of(element, timestamp)` is the watermark right after
-        the element, or None.
-
-        The function must be pure (its answer depends on its arguments alone) and picklable.
+        the element, or None. The function must be pure (its answer depends on its arguments alone) and
+        picklable.
         """
         return cls(kind="punctuated", watermark_of=watermark_of)
 
     def with_idleness(self, timeout: timedelta) -> WatermarkStrategy:
-        """A source partition without elements for that long no longer holds the watermark back; the timeout
-        must be above zero.
-        """
+        """A source partition without elements for that long (> 0) no longer holds the watermark back."""
         return replace(self, idle_timeout_ms=require_duration_ms("WatermarkStrategy: idle timeout", timeout))
 
     def with_interval(self, interval: timedelta) -> WatermarkStrategy:
@@ -113,9 +108,7 @@ class WatermarkStrategy:
         return replace(self, interval_ms=require_duration_ms("WatermarkStrategy: interval", interval))
 
     def create_watermark_generator(self, relative_time_ms: Callable[[], int]) -> WatermarkGenerator:
-        """A new generator for one source partition. The clock measures idleness alone; only its differences
-        count.
-        """
+        """A new generator for one source partition; the clock measures idleness by differences."""
         generator: WatermarkGenerator
         if self.kind == "bounded_out_of_orderness":
             generator = BoundedOutOfOrdernessWatermarks(self.out_of_orderness_ms)
@@ -148,7 +141,7 @@ class WatermarkStrategy:
 
 
 def _name_of(function: WatermarkFunction) -> str:
-    """Never repr(function): that holds an address, which differs from process to process."""
+    """Never repr(function), whose address differs from process to process."""
     named_object = function if hasattr(function, "__qualname__") else type(function)
     return f"{named_object.__module__.removeprefix('slackwater.')}.{named_object.__qualname__}"
 

@@ -1,7 +1,5 @@
-"""Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source.
-
-Driven by the elements and by a processing-time service; it keeps no state that a snapshot would hold.
-Core only, not used by replays.
+"""Timestamps and watermarks for one stream of elements: the operator that Flink puts behind a source. It
+keeps no snapshot state. Core only, not used by replays.
 """
 
 from __future__ import annotations
@@ -19,16 +17,13 @@ TimestampAssigner = Callable[[Any, int], int]
 
 
 def record_timestamp(element: Any, timestamp: int) -> int:
-    """The timestamp that the element has already; LONG_MIN when it has none (Flink:
-    RecordTimestampAssigner).
-    """
+    """The element's existing timestamp; LONG_MIN for none (Flink: RecordTimestampAssigner)."""
     return timestamp
 
 
 class WatermarkEmitter:
-    """A WatermarkOutput that only goes up, and that says active before the first watermark after idleness.
-
-    Mirrors Flink's TimestampsAndWatermarksOperator.WatermarkEmitter.
+    """A WatermarkOutput that only rises, and emits active before the first watermark after idleness (Flink:
+    TimestampsAndWatermarksOperator.WatermarkEmitter).
     """
 
     def __init__(self, output: StatusOutput) -> None:
@@ -55,17 +50,15 @@ class WatermarkEmitter:
 
 
 class TimestampsAndWatermarksOperator:
-    """Gives each element its timestamp, forwards it, then lets the strategy's generator see it; emits
-    periodically.
+    """Gives each element its timestamp, forwards it, then shows it to the strategy's generator; emits
+    periodically (Flink: TimestampsAndWatermarksOperator).
 
     Args:
         strategy: which generator, idleness and interval.
-        service: current processing time and timers for the periodic emission; also measures idleness.
+        service: processing time and timers for the periodic emission; also measures idleness.
         output: where elements, watermarks and statuses go.
         timestamp_assigner: (element, timestamp so far or LONG_MIN) -> timestamp.
-        progressive: False as in Flink's batch execution: no watermark but the final one.
-
-    Mirrors Flink's TimestampsAndWatermarksOperator.
+        progressive: False as in Flink's batch execution: only the final watermark.
     """
 
     def __init__(
@@ -90,7 +83,7 @@ class TimestampsAndWatermarksOperator:
         )
 
     def open(self) -> None:
-        """Starts the periodic emission, one interval from now."""
+        """Start the periodic emission, one interval from now."""
         self._register_periodic_emit()
 
     def process_element(self, element: Any, timestamp: int | None) -> None:

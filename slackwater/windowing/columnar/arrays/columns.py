@@ -1,7 +1,5 @@
-"""Columns of 64-bit integers: checks at the entrance of the kernels, read-only views, and row selections that
-need no copy.
-
-Arrays only; what the integers stand for is not known here.
+"""Columns of 64-bit integers: checks on entry to the kernels, read-only views, and row selections without a
+copy.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ Booleans = NDArray[np.bool_]
 
 
 def longs(values: ArrayLike) -> Longs:
-    """int64[n] from integers of any width that fits; raises TimelineError for anything else, so that nothing
-    is rounded in silence.
+    """int64[n] from integers of any width that fits; raises TimelineError for anything else, so nothing is
+    rounded silently.
     """
     array = np.asarray(values)
     if array.size and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):
@@ -28,7 +26,7 @@ def longs(values: ArrayLike) -> Longs:
 
 
 def freeze_columns(owner: Any, *names: str) -> None:
-    """Make these attributes of a frozen dataclass read-only views; raises TimelineError unless they are
+    """Make these attributes of a frozen dataclass read-only views; raises TimelineError unless all are
     columns of one length.
     """
     columns = {name: getattr(owner, name).view() for name in names}
@@ -43,8 +41,8 @@ def freeze_columns(owner: Any, *names: str) -> None:
 
 
 def rows_where(chosen: Booleans) -> Longs | slice:
-    """The positions where `chosen` is set; a slice, which selects rows without a copy, where these are the
-    first or the last rows.
+    """The positions where `chosen` is set; a slice, which selects without copying, where these are the first
+    or last rows.
     """
     count = int(np.count_nonzero(chosen))
     for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):

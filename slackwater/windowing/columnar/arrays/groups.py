@@ -1,7 +1,5 @@
-"""Grouping of rows: dense group numbers for rows with equal integers, runs of equal rows, and the sum, the
-least and the greatest value of each group.
-
-Arrays of 64-bit integers in, the same out. No key, no window and no aggregate is known here.
+"""Grouping of rows: dense group numbers for equal integers, runs of equal rows, and sum, minimum and maximum
+of each group. Arrays of 64-bit integers in and out.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ class Groups:
     """The group of each row.
 
     Attributes:
-        codes: int64[n] from 0 to size - 1, the group's number.
+        codes: int64[n], the group number, 0 to size - 1.
         size: number of groups.
         known_sums: (values, sums) of the first column that was summed: several aggregates often sum equal
             counts.
-        known_counts: `counts`, where they were needed to make the groups.
+        known_counts: `counts`, where grouping computed them anyway.
     """
 
     codes: Longs
@@ -57,12 +55,12 @@ class Groups:
 
 
 class ValueCodes(NamedTuple):
-    """A small number, the code, for the value of each row. Not every number below `size` is some row's code.
+    """A small integer, the code, for each row's value. Not every number below `size` need be some row's code.
 
     Attributes:
-        codes: int64[n] from 0 to size - 1.
-        size: a bound of the codes.
-        present: the codes that some row has, ascending.
+        codes: int64[n], 0 to size - 1.
+        size: upper bound of the codes.
+        present: the codes that occur, ascending.
     """
 
     codes: Longs
@@ -71,7 +69,6 @@ class ValueCodes(NamedTuple):
 
     @classmethod
     def of(cls, codes: Longs, size: int) -> ValueCodes:
-        """Codes from 0 to size - 1."""
         is_present = np.zeros(size, np.bool_)
         is_present[codes] = True
         return cls(codes, size, np.flatnonzero(is_present))
@@ -87,7 +84,7 @@ class ValueCodes(NamedTuple):
 
 
 def code_values(values: Longs) -> tuple[ValueCodes, Longs]:
-    """(codes of the values, the distinct values in the order of `present`): ascending, but in order of
+    """(codes of the values, the distinct values in the order of `present`): ascending, or in order of
     appearance for values that lie far apart.
     """
     if not len(values):
@@ -111,9 +108,7 @@ def code_values(values: Longs) -> tuple[ValueCodes, Longs]:
 
 
 def group_values(values: Longs) -> tuple[Groups, Longs]:
-    """(groups of equal values, the value of each group): ascending, but in order of appearance for values
-    that lie far apart.
-    """
+    """(groups of equal values, the value of each group); order as in `code_values`."""
     value_codes, distinct = code_values(values)
     size = len(value_codes.present)
     return Groups(
@@ -122,10 +117,9 @@ def group_values(values: Longs) -> tuple[Groups, Longs]:
 
 
 def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tuple[Groups, Longs, Longs]:
-    """(groups of rows that are equal in both columns, the first value of each group, the second).
+    """(groups of rows equal in both columns, the first value of each group, the second).
 
-    Rows at `outside`, if there are any, make one more group together, the last, which has no values; each of
-    them is named once.
+    Rows at `outside`, each named once, form one more group, the last, which has no values.
     """
     if outside is None or not len(outside):
         return _group_pairs(first, second, None, 0)
@@ -140,7 +134,7 @@ def group_pairs(first: Longs, second: Longs, outside: Longs | None = None) -> tu
 
 
 def _first_besides(rows: Longs) -> int:
-    """The first row that is none of these."""
+    """The first row that is not among these."""
     is_named = np.zeros(len(rows) + 1, np.bool_)
     is_named[rows[rows <= len(rows)]] = True
     return int(np.argmin(is_named))
@@ -149,7 +143,7 @@ def _first_besides(rows: Longs) -> int:
 def _group_pairs(
     first: Longs, second: Longs, outside: Longs | None, inner_row: int
 ) -> tuple[Groups, Longs, Longs]:
-    """As `group_pairs`; rows at `outside` are part of the group of `inner_row`, which is none of them."""
+    """`group_pairs`, with the rows at `outside` in the group of `inner_row`, which is not among them."""
     if not len(first):
         return Groups(first, 0), first, second
     if outside is not None:  # so that they widen no range
@@ -175,7 +169,7 @@ def _group_pairs(
 
 
 def _group_numbers(numbers: Longs, size: int) -> tuple[Groups, Longs]:
-    """As `group_values`, of numbers from 0 to size - 1, at least one."""
+    """`group_values` for at least one number, all from 0 to size - 1."""
     if size > ENTRIES_PER_ROW * len(numbers) + FREE_ENTRIES:
         return group_values(numbers)
     counts = np.bincount(numbers, minlength=size)
@@ -203,7 +197,6 @@ def run_numbers(starts: Longs, rows: int) -> Longs:
 
 
 def least_of_groups(values: Longs, groups: Groups) -> Longs:
-    """The least value of each group."""
     least = np.full(groups.size, np.iinfo(np.int64).max)
     if len(values) and bool(np.all(values[1:] >= values[:-1])):
         least[groups.codes[::-1]] = values[::-1]  # of equal indices the last assignment counts
@@ -213,7 +206,6 @@ def least_of_groups(values: Longs, groups: Groups) -> Longs:
 
 
 def greatest_of_groups(values: Longs, groups: Groups) -> Longs:
-    """The greatest value of each group."""
     greatest = np.full(groups.size, np.iinfo(np.int64).min)
     if len(values) and bool(np.all(values[1:] >= values[:-1])):
         greatest[groups.codes] = values
@@ -223,12 +215,14 @@ def greatest_of_groups(values: Longs, groups: Groups) -> Longs:
 
 
 def bounds_of(values: Longs) -> tuple[int, int]:
-    """The least and the greatest of these values; 0 and 0 of none."""
+    """(least, greatest) of these values; (0, 0) for none."""
     return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
 def sum_of_groups(values: Longs, groups: Groups, bounds: tuple[int, int] | None = None) -> Longs:
-    """The sum of each group, exact as long as it fits 64 bits. `bounds`: those of the values, if known."""
+    """The sum of each group, exact if it fits 64 bits. `bounds` of the values, if known, saves computing
+    them.
+    """
     if not len(values):
         return np.zeros(groups.size, np.int64)
     for summed_values, sums in groups.known_sums:

@@ -1,13 +1,10 @@
-"""Key groups and places of whole key columns: Java's hash codes and Flink's scrambling of them, as
-`key_types` and `key_groups` give them one by one.
+"""Key groups and places of whole key columns: the hashes of `key_types` and `key_groups`, from Arrow columns;
+the Arrow type decides which Java type hashes.
 
-A place orders all keys: by key group, then by scrambled hash. It divides what a key group holds, of which
-Flink knows nothing:
+A place orders all keys by key group, then by scrambled hash, so that a key group can be divided (unknown to
+Flink):
 
     place = key group · 2^31 + murmurHash(hashCode), 0 <= murmurHash < 2^31
-
-Arrow columns in, arrays out. This file knows no window and no state; the column's Arrow type decides which
-Java type hashes.
 """
 
 from __future__ import annotations
@@ -37,12 +34,8 @@ _HASHED_AT_ONCE: Final = 1 << 14
 def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: int) -> NDArray[np.int32]:
     """int32[n]: the key group of each row, 0 to max_parallelism - 1.
 
-    Args:
-        columns: the key columns, without nulls, of one length: one is a plain key, several are a Flink tuple.
-        max_parallelism: number of key groups.
-
-    Raises:
-        KeyTypeError: a column whose type is no key's.
+    `columns` are the key columns, without nulls: one is a plain key, several are a Flink tuple. Raises
+    KeyTypeError for a column whose type cannot be a key.
     """
     codes = hash_codes(columns)
     groups = np.empty(len(codes), np.int32)
@@ -53,8 +46,8 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
 
 
 def key_places(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: int) -> NDArray[np.int64]:
-    """int64[n]: the place of each row's key, from 0 to before max_parallelism · 2^31. Arguments and errors
-    are those of `key_groups`.
+    """int64[n]: the place of each row's key, below max_parallelism · 2^31. Arguments and errors as in
+    `key_groups`.
     """
     codes = hash_codes(columns)
     places = np.empty(len(codes), np.int64)
@@ -68,8 +61,8 @@ def key_places(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
 
 
 def hash_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Codes:
-    """uint32[n]: the bits of Java's `hashCode` of each key. Integers up to 32 bits hash as Integer, 64 bits
-    as Long, dates as LocalDate.
+    """uint32[n]: Java's `hashCode` of each key. Integers up to 32 bits hash as Integer, 64 bits as Long,
+    dates as LocalDate.
     """
     total: Codes = _column_codes(columns[0])
     for column in columns[1:]:
@@ -128,7 +121,7 @@ def _text_codes(column: Any) -> Codes:
 
 
 def _pieces(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Runs of texts of about `_CHUNK_BYTES` together; a longer one stands alone."""
+    """Runs of texts of about `_CHUNK_BYTES` together; a longer text is a run of its own."""
     rows, first = len(offsets) - 1, 0
     while first < rows:
         beyond = max(
@@ -139,7 +132,7 @@ def _pieces(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _units(text: Any, offsets: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The UTF-16 units of UTF-8 texts that stand side by side, and where each text begins among them."""
+    """The UTF-16 units of adjacent UTF-8 texts, and where each text begins among them."""
     octets = np.frombuffer(text, np.uint8)
     if not len(octets) or octets.max() < 0x80:
         return octets, offsets
@@ -153,8 +146,8 @@ def _units(text: Any, offsets: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray
 
 
 def _polynomials(units: NDArray[Any], offsets: NDArray[np.int64]) -> Codes:
-    """Σ unit[i] · 31^(length - 1 - i) of each text, mod 2^32: 31 is odd, so it has an inverse, and
-    differences of one running sum of unit[i] · 31^-i over all texts do for every one of them.
+    """Σ unit[i] · 31^(length - 1 - i) of each text, mod 2^32. 31 is odd and so has an inverse: one running
+    sum of unit[i] · 31^-i over all texts gives every text by a difference.
     """
     lengths = np.diff(offsets)
     length = int(lengths[0]) if len(lengths) else 0

@@ -1,7 +1,5 @@
-"""Integers of many limbs as byte strings of least length; bit lengths, and shifts by a different number of
-bits in each row.
-
-Limbs are those of `limbs`, normalised. The meaning of the bytes is not known here.
+"""Integers of many limbs (`limbs`, normalised) as shortest byte strings; bit lengths, and shifts by a
+different number of bits per row.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ def bit_lengths(limbs: Longs) -> Longs:
 
 
 def trailing_zeros(limbs: Longs) -> Longs:
-    """int64[n]: how many zero bits follow the lowest set bit; 0 for the integer 0."""
+    """int64[n]: zero bits below the lowest set bit; 0 for the integer 0."""
     lowest = np.argmax(limbs != 0, axis=1)
     limb = limbs[np.arange(len(limbs)), lowest]
     return np.where(
@@ -38,7 +36,6 @@ def trailing_zeros(limbs: Longs) -> Longs:
 
 
 def shift_down(limbs: Longs, bits: Longs) -> Longs:
-    """Each integer divided by 2^bits, rounded down."""
     width, rows = limbs.shape[1], np.arange(len(limbs))
     extended_limbs = _extend_sign(limbs, 1)
     words, inside = bits // BITS, bits % BITS
@@ -66,8 +63,8 @@ def shift_up(limbs: Longs, bits: Longs) -> tuple[Longs, int]:
 
 
 def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) -> tuple[Longs, int]:
-    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; each is normalised but for limbs
-    of 63 bits in `limbs`.
+    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; both normalised, but `limbs` may
+    have 63-bit limbs.
     """
     words, inside = divmod(other_exponent - exponent, BITS)
     others, _ = shift_up(others, np.full(len(others), inside))
@@ -79,10 +76,8 @@ def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) 
 
 
 def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:
-    """(data, offsets int32[n + 1]) of rows, each its head, then its integer, big-endian in two's complement
-    of bit length // 8 + 1 bytes.
-
-    `heads` is uint8[n, h].
+    """(data, offsets int32[n + 1]): each row is its head (a row of `heads`, uint8[n, h]), then its integer,
+    big-endian two's complement of bit length // 8 + 1 bytes.
     """
     numbers = np.ascontiguousarray(_extend_sign(limbs, 1).astype("<u4")).view(np.uint8)[:, ::-1]
     lengths = bit_lengths(limbs) // 8 + 1
@@ -93,7 +88,7 @@ def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:
 
 
 def of_bytes(data: Bytes, offsets: NDArray[np.int32], head: int) -> tuple[Longs, Bytes]:
-    """The inverse of `to_bytes`: (limbs, heads). `data` is that between the first offset and the last."""
+    """The inverse of `to_bytes`: (limbs, heads). `data` holds the bytes from the first offset to the last."""
     lengths = np.diff(offsets).astype(np.int64) - head
     width = -(-int(lengths.max(initial=1)) // _BYTES) * _BYTES
     wide = np.zeros((len(lengths), head + width), np.uint8)
@@ -106,18 +101,18 @@ def of_bytes(data: Bytes, offsets: NDArray[np.int32], head: int) -> tuple[Longs,
 
 
 def _is_used(lengths: Longs, width: int, head: int) -> NDArray[np.bool_]:
-    """bool[n, width]: the bytes of each row that are its head, or its number, which stands at the end."""
+    """bool[n, width]: the bytes of each row that are its head or its number, which ends the row."""
     columns = np.arange(width)
     return (columns < head) | (columns >= (width - lengths)[:, None])
 
 
 def _extend_sign(limbs: Longs, more: int) -> Longs:
-    """Non-negative limbs of the two's complement, with `more` limbs of the sign at the end."""
+    """Non-negative limbs of the two's complement, with `more` sign limbs appended."""
     signs = np.where(limbs[:, -1:] < 0, _MASK, 0)
     return np.concatenate([limbs & _MASK, np.repeat(signs, more, axis=1)], axis=1)
 
 
 def _sign_last_limb(limbs: Longs) -> Longs:
-    """The same limbs, the last one with its sign. Changes its argument."""
+    """The same limbs with a signed last one. Changes its argument."""
     limbs[:, -1] = limbs[:, -1].astype(np.uint32).view(np.int32)
     return limbs

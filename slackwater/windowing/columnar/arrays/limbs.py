@@ -1,7 +1,7 @@
-"""Exact sums on whole columns: integers of any width as columns of 32-bit limbs, doubles among them.
+"""Exact sums on whole columns: integers of any width, and doubles, as columns of 32-bit limbs.
 
 Row i of an array int64[n, k] is the integer Σ limb[i, j] · 2^(32 j). Normalised, all limbs but the last lie
-in [0, 2^32), the last in [-2^31, 2^31). Arithmetic only; no aggregate and no encoding is known here.
+in [0, 2^32), the last in [-2^31, 2^31).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ Doubles = NDArray[np.float64]
 
 
 def of_longs(values: Longs) -> Longs:
-    """int64[n, 2] from int64[n]."""
     return np.stack([values & _MASK, values >> BITS], axis=1)
 
 
@@ -54,7 +53,7 @@ def of_doubles(values: Doubles) -> tuple[Longs, int]:
 
 
 def sum_limbs(limbs: Longs, groups: Groups) -> Longs:
-    """The normalised sum of each group of rows; for less than 2^31 rows of normalised limbs."""
+    """The normalised sum of each group, for fewer than 2^31 rows of normalised limbs."""
     sums = np.empty((groups.size, limbs.shape[1]), np.int64)
     for column in range(limbs.shape[1]):
         sums[:, column] = sum_of_groups(limbs[:, column], groups)
@@ -72,9 +71,7 @@ def running_limbs(limbs: Longs, starts: Longs) -> Longs:
 
 
 def normalise(limbs: Longs) -> Longs:
-    """The same integers with normalised limbs; a limb is added where the last one overflows. Changes its
-    argument.
-    """
+    """The same integers with normalised limbs, one more where the last overflows. Changes its argument."""
     for column in range(limbs.shape[1] - 1):
         limbs[:, column + 1] += limbs[:, column] >> BITS
         limbs[:, column] &= _MASK
@@ -100,7 +97,6 @@ def square(limbs: Longs) -> Longs:
 
 
 def to_integers(limbs: Longs) -> list[int]:
-    """Python's integers."""
     totals: Any = np.zeros(len(limbs), object)
     for column in range(limbs.shape[1] - 1, -1, -1):
         totals = (totals << BITS) + limbs[:, column].astype(object)
@@ -109,12 +105,9 @@ def to_integers(limbs: Longs) -> list[int]:
 
 def to_doubles(limbs: Longs, exponent: int, divisors: Sequence[Longs | int] = ()) -> Doubles:
     """The double nearest to limbs · 2^exponent / divisors (ties to even): infinite beyond the greatest
-    double, and never a negative zero.
+    double, never negative zero.
 
-    Args:
-        limbs: normalised.
-        exponent: any.
-        divisors: from 1 to 2^31 - 1; each limb integer is divided by all of them.
+    `limbs` are normalised; each integer is divided by all `divisors`, which are from 1 to 2^31 - 1.
     """
     signs = np.where(limbs[:, -1] < 0, -1, 1)
     digits, dropped_columns = _magnitudes(limbs)
@@ -165,8 +158,8 @@ def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
 
 
 def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
-    """Absolute values, without columns that are zero everywhere at either end, and how many low ones were
-    dropped; one is left.
+    """(absolute values without columns that are zero everywhere at either end, number of low columns
+    dropped); at least one column stays.
     """
     digits = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
     used_columns = np.flatnonzero(digits.any(axis=0))
@@ -184,9 +177,7 @@ def of_digits(digits: list[Longs]) -> Longs:
 
 
 def to_digits(limbs: Longs, count: int) -> list[Longs]:
-    """The inverse of `of_digits`: signed digits of least value. Raises OverflowError for more than
-    `count`.
-    """
+    """The inverse of `of_digits`: the smallest signed digits. Raises OverflowError for more than `count`."""
     wide = np.zeros((len(limbs), max(2 * count, limbs.shape[1]) + 1), np.int64)
     wide[:, : limbs.shape[1]] = limbs
     for column in range(limbs.shape[1] - 1, wide.shape[1] - 1):  # extend the sign

@@ -1,7 +1,5 @@
-"""Maps from integers to integers, one for each of many rows, as the columns of all their entries; and folds
-of such maps, of equal rows and along runs of rows.
-
-Arrays of 64-bit integers in, the same out; the meaning of keys and values is not known here.
+"""Maps from integers to integers, one per row, as the columns of all their entries; folds of maps over equal
+rows and along runs of rows.
 """
 
 from __future__ import annotations
@@ -16,19 +14,14 @@ from slackwater.windowing.columnar.arrays.groups import run_numbers, run_starts
 
 
 class Fold(Enum):
-    """How two values of one key become one."""
+    """How two values of one key are combined."""
 
     SUM = np.add
     MAX = np.maximum
 
 
 class Entries(NamedTuple):
-    """Entries in order of (row, key), each pair once.
-
-    Attributes:
-        rows: int64[n].
-        keys, values: int64[n].
-    """
+    """Entries in order of (row, key), each pair once; int64[n] each."""
 
     rows: Longs
     keys: Longs
@@ -46,8 +39,8 @@ def fold_entries(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries
 
 
 def fold_runs(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
-    """Each row's map folded with those of the rows before it in its run; run i of the `rows` rows begins at
-    row starts[i].
+    """Each row's map folded with the maps of the earlier rows of its run; run i of the `rows` rows begins at
+    starts[i].
     """
     if not len(entries.rows):
         return entries
@@ -67,7 +60,7 @@ def fold_runs(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries
 
 
 def _running_folds(values: Longs, firsts: Longs, fold: Fold) -> Longs:
-    """Running folds inside each run of values; run i begins at firsts[i]. Values are not negative."""
+    """Running folds of non-negative values inside each run; run i begins at firsts[i]."""
     number = run_numbers(firsts, len(values))
     if fold is Fold.SUM:
         totals = np.cumsum(values)

@@ -1,14 +1,12 @@
-"""Orders of rows: sorting values with their places, distinct values, the order of pairs, and finding pairs
-among others.
+"""Orders of rows: sorting values with their places, distinct values, the order of pairs, and lookup of pairs.
 
-Arrays of 64-bit integers in, the same out. A value and its place, or the two values of a pair, are packed
-into one integer where they fit:
+A value and its place, or the two values of a pair, are packed into one integer where they fit:
 
     bit   63                 n                 0
            │ value - least   │ place of the row │
 
-numpy sorts such integers in a third of the time that an indirect sort takes, and equal values keep their
-order because their places ascend.
+numpy sorts such integers in a third of the time of an indirect sort, and equal values keep their order
+because their places ascend.
 """
 
 from __future__ import annotations
@@ -19,8 +17,8 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 def sort_with_places(values: Longs) -> tuple[Longs, Longs]:
-    """(places, values): the values in ascending order, and the place from which each comes. Equal values keep
-    their order.
+    """(places, values): the values ascending, and the place of each before sorting. Equal values keep their
+    order.
     """
     bits = len(values).bit_length()
     least = int(values.min()) if len(values) else 0
@@ -35,7 +33,7 @@ def sort_with_places(values: Longs) -> tuple[Longs, Longs]:
 
 
 def sort_non_negative(values: Longs) -> tuple[Longs, Longs]:
-    """`sort_with_places` of values none of which is negative, in less time."""
+    """A faster `sort_with_places` for non-negative values."""
     bits = len(values).bit_length()
     if int(values.max(initial=0)).bit_length() + bits > 63:
         order = np.argsort(values, kind="stable")
@@ -45,9 +43,7 @@ def sort_non_negative(values: Longs) -> tuple[Longs, Longs]:
 
 
 def distinct_values(values: Longs) -> Longs:
-    """The values, each once, ascending. `np.unique` hashes them where nothing else is asked for, which takes
-    up to 70 times as long.
-    """
+    """The distinct values, ascending. `np.unique` hashes them unless asked for more, up to 70 times slower."""
     values = np.sort(values)
     is_first = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_first[1:])
@@ -55,10 +51,7 @@ def distinct_values(values: Longs) -> Longs:
 
 
 def order_of_pairs(first: Longs, second: Longs) -> Longs:
-    """The places of pairs in ascending order; equal pairs keep their order.
-
-    The sort is a merge sort where pairs come in a few ascending runs.
-    """
+    """The places of pairs in ascending order, stable: a merge sort where pairs come in a few ascending runs."""
     if not len(first):
         return first
     least, low = int(first.min()), int(second.min())
@@ -71,9 +64,8 @@ def order_of_pairs(first: Longs, second: Longs) -> Longs:
 
 
 def stable_order(codes: Longs, size: int) -> Longs:
-    """The places of numbers from 0 to size - 1 in ascending order; equal numbers keep their order.
-
-    Sorted by 16 bits at a time, as numpy sorts short integers by radix.
+    """The places of numbers from 0 to size - 1 in ascending order, stable: sorted by 16 bits at a time, as
+    numpy sorts short integers by radix.
     """
     order = np.argsort(codes.astype(np.uint16), kind="stable")
     for shift in range(16, size.bit_length(), 16):
@@ -82,12 +74,12 @@ def stable_order(codes: Longs, size: int) -> Longs:
 
 
 def positions_of_pairs(pairs: tuple[Longs, Longs], among: tuple[Longs, Longs]) -> Longs:
-    """int64[n]: the position of each pair among others, -1 for a pair that is not there.
+    """int64[n]: the position of each pair in `among`, -1 where it is missing.
 
     Args:
-        pairs: two columns; the pairs ascend and are distinct. The first column is not negative, and small: a
-            table has an entry for each value up to the greatest.
-        among: two columns; the pairs are distinct, in any order.
+        pairs: two columns of ascending, distinct pairs. The first column is non-negative and small: a table
+            has an entry for each value up to the greatest.
+        among: two columns of distinct pairs, in any order.
     """
     (firsts, seconds), (other_firsts, other_seconds) = pairs, among
     positions = np.full(len(firsts), -1)

@@ -1,7 +1,4 @@
-"""Spans of consecutive rows, which may overlap, and the sum, the least and the greatest value of each.
-
-Arrays of 64-bit integers in, the same out. No key, no window and no aggregate is known here.
-"""
+"""Spans of consecutive rows, which may overlap, and the sum, minimum and maximum of each."""
 
 from __future__ import annotations
 
@@ -20,30 +17,25 @@ class Spans(NamedTuple):
     beyonds: Longs
 
     def where(self, chosen: Booleans) -> Spans:
-        """The chosen spans."""
         return Spans(self.firsts[chosen], self.beyonds[chosen])
 
     def explode(self) -> tuple[Longs, Groups]:
-        """The rows of all spans, one span after the other, and the span of each."""
+        """(the rows of all spans, span after span, the span of each)."""
         counts = self.beyonds - self.firsts
         owners = np.repeat(np.arange(len(counts)), counts)
         before = np.cumsum(counts) - counts
         return np.arange(len(owners)) + (self.firsts - before)[owners], Groups(owners, len(counts))
 
     def sum(self, values: Longs) -> Longs:
-        """The sum of each span, exact as long as it fits 64 bits: a running total may wrap, its differences
-        do not.
-        """
+        """The sum of each span, exact if it fits 64 bits: running totals may wrap, their differences do not."""
         totals = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=totals[1:])
         return totals[self.beyonds] - totals[self.firsts]
 
     def least(self, values: Longs) -> Longs:
-        """The least value of each span."""
         return self._reduce_spans(np.minimum, values)
 
     def greatest(self, values: Longs) -> Longs:
-        """The greatest value of each span."""
         return self._reduce_spans(np.maximum, values)
 
     def _reduce_spans(self, function: np.ufunc, values: Longs) -> Longs:

@@ -1,7 +1,7 @@
 """An order-preserving map from short texts to integers, which are grouped and sorted much faster than texts.
 
 A text of n bytes becomes a number of n digits. A digit counts from the least byte that any text has at its
-place to the greatest one, so identifiers such as `user-00042`, `N14228` or `EWR` become small integers:
+place to the greatest, so identifiers such as `user-00042`, `N14228` or `EWR` become small integers:
 
     place        1        2        3
     bytes        E … L    F … W    A … R
@@ -28,17 +28,16 @@ _NUMBERS: Final = 1 << 62
 
 
 def are_short(texts: Sequence[pa.Array]) -> bool:
-    """Whether texts are short enough, on average, to be numbers."""
+    """Whether texts are, on average, short enough to be numbered."""
     ends: list[list[int]] = [text_offsets(array)[[0, -1]].tolist() for array in texts]
     return sum(last - first for first, last in ends) <= _LONGEST * sum(map(len, texts))
 
 
 def text_numbers(texts: pa.Array) -> Longs | None:
-    """int64[n] from 0 on for `texts`, strings without nulls: less for a text that is less in the order of
-    UTF-8, equal for an equal one.
+    """int64[n] >= 0 in the UTF-8 order of `texts`, strings without nulls; equal for equal texts.
 
-    None where there are no such numbers: a text is too long, texts differ in too many places, or have other
-    lengths and a byte of zero.
+    None where there are no such numbers: a text is too long, texts differ in too many places, or differ in
+    length and contain a zero byte.
     """
     offsets, octets = _bytes_of(texts)
     lengths = np.diff(offsets)
@@ -70,8 +69,8 @@ def text_numbers(texts: pa.Array) -> Longs | None:
 
 
 def text_offsets(texts: pa.Array) -> NDArray[Any]:
-    """int32 or int64[n + 1]: where each text begins among the bytes of its array, and where the last one
-    ends; not a copy.
+    """int32 or int64[n + 1], not copied: where each text begins among the bytes of its array, and where the
+    last ends.
     """
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     if not len(texts):
@@ -80,7 +79,7 @@ def text_offsets(texts: pa.Array) -> NDArray[Any]:
 
 
 def _bytes_of(texts: pa.Array) -> tuple[Longs, Octets]:
-    """Where each text begins and the last one ends, and the bytes of all of them."""
+    """(where each text begins and the last one ends, the bytes of all texts)."""
     offsets = text_offsets(texts).astype(np.int64)
     data = texts.buffers()[2]
     octets = (
@@ -90,7 +89,7 @@ def _bytes_of(texts: pa.Array) -> tuple[Longs, Octets]:
 
 
 def _places(octets: Octets, offsets: Longs, longest: int, is_even: bool) -> Octets:
-    """uint8[longest, n]: the bytes of texts by their place; behind the end of a shorter one are zeros."""
+    """uint8[longest, n]: the bytes of texts by place, zero-padded."""
     rows = len(offsets) - 1
     if is_even:
         return np.ascontiguousarray(octets.reshape(rows, longest).T)
@@ -100,7 +99,7 @@ def _places(octets: Octets, offsets: Longs, longest: int, is_even: bool) -> Octe
 
 
 def _numbers(piece: Octets, least: Octets, spans: list[int]) -> NDArray[Any]:
-    """The digits of each text put together; what is missing counts as the byte before the least one."""
+    """The digits of each text combined; a missing byte counts as the one before the least."""
     number = np.int32 if prod(spans) < 1 << 31 else np.int64
     numbers: NDArray[np.signedinteger[Any]] = np.zeros(piece.shape[1], number)
     for octets, low, span in zip(piece, least, spans, strict=True):

@@ -1,7 +1,7 @@
 """Sessions on whole columns: the kernels and their parts.
 
-Sessions are intervals that touch (`intervals`). A chain of sessions that a tardy element touches (`chains`)
-is walked element by element: few long chains one by one (`walk`), the others abreast (`rounds`). `paths`
-holds the lists of rows that make up the contents of the sessions meanwhile. Sessions of processing time have
-no tardy elements, and a kernel of their own (`clock_kernel`).
+Sessions are chains of intervals that touch (`intervals`). A chain that a tardy element touches (`chains`) is
+walked element by element: a few long chains one by one (`walk`), the others in parallel (`rounds`); meanwhile
+`paths` lists the rows that make up the sessions' contents. Sessions of processing time have no tardy
+elements, and a kernel of their own (`clock_kernel`).
 """

@@ -1,7 +1,5 @@
-"""Chains of sessions and tardy elements that touch: how they are found, and the records that a walk takes and
-gives.
-
-`walk` and `rounds` walk them, one chain after the other or many chains abreast.
+"""Chains of sessions and tardy elements that touch: finding them, and the records that a walk takes and
+returns. `walk` walks them one by one, `rounds` many in parallel.
 """
 
 from __future__ import annotations
@@ -30,14 +28,13 @@ from slackwater.windowing.columnar.window_columns import (
 
 @dataclass(frozen=True)
 class SessionRules:
-    """What the user declared.
+    """The declared sessions and trigger.
 
     Attributes:
         gap_ms: the sessions' gap.
         lateness_ms: how long after its last instant a session is collected.
-        accumulates: whether a session keeps its contents when it fires; otherwise firings purge them.
-        collected_mark: sessions whose last instant is at or before it were collected before; see
-            `Timeline.collected_mark`.
+        accumulates: a session keeps its contents when it fires; otherwise firings purge them.
+        collected_mark: see `Timeline.collected_mark`.
     """
 
     gap_ms: int
@@ -46,13 +43,10 @@ class SessionRules:
     collected_mark: int = INITIAL_WATERMARK
 
     def are_late(self, last_instants: Longs, watermarks: Longs) -> Booleans:
-        """bool[n]: whether sessions with these last instants are collected when their watermarks are in
-        force.
-        """
+        """bool[n]: sessions with these last instants are collected at their watermarks."""
         return (last_instants + self.lateness_ms <= watermarks) | (last_instants <= self.collected_mark)
 
     def is_late(self, last_instant: int, watermark: int) -> bool:
-        """`are_late` of one session."""
         return last_instant + self.lateness_ms <= watermark or last_instant <= self.collected_mark
 
 
@@ -61,13 +55,13 @@ class TardyChains(NamedTuple):
 
     Attributes:
         keys: int64[c], the key of each chain.
-        sessions: the sessions of all chains, by start within a chain. `keys` holds the number of the chain
-            instead of the key, `contents` the number of a list of rows, or NO_CONTENTS.
-        rows, lengths: these lists of rows, one after the other, and the length of each.
+        sessions: the sessions of all chains, by start within a chain. Their `keys` are numbers of chains,
+            their `contents` numbers of lists of rows, or NO_CONTENTS.
+        rows, lengths: these lists, concatenated, and the length of each.
         elements: the tardy elements by chain and arrival, without those that no session could accept.
         positions: the place of each tardy element in order of arrival.
         row_numbers: the row of each tardy element among the rows that make up contents.
-        firsts, counts: int64[c], where the elements of each chain begin, and how many there are.
+        firsts, counts: int64[c], where the elements of each chain begin, and their number.
     """
 
     keys: Longs
@@ -109,11 +103,11 @@ class WalkResult(NamedTuple):
     Attributes:
         firings: every firing and withdrawal up to the last tardy element of each chain.
         in_flight: the sessions after that; later watermarks have yet to fire and collect them.
-        running: the rows that make up the contents of both; a number of contents is the number of a pick.
+        running: the rows that make up the contents of both, which are numbers of picks.
         late: positions of the tardy elements that were late.
-        sessions_opened: sessions that were created, less those that were absorbed before they had fired.
-        sessions_merged: sessions that had fired and were absorbed.
-        sessions_cleaned: sessions that were collected.
+        sessions_opened: sessions created, minus those absorbed before they had fired.
+        sessions_merged: sessions absorbed after they had fired.
+        sessions_cleaned: sessions collected.
         elements_cleaned: elements that the collected sessions had accepted.
     """
 
@@ -127,7 +121,6 @@ class WalkResult(NamedTuple):
     elements_cleaned: int
 
     def join(self, other: WalkResult) -> WalkResult:
-        """The result of walking the chains of both."""
         pick_count = len(self.running.picks)
         return WalkResult(
             firings=concatenate([self.firings, renumber_contents(other.firings, pick_count)]),
@@ -147,15 +140,13 @@ def tardy_chains(
     """Find the chains that hold a tardy element.
 
     Args:
-        merged_sessions: sessions that do not touch each other; row i is merged from the rows of chain i of
-            `pieces`.
-        pieces: the rows that make up the merged sessions; the rows of tardy elements are numbered on from
-            these.
+        merged_sessions: sessions that do not touch each other; row i is merged from chain i of `pieces`.
+        pieces: the rows that make up the merged sessions; rows of tardy elements are numbered on from these.
         tardy: the tardy elements in order of arrival.
 
     Returns:
         bool[s], whether the chain of each session holds a tardy element; positions of tardy elements that no
-        session could accept; the chains.
+            session could accept; the chains.
     """
     has_tardy = np.zeros(len(merged_sessions.keys), np.bool_)
     near = np.flatnonzero(np.isin(merged_sessions.keys, tardy.keys))

@@ -1,16 +1,16 @@
 """The kernel of sessions of processing time with a processing-time trigger, also inside a purging one.
 
-An element that comes at the clock c has the session [c, c + gap). Its timer is due at the session's end,
-before the elements that arrive then; so of a key one session is open at most, an element before its end
-extends it, and one at its end begins another:
+An element at the clock c has the session [c, c + gap). Its timer is due at the session's end, before the
+elements that arrive then; so each key has at most one open session, an element before its end extends it, and
+one at its end begins another:
 
     clock                    10        15        25
     elements, gap 10         a         b         c
     sessions                 ├───── a b ────────┤├──── c ────
                                                  fires and is collected at 25, before c
 
-So the sessions are the chains of the elements' intervals [c, c + gap - 1] that overlap, and which elements a
-session has depends on no order. Each fires once.
+So the sessions are the chains of the elements' intervals [c, c + gap - 1] that overlap, whatever the order of
+the elements. Each fires once.
 """
 
 from __future__ import annotations
@@ -42,16 +42,12 @@ A = TypeVar("A", bound=Accumulators)
 def replay_clock_sessions(
     slice_input: SliceInput[A], initial_state: WindowState[A], timeline: Timeline
 ) -> SliceResult[A]:
-    """Replay one slice.
+    """Replay one slice. Each session that ends in the slice fires once; open sessions come by key and start.
 
     Args:
-        slice_input: pieces of sessions, of which `firsts` is the clock at the first element and `lasts` the
-            last instant that the session of one of its elements has; no single elements.
-        initial_state: the sessions that are open at the slice's start.
-        timeline: of the slice, the clock standing as a watermark (`Timeline.as_clock`).
-
-    Returns:
-        One firing for each session that ends in the slice; open sessions by key and start.
+        slice_input: pieces of sessions, no single elements: `firsts` is the clock at the first element,
+            `lasts` the greatest last instant of its elements' windows.
+        timeline: of the slice, with the clock as its watermark (`Timeline.as_clock`).
     """
     before = initial_state.windows
     parts = concatenate([before, _sessions_of(slice_input.pieces)])
@@ -109,7 +105,7 @@ def _sessions_of(pieces: Pieces) -> OpenWindows:
 
 
 def _firings_of(sessions: OpenWindows) -> Firings:
-    """The firing of each session, at its end: its watermark is the clock's, its tick end that moment."""
+    """The firing of each session, at its end, which is also its watermark and tick end by the clock."""
     size = len(sessions.keys)
     return Firings(
         keys=sessions.keys,

@@ -1,10 +1,8 @@
 """Sessions as chains of intervals: intervals of one key that overlap or touch, directly or through others.
 
-    intervals   ├──────┤     ├───┤        ├────┤
-                    ├─────┤      ├──┤
-    chains      └─────────┘  └──────┘     └────┘
-
-Arrays of integers in, row numbers out. Watermarks and firings are unknown here.
+intervals   ├──────┤     ├───┤        ├────┤
+                ├─────┤      ├──┤
+chains      └─────────┘  └──────┘     └────┘
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from slackwater.windowing.columnar.timeline.source_progress import running_maxim
 
 
 class Chains(NamedTuple):
-    """Chains: rows of one key whose intervals [first, last + gap] overlap or touch, directly or through
-    others.
+    """Rows of one key whose intervals [first, last + gap] overlap or touch, directly or through others.
 
     Attributes:
         order: int64[n], the rows sorted by key and first instant.
@@ -41,11 +38,10 @@ class Chains(NamedTuple):
 
 
 def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
-    """The chains of intervals [first, last + gap], both ends included, as Flink merges windows that touch.
-    O(n log n).
+    """The chains of intervals [first, last + gap], ends included, as Flink merges windows that touch. O(n log
+    n).
 
-    With single elements (lasts is firsts) the chains are the sessions of these elements, whatever their order
-    of arrival.
+    Of single elements (lasts is firsts) the chains are the sessions, whatever the order of arrival.
     """
     if not len(keys):
         return Chains(keys, keys, keys)
@@ -64,7 +60,7 @@ def chain_intervals(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Ch
 
 
 def _chain_apart(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chains:
-    """As `chain_intervals`, where key and time don't fit into one number."""
+    """`chain_intervals` where key and time don't fit into one number."""
     order = np.lexsort((firsts, keys))
     keys, firsts = keys[order], firsts[order]
     reach = running_maximum(keys, lasts[order])
@@ -73,8 +69,8 @@ def _chain_apart(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chain
 
 
 def _starts(is_apart: Booleans) -> Longs:
-    """Where chains begin, when `is_apart` says of each row but the first whether it is not of the chain
-    before it.
+    """Where chains begin; `is_apart` says of each row but the first whether it is in another chain than the
+    row before.
     """
     return np.concatenate([[0], np.flatnonzero(is_apart) + 1])
 

@@ -1,11 +1,9 @@
 """The kernel of event-time sessions with one gap: merges the elements of a slice with the open sessions,
-fires and withdraws sessions.
+fires and withdraws sessions. It works on arrays of integers and row numbers, without keys' values or
+aggregates.
 
-Arrays of integers in; firings, sessions and the rows that make up their contents out. No aggregate, no value
-of a key and no engine is known here.
-
-An element with timestamp t, which comes when the watermark W is in force, is *harmless* when t > W + 1, else
-*tardy*. A session that has fired ends at W + 1 or before, so a harmless element touches none of them:
+An element with timestamp t that comes at watermark W is *harmless* when t > W + 1, else *tardy*. A session
+that has fired ends at W + 1 or before, so a harmless element touches none of them:
 
     event time                       W + 1
     ────────────────────────────────────┼──────────────────────────►
@@ -14,13 +12,13 @@ An element with timestamp t, which comes when the watermark W is in force, is *h
     a tardy element                ●────┼ gap ────┤
 
 1. Sessions of harmless elements, whatever their order of arrival, are the chains of intervals that touch.
-   They are merged with the open sessions at once, by one sort.
+They are merged with the open sessions at once, by one sort.
 2. For tardy elements order matters: one may be late, fire a session again, or merge sessions of which some
-   have fired. But the merged sessions may stand there complete from the start. What has not arrived of one
-   yet lies beyond W + 1, where it decides neither whether the tardy element is late nor whether its session
-   fires now. So only the chains that hold a tardy element are walked, element by element.
+have fired. But the merged sessions may already be complete when the walk starts: what has not arrived of one
+yet lies beyond W + 1, where it decides neither whether the tardy element is late nor whether its session
+fires now. So only the chains that hold a tardy element are walked, element by element.
 3. The other sessions, and those that the walks leave, fire when a watermark of the slice reaches their last
-   instant.
+instant.
 """
 
 from __future__ import annotations
@@ -60,9 +58,7 @@ FEW_CHAINS: Final = 32  # a round over so many chains takes about as long as to 
 
 
 def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
-    """bool[n]: whether each element is harmless: it touches no session that has fired, so its order among the
-    others does not matter. `watermarks` are those in force when the elements come.
-    """
+    """bool[n]: the element touches no session that has fired, so its order among the others does not matter."""
     return times_ms > watermarks + 1
 
 
@@ -73,20 +69,13 @@ def replay_sessions(
     rules: SessionRules,
     few_chains: int = FEW_CHAINS,
 ) -> SliceResult[A]:
-    """Replay one slice.
+    """Replay one slice. Firings and withdrawals come in no order, open sessions by key and start.
 
     Args:
-        slice_input: pieces of sessions of harmless elements, several for a session where batches split it;
-            and the tardy elements.
-        initial_state: the sessions that are open at the slice's start.
-        timeline: the slice's watermarks.
-        rules: what the user declared.
-        few_chains: how many chains a round walks at least. Chains so long that fewer of them have so many
-            elements are walked one by one.
-
-    Returns:
-        Firings and withdrawals in no order; the late ones among the tardy elements; open sessions by key and
-        start.
+        slice_input: pieces of sessions of harmless elements, several per session where batches split it; and
+            the tardy elements.
+        few_chains: a round walks at least so many chains; longer chains than so many have are walked one by
+            one.
     """
     tardy = slice_input.elements
     sessions = concatenate([initial_state.windows, _sessions_of(slice_input.pieces, rules.gap_ms)])
@@ -133,7 +122,7 @@ def replay_sessions(
 
 
 def _sessions_of(pieces: Pieces, gap_ms: int) -> OpenWindows:
-    """Sessions of these pieces; none of them has fired."""
+    """Sessions of these pieces, before any firing."""
     size = len(pieces.keys)
     return OpenWindows(
         keys=pieces.keys,
@@ -149,9 +138,7 @@ def _sessions_of(pieces: Pieces, gap_ms: int) -> OpenWindows:
 
 
 def _merge_chains(sessions: OpenWindows, pieces: Chains, gap_ms: int) -> OpenWindows:
-    """One session for each chain. A session that has fired is a chain of its own, as no harmless element
-    touches it.
-    """
+    """One session per chain. A session that has fired is its own chain, as no harmless element touches it."""
     if not len(pieces.starts):
         return sessions
     sessions_in_order, at = rows_of(sessions, pieces.order), pieces.starts
@@ -171,8 +158,8 @@ def _merge_chains(sessions: OpenWindows, pieces: Chains, gap_ms: int) -> OpenWin
 def _fire_on_time(
     sessions: OpenWindows, rules: SessionRules, timeline: Timeline
 ) -> tuple[Firings, OpenWindows]:
-    """(firings, sessions that stay open) of sessions that no tardy element touches any more, when all
-    watermarks of the slice have passed.
+    """(firings, sessions that stay open) of sessions that no further tardy element touches, after all
+    watermarks of the slice.
     """
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
@@ -203,9 +190,7 @@ def _fire_on_time(
 
 
 def _contents(pieces: Chains, holding: Longs, running: RunningRows) -> Contents:
-    """First the contents of each session of `holding`, all rows of its chain; then what the walks have
-    picked.
-    """
+    """First the contents of each session of `holding`, all rows of its chain; then the walks' picks."""
     lengths = np.diff(np.append(pieces.starts, len(pieces.order)))
     is_held = np.zeros(len(pieces.starts), np.bool_)
     is_held[holding] = True

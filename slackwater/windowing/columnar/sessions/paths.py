@@ -1,11 +1,11 @@
 """Append-only lists of row numbers, many at once: the contents of sessions while these take elements and
-absorb one another. The contents of a firing are the beginning of a list, up to where it was at that moment.
+absorb each other. A firing's contents are the beginning of a list, up to its length at that moment.
 
     list of session 1    a b │ c       firing shows a b
     list of session 2    d e
     1 absorbs 2          a b c d e │ f firing shows a b c d e
 
-A list is not written out before the end: `append` and `absorb` only note what comes where.
+Lists are written out at the end: `append` and `absorb` only note what comes where.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slackwater.windowing.columnar.window_columns import NO_CONTENTS
 
 
 class RunningRows(NamedTuple):
-    """Lists of rows, one after the other, and picked positions in them: the running totals of Contents.
+    """Concatenated lists of rows, and picked positions in them: the running totals of Contents.
 
     Attributes:
         rows: int64[k].
@@ -44,13 +44,10 @@ class RunningRows(NamedTuple):
 
 
 class Paths:
-    """Numbered lists of rows. NO_CONTENTS stands for no list: its size is 0, and nothing is added to it.
+    """Numbered lists of rows. NO_CONTENTS is no list: its size is 0, and nothing is added to it.
 
-    A list that was absorbed never changes again. The level of a list is one above those of the lists that it
-    has absorbed, so the lists are written out level by level.
-
-    Attributes:
-        sizes: int64, the length of each list now; the last place is that of NO_CONTENTS.
+    An absorbed list never changes again. The level of a list is one above the lists it has absorbed, so lists
+    are written out level by level. `sizes` are their lengths so far; its last place is for NO_CONTENTS.
     """
 
     def __init__(self, rows: Longs, lengths: Longs, most: int) -> None:
@@ -68,7 +65,7 @@ class Paths:
         self._pick_count = 0
 
     def begin(self, count: int) -> Longs:
-        """The numbers of `count` new lists, which are empty."""
+        """The numbers of `count` new, empty lists."""
         self._list_count += count
         return np.arange(self._list_count - count, self._list_count)
 
@@ -84,7 +81,7 @@ class Paths:
         self._levels[paths] = np.maximum(self._levels[paths], self._levels[others] + 1)
 
     def pick(self, paths: Longs) -> Longs:
-        """Pick what each list holds now: the number of the pick, NO_CONTENTS for no list."""
+        """Pick each list as it is now: the number of the pick, NO_CONTENTS for no list."""
         is_list = paths != NO_CONTENTS
         lists = paths[is_list]
         self._picks.append((lists, self.sizes[lists]))
@@ -93,7 +90,7 @@ class Paths:
         return numbers
 
     def running_rows(self) -> RunningRows:
-        """Write out the lists of which something was picked."""
+        """Write out the lists that have picks."""
         sizes = self.sizes[: self._list_count]
         begins = np.cumsum(sizes) - sizes
         running = np.empty(int(sizes.sum()), np.int64)
@@ -117,12 +114,11 @@ class Paths:
 
 
 def _ranges(begins: Longs, lengths: Longs) -> tuple[Longs, Longs]:
-    """(range, integer) for each integer of the ranges [begin, begin + length), one range after the other."""
+    """(range, integer) for each integer of the ranges [begin, begin + length), range after range."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     before = np.cumsum(lengths) - lengths
     return owners, (begins - before)[owners] + np.arange(len(owners))
 
 
 def _concatenate(parts: Iterable[Longs]) -> Longs:
-    """The arrays one after the other; empty for no array."""
     return np.concatenate([np.zeros(0, np.int64), *parts])

@@ -1,8 +1,5 @@
-"""Walks many chains of sessions and tardy elements abreast: round r takes the r-th tardy element of every
-chain that has one.
-
-The rules are those of `walk`, which walks few long chains one by one. Here every step works on whole columns,
-one row for each session in flight.
+"""Walks many chains of sessions and tardy elements in parallel, by the rules of `walk`: round r takes the
+r-th tardy element of every chain that has one, on columns with one row per session in flight.
 """
 
 from __future__ import annotations
@@ -27,10 +24,7 @@ from slackwater.windowing.columnar.window_columns import (
 
 
 class Rounds:
-    """One walk over chains abreast.
-
-    Of a session in flight `keys` holds the number of its chain, `contents` the number of its path.
-    """
+    """One walk over chains in parallel. For a session in flight `keys` is its chain, `contents` its path."""
 
     def __init__(self, rules: SessionRules, timeline: Timeline, chains: TardyChains) -> None:
         self.rules = rules
@@ -74,8 +68,8 @@ class Rounds:
         )
 
     def _take_round(self, elements: Elements, rows: Longs, positions: Longs) -> None:
-        """Take one element of each chain. At most two sessions touch it, as sessions don't touch each other
-        and none is shorter than the gap.
+        """Take one element of each chain. It touches at most two sessions, which are apart and at least as
+        long as the gap.
         """
         gap = self.rules.gap_ms
         times, clocks, watermarks = elements.times, elements.clocks, elements.watermarks
@@ -157,8 +151,8 @@ class Rounds:
     def _merge(
         self, chains: Longs, ones: Longs, others: Longs, *, starts: Longs, ends: Longs, elements: Elements
     ) -> None:
-        """Merge the element of each of these chains with the one or two sessions that it touches. The new
-        session takes the row of the first; the element itself is added later.
+        """Merge the element of each chain with the one or two sessions it touches, into the row of the first;
+        the element itself is added later.
 
         Args:
             ones, others: the rows of the touched sessions; equal where there is only one.
@@ -192,9 +186,7 @@ class Rounds:
         sessions.contents[ones] = paths
 
     def _add_elements(self, chains: Longs, slots: Longs, rows: Longs, elements: Elements) -> None:
-        """Add the element of each chain to the session at its slot, which fires if the watermark has passed
-        it.
-        """
+        """Add the element of each chain to its session, which fires if the watermark has passed it."""
         sessions, clocks, watermarks = self._sessions, elements.clocks[chains], elements.watermarks[chains]
         sessions.elements[slots] += 1
         sessions.last_arrivals[slots] = np.maximum(sessions.last_arrivals[slots], clocks)

@@ -1,8 +1,8 @@
 """Walks chains of sessions and tardy elements one by one, element by element.
 
 Flink's rules for one key: sessions fire when the watermark reaches their last instant, sessions that an
-element touches merge, late elements are dropped. The loops are over tardy elements and the sessions that they
-touch, never over the elements that a session holds; of all kernels only this file works row by row.
+element touches merge, late elements are dropped. The only kernel that works row by row; it loops over tardy
+elements and the sessions they touch, never over the elements inside a session.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TardyElement: TypeAlias = tuple[int, int, int, int, int]
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One session in flight, with the columns of OpenWindows as fields. `path` lists the rows that make up
-    its contents, oldest first; None after a purge.
+    """One session in flight, with the columns of OpenWindows as fields. `path` lists the rows of its
+    contents, oldest first; None after a purge.
     """
 
     start: int
@@ -47,8 +47,6 @@ class Session:
 
 
 class Walk:
-    """One walk over chains, chain after chain."""
-
     def __init__(self, rules: SessionRules, timeline: Timeline, chains: TardyChains) -> None:
         self.rules = rules
         self.chains = chains
@@ -104,14 +102,12 @@ class Walk:
         )
 
     def _walk_chain(self, key: int, sessions: list[Session], elements: Iterable[TardyElement]) -> None:
-        """Walk one chain of a key.
-
-        A session's timers matter to other sessions only when an element touches it. So it fires and is
-        collected only then, or after the walk.
+        """Walk one chain of a key. A session's timers matter to other sessions only when an element touches
+        it, so it fires and is collected only then, or after the walk.
 
         Args:
-            sessions: the chain's sessions in order; they do not touch each other, and hold all of their
-                harmless elements already. Changed.
+            sessions: the chain's sessions in order; they do not touch each other, and already hold all of
+                their harmless elements. Changed.
             elements: the chain's tardy elements in order of arrival.
         """
         gap, is_late = self.rules.gap_ms, self.rules.is_late
@@ -144,7 +140,7 @@ class Walk:
             self._park(key, session)
 
     def _fire_on_time(self, key: int, session: Session, watermark: int) -> bool:
-        """Fire the session if the watermark has reached its last instant; whether it is collected as well."""
+        """Fire the session if the watermark has reached its last instant; True if it is collected as well."""
         last_instant = session.end - 1
         if last_instant > watermark:
             return False
@@ -174,8 +170,8 @@ class Walk:
         clock: int,
         watermark: int,
     ) -> Session:
-        """The session [start, end) that an element makes of the sessions that it touches: a new one of none,
-        a longer one of one, one of several. The element itself is added later.
+        """The session [start, end) that an element opens (of no session), extends (of one) or merges (of
+        several). The element itself is added later.
         """
         new_session = Session(
             start=start,
@@ -230,7 +226,7 @@ class Walk:
             session.path = None
 
     def _pick(self, session: Session) -> int:
-        """Pick what the session holds now: the number of the pick."""
+        """Pick the session's contents as they are now: the number of the pick."""
         if session.path is None:
             return NO_CONTENTS
         self._picks.append((session.path, len(session.path)))
@@ -247,7 +243,7 @@ class Walk:
         self._in_flight.append((key, session.start, session.end, *facts, self._pick(session)))
 
     def _running_rows(self) -> RunningRows:
-        """Write out the paths of which something was picked."""
+        """Write out the paths that have picks."""
         begins: dict[int, int] = {}
         rows: list[int] = []
         picks = []

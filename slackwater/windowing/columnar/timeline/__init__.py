@@ -1,4 +1,3 @@
 """Watermark timelines: the watermark of a whole slice at once, from the progress of its source partitions.
-
-No key, no window and no firing is known here.
+Keys, windows and firings are unknown here.
 """

@@ -1,7 +1,5 @@
 """The watermark timeline of a slice whose elements carry watermarks: the elements after which it rises, the
 tick ends at which it rises because a partition becomes idle, and the watermark after each.
-
-A pure function of the slice's elements in processing order. This file knows no engine, no key and no window.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ class PunctuatedProgress:
 
     Attributes:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
-        watermarks: int64[n], greatest watermark that an element of the partition carried; INITIAL_WATERMARK
-            for none yet.
+        watermarks: int64[n], the greatest watermark carried so far; INITIAL_WATERMARK for none.
         last_arrival_ms: int64[n], greatest arrival so far.
     """
 
@@ -53,15 +50,14 @@ class PunctuatedProgress:
 
 @dataclass(frozen=True, eq=False)
 class PunctuatedTimeline:
-    """The rises of the watermark during a slice, in order. The slice has n elements in processing order; each
-    is processed at its arrival.
+    """The rises of the watermark during a slice of n elements, in processing order; each is processed at its
+    arrival.
 
     Attributes:
         initial: the watermark at the slice's start.
-        before: int64[m], ascending, 0 to n: the index of the first element that sees the rise; n for rises
-            after the last element.
-        moments_ms: int64[m], ascending: the clock at the rise: the arrival of the element that carried it, or
-            a tick's end.
+        before: int64[m], ascending, the index of the first element that sees the rise; n if none does.
+        moments_ms: int64[m], ascending, the clock at the rise: the carrying element's arrival, or a tick's
+            end.
         watermarks: int64[m], strictly rising and greater than `initial`.
     """
 
@@ -104,26 +100,24 @@ def punctuated_timeline(
     """The watermark over the slice [from_ms, to_ms), and the progress that the next run restores.
 
     With M the greatest watermark that a source partition has carried so far, W = max(previous, min of M over
-    the active partitions), looked at right after each element that carries a watermark or wakes a partition,
+    the active partitions), computed right after each element that carries a watermark or wakes a partition,
     and at each tick end e with from_ms < e <= to_ms. A partition is active from its first element on, until a
     tick end e with e - its last arrival >= the idle timeout; its next element wakes it. None active:
-    unchanged. So one that has carried nothing holds the watermark back, one not yet seen does not. A run over
-    [a, b) and then one over [b, c) that restores it give what one run over [a, c) gives, for any b.
+    unchanged. So a partition that has carried nothing holds the watermark back, one not yet seen does not. A
+    run over [a, b) and then one over [b, c) that restores it give what one run over [a, c) gives, for any b.
 
     Args:
-        partitions, arrivals_ms, carried: int64[n] each, of the slice's usable elements in the order in which
-            they are processed, arrivals ascending; an element that carries no watermark has
-            INITIAL_WATERMARK.
+        partitions, arrivals_ms, carried: int64[n] each, of the slice's usable elements in processing order,
+            arrivals ascending; INITIAL_WATERMARK where an element carries none.
         interval_ms: length of a tick; only idleness needs ticks.
-        progress, watermark: what the run before left.
+        progress, watermark: left by the run before.
 
     Raises:
-        TimelineError: elements that are out of order or not of the slice; progress of a later time; an
-            interval that makes no ticks.
+        TimelineError: elements out of order or outside the slice; progress of a later time; an interval < 1.
 
-    Stands for Flink's PunctuatedWatermarks behind a WatermarkOutputMultiplexer with immediate outputs. Cost:
-    O(n) in the elements and in the ticks at which a partition becomes idle, times the source partitions in
-    the worst case.
+    Flink: PunctuatedWatermarks behind a WatermarkOutputMultiplexer with immediate outputs. O(n) in the
+    elements and in the ticks at which a partition becomes idle, times the source partitions in the worst
+    case.
     """
     codes, arrivals, marks = longs(partitions), longs(arrivals_ms), longs(carried_watermarks)
     restored_progress = PunctuatedProgress.none() if progress is None else progress
@@ -201,7 +195,6 @@ class _ProgressWalk:
         self._rises: list[tuple[int, int, int]] = []
 
     def take(self, partition: int, arrival: int, mark: int, index: int) -> None:
-        """Take the element with this index."""
         before = self._greatest_marks.get(partition, INITIAL_WATERMARK)
         self._greatest_marks[partition] = max(before, mark)
         self._last_arrival[partition] = arrival
@@ -211,9 +204,7 @@ class _ProgressWalk:
             self._rise(index + 1, arrival)
 
     def finish_ticks(self, until_ms: int, index: int) -> None:
-        """Finish the ticks that end at or before `until_ms`, as far as one makes a partition idle. The
-        element with this index comes after them.
-        """
+        """Finish the ticks up to `until_ms` that make a partition idle, before the element with this index."""
         for end in self._idle_ends(until_ms):
             self._active -= {
                 partition

@@ -1,7 +1,5 @@
-"""The progress of source partitions, that is their greatest event time and last arrival: for each tick of a
-slice, and in all at the slice's end.
-
-Arrays of integer milliseconds in, the same out. This file knows no watermark and no strategy.
+"""The progress of source partitions, i.e. greatest event time and last arrival: for each tick of a slice, and
+at the slice's end. Watermarks and strategies are unknown here.
 """
 
 from __future__ import annotations
@@ -24,15 +22,14 @@ _ROWS_PER_RUN: Final = 4
 
 @dataclass(frozen=True, eq=False)
 class TickAggregates:
-    """What the elements of one slice say about event time: one row for each (source partition, tick) that has
-    elements.
+    """The event-time progress of one slice: a row per (source partition, tick) with elements.
 
-    Rows stand in any order, and a (partition, tick) may have several rows (partial aggregates of several
-    tasks). The tick is that of `last_arrival_ms`.
+    Rows come in any order, several per (partition, tick) if several tasks had some. The tick is the one of
+    `last_arrival_ms`.
 
     Attributes:
-        partitions: int64[n], the code of the source partition; the caller keeps codes and names apart, also
-            between runs.
+        partitions: int64[n], the code of the source partition; the caller maps codes to names, also between
+            runs.
         max_event_ms: int64[n], greatest event time in the tick.
         last_arrival_ms: int64[n], greatest arrival in the tick.
     """
@@ -57,12 +54,12 @@ class TickAggregates:
         interval_ms: int,
         per_ms: int = 1,
     ) -> TickAggregates:
-        """Aggregate the usable elements of one task, in any order. Called in the task, so that only the
-        aggregates travel.
+        """Aggregate the usable elements of one task, in any order. Called in the task: only aggregates
+        travel.
 
         Args:
             partitions: int64[n], or the one code that all elements have.
-            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; what comes out is
+            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; results are
                 floored to milliseconds.
         """
         check_interval(interval_ms)
@@ -83,7 +80,6 @@ class TickAggregates:
 
     @classmethod
     def concatenate(cls, parts: Iterable[TickAggregates]) -> TickAggregates:
-        """The aggregates of all tasks as one."""
         all_parts = [cls.none(), *parts]
         return cls(
             np.concatenate([part.partitions for part in all_parts]),
@@ -93,7 +89,6 @@ class TickAggregates:
 
     @classmethod
     def none(cls) -> TickAggregates:
-        """A slice without elements."""
         return cls(longs(()), longs(()), longs(()))
 
 
@@ -103,11 +98,10 @@ class SourceProgress:
 
     Attributes:
         partitions: int64[n], strictly ascending codes of all partitions that have ever had an element.
-        max_event_ms: int64[n], greatest event time so far, the unfinished tick included.
-        last_arrival_ms: int64[n], greatest arrival so far, the unfinished tick included.
-        idle: bool[n], whether the partition was idle at the newest finished tick end; False for one that was
-            not seen before it.
-        unfinished_tick_start_ms: start of the tick that the slice's end cuts; None when the slice ends with a
+        max_event_ms: int64[n], greatest event time so far, unfinished tick included.
+        last_arrival_ms: int64[n], greatest arrival so far, unfinished tick included.
+        idle: bool[n], the partition was idle at the newest finished tick end; False if not seen before it.
+        unfinished_tick_start_ms: start of the tick that the slice's end cuts; None if the slice ends with a
             tick.
     """
 
@@ -139,7 +133,7 @@ class SourceProgress:
 
 
 class TickSteps(NamedTuple):
-    """One row for each (source partition, tick) with elements, sorted by both; int64[n] each."""
+    """A row per (source partition, tick) with elements, sorted by both; int64[n] each."""
 
     partitions: Longs
     tick_ends: Longs
@@ -186,11 +180,11 @@ def steps_that_matter(steps: TickSteps, interval_ms: int, idle_timeout_ms: int |
     """The steps without which timeline and progress would differ. Called in tasks, so that the others do not
     travel.
 
-    Kept are, of each partition, the steps at which its greatest event time rises, and the last one. Where a
-    partition becomes idle, also those that show how long it is active: the first and the last step in each
-    stretch of idle timeout - interval. Between these two the partition is active without a gap, whatever
-    steps lie there: a tick end e before the last one's is less than the timeout behind the first one's
-    arrival, which is at most an interval before its own tick end.
+    Each partition keeps the steps at which its greatest event time rises, and its last one. Where a partition
+    can become idle, it also keeps the first and last step in each stretch of idle timeout - interval, which
+    show how long it is active. Between these two it is active without a gap, whatever steps lie there: a tick
+    end e before the last one's is less than the timeout behind the first one's arrival, which is at most an
+    interval before its own tick end.
     """
     if not len(steps.partitions):
         return steps
@@ -209,8 +203,8 @@ def steps_that_matter(steps: TickSteps, interval_ms: int, idle_timeout_ms: int |
 
 
 def running_maximum(partitions: Longs, values: Longs) -> Longs:
-    """The running maximum of `values` within each run of equal partitions. It is computed on ranks, as the
-    values may span all of 64 bits.
+    """The running maximum of `values` within each run of equal partitions, computed on ranks, as values may
+    span all of 64 bits.
     """
     distinct, ranks = np.unique(values, return_inverse=True)
     is_next = np.zeros(len(values), dtype=np.int64)
@@ -221,7 +215,6 @@ def running_maximum(partitions: Longs, values: Longs) -> Longs:
 
 
 def check_interval(interval_ms: int) -> None:
-    """Raises TimelineError for an interval that makes no ticks."""
     if interval_ms <= 0:
         raise TimelineError(
             f"A replay needs ticks: the watermark interval must be above 0, but is {interval_ms} ms."

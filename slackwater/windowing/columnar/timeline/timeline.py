@@ -1,16 +1,14 @@
 """The watermark timeline of a slice: the tick ends at which the watermark rises, and the watermark after
 each.
 
-It is computed for the whole slice at once, from one row for each (source partition, tick) with elements. A
-row makes its partition *active* from its tick's end to the partition's next row, or until it is idle; the
-watermark at a tick end is the least of the active partitions:
+It is computed for the whole slice at once, from one row per (source partition, tick) with elements. A row
+makes its partition *active* from its tick's end to the partition's next row, or until it is idle; the
+watermark at a tick end is the minimum over the active partitions:
 
     tick ends       10      20      30      40      50
     partition a     ├── 7 ──────────┼─ 25 ──────────►
     partition b             ├── 12 ─────────┤ idle
-    least           7       7       12      25      25
-
-Pure functions on arrays of integer milliseconds. This file knows no engine, no key and no window.
+    minimum         7       7       12      25      25
 """
 
 from __future__ import annotations
@@ -63,12 +61,12 @@ class Timeline:
     Attributes:
         from_ms, to_ms: the slice's bounds; tick ends e of this run satisfy from_ms < e <= to_ms.
         interval_ms: length of a tick; tick ends are its multiples.
-        initial: the watermark at the slice's start, INITIAL_WATERMARK when there has been none.
+        initial: the watermark at the slice's start; INITIAL_WATERMARK for none yet.
         tick_ends: int64[n], strictly ascending.
         watermarks: int64[n], strictly rising and greater than `initial`; watermarks[j] is emitted at
             tick_ends[j].
-        collected_mark: a window whose last instant is at or before this time was collected by an earlier run,
-            which may have allowed less lateness, and is not created again. INITIAL_WATERMARK for none.
+        collected_mark: windows whose last instant is at or before it were collected by an earlier run,
+            perhaps with less allowed lateness, and are not created again. INITIAL_WATERMARK for none.
     """
 
     from_ms: int
@@ -100,7 +98,7 @@ class Timeline:
         return int(self._from_initial()[-1])
 
     def at_arrival(self, arrivals_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark in force at each arrival: that of the newest tick end at or before it.
+        """int64[m]: the watermark in force at each arrival, from the newest tick end at or before it.
 
         Raises TimelineError for an arrival outside of [from_ms, to_ms].
         """
@@ -117,14 +115,14 @@ class Timeline:
         return self._from_initial()[self._rises_until(np.arange(first, last + 1) * self.interval_ms)][ticks]
 
     def at_clock_timer(self, moments_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark in force when the clock reaches a timer that is due at that moment. A
-        watermark of the same moment comes after it.
+        """int64[m]: the watermark when a clock timer due at that moment is called, before that moment's
+        watermark.
         """
         return self._from_initial()[np.searchsorted(self.tick_ends, longs(moments_ms), side="left")]
 
     def as_clock(self) -> Timeline:
-        """The slice as windows of processing time see it: the clock c at an element is a watermark of c - 1,
-        as a timer for t is due at t + 1. Elements carry theirs, so the one rise is that to the slice's end.
+        """The slice for windows of processing time: clock c is watermark c - 1, as a timer for t is due at t
+        + 1. Elements carry theirs, so the only rise is at the slice's end.
         """
         ends = longs([self.to_ms] if self.to_ms > self.from_ms else [])
         return Timeline(
@@ -137,9 +135,7 @@ class Timeline:
         )
 
     def at_tick_end(self, tick_ends_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark after those tick ends. Raises TimelineError for what is no tick end of
-        [from_ms, to_ms].
-        """
+        """int64[m]: the watermark after those tick ends of the slice; raises TimelineError for anything else."""
         ends = longs(tick_ends_ms)
         strangers = ends[ends % self.interval_ms != 0]
         if len(strangers):
@@ -148,12 +144,11 @@ class Timeline:
 
     def first_tick_end_reaching(self, times_ms: ArrayLike, *, after_ms: ArrayLike | None = None) -> Longs:
         """int64[m]: when an event-time timer for that time fires: the first tick end of this slice that emits
-        a watermark >= time.
+        a watermark >= time, or NEVER.
 
-        NEVER where none does. A time at or below `initial` is reached by the slice's first new watermark, as
-        in Flink, where a timer registered behind the watermark waits for the next one. With `after_ms`
-        (arrivals, int64[m]) only tick ends > after_ms count: the timer was registered by an element that
-        arrived then.
+        A time at or below `initial` is reached by the slice's first new watermark, as in Flink, where a timer
+        registered behind the watermark waits for the next one. With `after_ms` only tick ends > after_ms
+        count: the arrival of the element that registered the timer.
         """
         rises = np.searchsorted(self.watermarks, longs(times_ms), side="left")
         if after_ms is not None:
@@ -180,7 +175,7 @@ class Timeline:
         return np.concatenate([longs(self.initial), self.watermarks])
 
     def _rises_until(self, moments: Longs) -> Longs:
-        """How often the watermark has risen up to each moment, a rise at that very moment included."""
+        """How often the watermark has risen up to and including each moment."""
         return np.searchsorted(self.tick_ends, moments, side="right")
 
     def _check_covered(self, moments: Longs) -> None:
@@ -188,7 +183,7 @@ class Timeline:
             self._covered_bounds(moments)
 
     def _covered_bounds(self, moments: Longs) -> tuple[int, int]:
-        """The least and the greatest of these moments, which must lie in [from_ms, to_ms]."""
+        """(least, greatest) of these moments, which must lie in [from_ms, to_ms]."""
         least, greatest = int(moments.min()), int(moments.max())
         if self.from_ms <= least and greatest <= self.to_ms:
             return least, greatest
@@ -211,19 +206,17 @@ def watermark_timeline(
     """The watermark over the slice [from_ms, to_ms), and the progress that the next run restores.
 
     At each tick end e with from_ms < e <= to_ms, with M and L a source partition's greatest event time and
-    last arrival so far: active = it has had an element and (no idle timeout or e - L < idle timeout);
-    W = max(previous, min over active partitions of M - out_of_orderness - 1); none active: unchanged.
+    last arrival so far: active = it has had an element and (no idle timeout or e - L < idle timeout); W =
+    max(previous, min over active partitions of M - out_of_orderness - 1); none active: unchanged.
     no_watermarks: unchanged. A run over [a, b) and then one over [b, c) that restores it give what one run
-    over [a, c) gives, for any b.
-
-    Cost: O(n log n) in the rows of `ticks` and `progress`, whatever the number of ticks in the slice.
+    over [a, c) gives, for any b. O(n log n) in the rows of `ticks` and `progress`, whatever the number of
+    ticks.
 
     Args:
         ticks: the slice's usable elements, aggregated.
         strategy: bounded_out_of_orderness, monotonous or no_watermarks, with an interval above 0.
         from_ms, to_ms: whole milliseconds, from_ms <= to_ms.
-        progress: what the run before left; None at the start of a lineage.
-        watermark: the watermark that the run before left.
+        progress, watermark: left by the run before; None at the start of a lineage.
 
     Raises:
         TimelineError: an arrival outside of the slice, progress from a later time, a strategy that has no
@@ -231,7 +224,7 @@ def watermark_timeline(
         TimeRangeError: an event time so small that M - out_of_orderness - 1 would wrap, or an arrival beyond
             ±2^62 ms.
 
-    Called on the driver, for both engines. It stands for Flink's TimestampsAndWatermarksOperator and
+    Called on the driver, for both engines, in place of Flink's TimestampsAndWatermarksOperator and
     WatermarkOutputMultiplexer; slackwater/windowing/watermarks/README.md states each difference.
     """
     lowest, progress_after = lowest_watermarks(
@@ -244,19 +237,18 @@ def watermark_timeline(
 
 
 class LowestWatermarks(NamedTuple):
-    """The lowest watermark of the active ones among some source partitions, where it changes.
+    """The lowest watermark of the active source partitions among some, where it changes.
 
     Attributes:
         tick_ends: int64[n], strictly ascending.
-        watermarks: int64[n]: from tick_ends[j] up to the next one it is watermarks[j]; NEVER where none of
-            the partitions is active, as before the first tick end.
+        watermarks: int64[n], from tick_ends[j] up to the next one; NEVER where none of the partitions is
+            active, as before the first tick end.
     """
 
     tick_ends: Longs
     watermarks: Longs
 
     def at(self, tick_ends: Longs) -> Longs:
-        """int64[m]: the lowest watermark at these tick ends."""
         places = np.searchsorted(self.tick_ends, tick_ends, side="right")
         return np.concatenate([longs(NEVER), self.watermarks])[places]
 
@@ -270,8 +262,8 @@ def lowest_watermarks(
     progress: SourceProgress | None = None,
 ) -> tuple[LowestWatermarks, SourceProgress]:
     """What some source partitions contribute to the watermark, and their progress that the next run restores;
-    arguments and errors as of `watermark_timeline`. It has at most one row for each tick, however many
-    partitions there are: tasks that have some of the partitions each send this to the driver.
+    arguments and errors as for `watermark_timeline`. A task with some of the partitions sends this to the
+    driver: at most one row per tick, however many partitions it has.
     """
     restored_progress = SourceProgress.none() if progress is None else progress
     _check(ticks, strategy, from_ms, to_ms, restored_progress)
@@ -293,9 +285,7 @@ def timeline_of_lowest(
     to_ms: int,
     watermark: int = INITIAL_WATERMARK,
 ) -> Timeline:
-    """The watermark over the slice, from the lowest ones of disjoint sets of source partitions. `watermark`:
-    the one that the run before left.
-    """
+    """The watermark over the slice, from the lowest ones of disjoint sets of source partitions."""
     tick_ends = distinct_values(np.concatenate([longs(()), *(part.tick_ends for part in parts)]))
     lowest = np.full(len(tick_ends), NEVER)
     for part in parts:
@@ -315,9 +305,7 @@ def timeline_of_lowest(
 
 
 class _Activities(NamedTuple):
-    """Activities of source partitions: at the tick ends e with starts <= e < ends the partition is active and
-    holds the watermark at `watermarks`.
-    """
+    """At tick ends e with starts <= e < ends a partition is active and holds the watermark at `watermarks`."""
 
     starts: Longs
     ends: Longs
@@ -363,8 +351,8 @@ def _check(
 def _steps(
     ticks: TickAggregates, restored_progress: SourceProgress, from_ms: int, interval_ms: int
 ) -> TickSteps:
-    """One step for each (source partition, tick) of the slice, with the partition's greatest event time since
-    the start of the lineage.
+    """One step per (source partition, tick) of the slice, with the greatest event time since the start of the
+    lineage.
     """
     # Restored progress is a step of the tick that holds from_ms, so it counts from the slice's first tick end
     # on.
@@ -405,8 +393,8 @@ def _activities(steps: TickSteps, strategy: WatermarkStrategy, to_ms: int) -> _A
 
 
 def _lowest_over_active(active: _Activities) -> tuple[Longs, Longs]:
-    """(tick ends at which an activity starts or ends, the lowest watermark of the active partitions there,
-    NEVER where no partition is active).
+    """(tick ends at which an activity starts or ends, the lowest watermark of the active partitions there, or
+    NEVER).
 
     Each activity covers a range of those points. A range is the union of two blocks of 2^level points: write
     its watermark to both blocks, longest blocks first, and halve all blocks from level to level. O(points)

@@ -1,1 +1,1 @@
-"""State in memory, and nothing kept beyond the process."""
+"""State in memory."""

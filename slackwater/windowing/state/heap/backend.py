@@ -1,6 +1,5 @@
-"""State in memory: one dictionary for each state (Flink: HeapKeyedStateBackend).
-
-What an entry is, and how kinds of state differ, is in `states`.
+"""State in memory: one dictionary for each state (Flink: HeapKeyedStateBackend). `states` has the kinds of
+state.
 """
 
 from __future__ import annotations

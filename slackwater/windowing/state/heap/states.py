@@ -1,6 +1,5 @@
-"""The five kinds of state in dictionaries: namespace → key → value.
-
-Values are kept as they are, not copied. With a journal each change notes how to undo it.
+"""The five kinds of state in dictionaries: namespace → key → value, values not copied. With a journal each
+change notes how to undo it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class _HeapState:
         return key in self.rows.get(namespace, ())
 
     def put_raw(self, key: Any, namespace: Any, value: Any) -> None:
-        """Store a value as it is, None included."""
+        """Store a value unchecked, None included."""
         rows = self.rows.get(namespace)
         if self._journal is not None:
             self._note_undo(key, namespace, _ABSENT if rows is None else rows.get(key, _ABSENT))
@@ -51,7 +50,7 @@ class _HeapState:
             rows[key] = value
 
     def remove(self, key: Any, namespace: Any) -> Any:
-        """Remove the entry and return its value; None when there was none."""
+        """Remove the entry and return its value, or None."""
         rows = self.rows.get(namespace)
         if rows is None:
             return None
@@ -70,7 +69,7 @@ class _HeapState:
         return sum(map(len, self.rows.values()))
 
     def _copy_if_journaled(self, value: Any) -> Any:
-        """`value`, safe to be changed in place: a copy if a journal may have to put the old one back."""
+        """A value that may be changed in place: a copy if a journal may have to restore the old one."""
         return value if self._journal is None else copy.deepcopy(value)
 
     def _note_undo(self, key: Any, namespace: Any, old: Any) -> None:
@@ -299,7 +298,7 @@ class HeapAggregatingState(_HeapMergingState):
 
 
 class RestoredState(_HeapState):
-    """Entries of a snapshot, until somebody asks for the state by its descriptor."""
+    """Entries of a snapshot, until the state is requested by its descriptor."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(StateDescriptor(name), None)

@@ -1,6 +1,5 @@
-"""State in RocksDB: one column family for each state (Flink: RocksDBKeyedStateBackend).
-
-`states`, `list_state` and `map_state` say what rows hold, `database` stores them.
+"""State in RocksDB: one column family for each state (Flink: RocksDBKeyedStateBackend). `states`,
+`list_state` and `map_state` define rows, `database` stores them.
 """
 
 from __future__ import annotations
@@ -39,16 +38,12 @@ from slackwater.windowing.state.rocksdb.states import (
 
 
 class RocksDBStateBackend:
-    """A StateBackend in RocksDB.
+    """A StateBackend in RocksDB. Arguments as for HeapStateBackend, and:
 
     Args:
         database: open; `close` closes it.
         key_type: of the operator's keys.
-        key_group_of: maps a key to its key group, e.g. a KeyGroupIndex's `__getitem__`.
-        order_mode: decides the argument order of merges.
-        journal: where to note how to undo each change; None for none.
-        pickles: whether values and windows that are no plain values may be pickled; without it they are
-            refused.
+        pickles: allow pickling values and windows that are not plain; otherwise they are refused.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
-"""RocksDB: one directory of one task attempt, with column families of sorted rows, bytes → bytes.
-
-The only file that knows rocksdict. Working memory, never a durable store: no write-ahead log, and nothing
-survives `close`.
+"""RocksDB: one directory of one task attempt, with column families of sorted rows, bytes → bytes. The only
+file that imports rocksdict. Working memory: no write-ahead log, and nothing survives `close`.
 """
 
 from __future__ import annotations
@@ -36,10 +34,10 @@ _ABSENT: Final = object()
 
 
 class ColumnFamily:
-    """Rows in the unsigned order of their keys. Made by `RocksDBDatabase.column_family`.
+    """Rows in the unsigned order of their keys. Created by `RocksDBDatabase.column_family`.
 
-    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches; with the
-    first one the column family is created.
+    Writes wait in a dictionary, which reads look into first, and go to RocksDB in sorted batches; the first
+    batch creates the column family.
     """
 
     def __init__(self, database: Any, name: str, options: Any, write_options: Any) -> None:
@@ -55,7 +53,6 @@ class ColumnFamily:
         self._pending: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
-        """The row's value, None when there is none."""
         value: Any = self._pending.get(key, _ABSENT)
         return self._read(key) if value is _ABSENT else value  # type: ignore[no-any-return]  # rows hold bytes
 
@@ -65,14 +62,13 @@ class ColumnFamily:
             self.flush()
 
     def delete(self, key: bytes) -> None:
-        """Remove the row, if there is one."""
         self._pending[key] = None
         if len(self._pending) >= PENDING_ROWS:
             self.flush()
 
     def first(self, start: bytes, end: bytes, limit: int) -> list[Row]:
-        """The first `limit` rows of [start, end). Callers that know where live rows begin pass that as
-        `start`: RocksDB is slow to skip deleted rows.
+        """The first `limit` rows of [start, end). Pass where live rows begin, if known: RocksDB is slow to
+        skip deleted rows.
         """
         self.flush()
         if self._rows is None:
@@ -87,9 +83,7 @@ class ColumnFamily:
         return rows
 
     def scan(self, start: bytes, end: bytes) -> Iterator[Row]:
-        """Every row of [start, end). Holds nothing open between rows; rows that change meanwhile may come as
-        old or as new.
-        """
+        """Every row of [start, end). Holds nothing open between rows; concurrent changes may show or not."""
         while True:
             rows = self.first(start, end, ROWS_AT_ONCE)
             yield from rows
@@ -98,7 +92,7 @@ class ColumnFamily:
             start = rows[-1][0] + b"\x00"
 
     def flush(self) -> None:
-        """Hand the waiting writes to RocksDB."""
+        """Write the waiting rows to RocksDB."""
         pending = self._pending
         if not pending:
             return
@@ -134,23 +128,19 @@ class ColumnFamily:
 
 
 class RocksDBDatabase:
-    """One open RocksDB in a directory of its own. Open it inside the task and close it there: it must not
-    cross a fork.
+    """One open RocksDB in a directory of its own. Open and close it inside the task: it must not cross a
+    fork.
 
-    While any is open, the process's RocksDB threads run; closing the last one ends them, also for anybody
-    else in the process who uses RocksDB.
+    While any is open, the process's RocksDB threads run; closing the last one ends them, for all users of
+    RocksDB in the process.
 
     Args:
-        parent: folder on a local disk, made when it is not there. The directory gets a unique name in it.
-            What killed processes left there is deleted first.
-        memory_mb: of block cache and write buffers together; indices and filters come on top, about 2 bytes a
-            row.
-
-    Attributes:
-        path: the directory.
+        parent: folder on a local disk, created if missing. The directory gets a unique name in it;
+            directories left by killed processes are deleted first.
+        memory_mb: of block cache and write buffers together; indices and filters add about 2 bytes a row.
 
     Raises:
-        StateStorageError: the directory cannot be made or opened.
+        StateStorageError: the directory `path` cannot be created or opened.
     """
 
     _open_databases: ClassVar[set[RocksDBDatabase]] = set()
@@ -199,7 +189,7 @@ class RocksDBDatabase:
         return family
 
     def close(self) -> None:
-        """Close everything and delete the directory. Does nothing the second time, nor in a forked child."""
+        """Close everything and delete the directory; idempotent, and without effect in a forked child."""
         if self._is_closed or os.getpid() != self._process:
             return
         self._is_closed = True
@@ -225,9 +215,7 @@ class RocksDBDatabase:
         self.close()
 
     def _options(self) -> Any:
-        """The options of the database and of each column family; raw mode keeps keys in the order of their
-        bytes.
-        """
+        """Options of the database and each column family; raw mode keeps keys in the order of their bytes."""
         table = rocksdict.BlockBasedOptions()
         table.set_block_cache(self._cache)
         table.set_bloom_filter(10, False)
@@ -254,9 +242,7 @@ def _read_nothing(key: bytes) -> None:
 
 
 def _make_directory(parent: Path) -> tuple[Path, int]:
-    """A new directory, and the descriptor that holds the lock on its owner file for as long as the process
-    lives.
-    """
+    """A new directory, and the descriptor that locks its owner file while the process lives."""
     path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     # Locked before it has its name: a sweep of another process can never find it unlocked.
     descriptor, temporary_file = tempfile.mkstemp(dir=path)
@@ -266,7 +252,7 @@ def _make_directory(parent: Path) -> tuple[Path, int]:
 
 
 def _delete_orphaned_directories(parent: Path) -> None:
-    """Delete the directories whose owner is dead: nobody holds the lock on the owner file."""
+    """Delete the directories of dead owners, whose owner file is not locked."""
     for path in parent.glob(f"{_PREFIX}*"):
         try:
             descriptor = os.open(path / _OWNER, os.O_RDWR | os.O_CLOEXEC)
@@ -283,8 +269,8 @@ def _delete_orphaned_directories(parent: Path) -> None:
 
 
 def _end_threads() -> None:
-    """RocksDB keeps its flush and compaction threads for the life of a process; opening a database starts
-    them again.
+    """End RocksDB's flush and compaction threads, which otherwise live as long as the process; opening a
+    database starts them again.
     """
     environment = rocksdict.Env()
     environment.set_low_priority_background_threads(0)

@@ -5,8 +5,7 @@ chunk of a few kilobytes before them:
     row, 0   → elements of the first chunk
     row, 1   → elements of the second …
 
-So an element is added by rewriting a few kilobytes at most, and a list is read, merged and deleted a chunk at
-a time, however long it is.
+So adding an element rewrites a few kilobytes at most, and a list is read, merged and deleted chunk by chunk.
 """
 
 from __future__ import annotations
@@ -30,12 +29,8 @@ _HEADER: Final = struct.Struct(">IQQ")
 
 
 class _Header(NamedTuple):
-    """How a list stands in its rows.
-
-    Attributes:
-        chunks: number of full chunks.
-        elements: number of elements, those after the last full chunk included.
-        list_number: tells it from an earlier list of the same key and namespace.
+    """Numbers of full chunks and of all elements, and the number that distinguishes the list from an earlier
+    one of the same key and namespace.
     """
 
     chunks: int
@@ -48,8 +43,6 @@ class _Header(NamedTuple):
 
 
 class RocksDBListState(RocksDBState):
-    """List state in chunks."""
-
     descriptor: ListStateDescriptor
 
     def __init__(self, *arguments: Any) -> None:
@@ -116,7 +109,7 @@ class RocksDBListState(RocksDBState):
         return StoredList(self, row, value_bytes)
 
     def _append(self, row: bytes, blocks: Iterable[bytes], count: int) -> None:
-        """Add blocks of elements, `count` elements altogether, to the list at `row`. No block is divided."""
+        """Append blocks with `count` elements altogether to the list at `row`. No block is divided."""
         value_bytes = self.rows.get(row)
         if value_bytes is None:
             header, tail = _Header(0, 0, next(self.storage.ordinals)), bytearray()
@@ -139,10 +132,8 @@ class RocksDBListState(RocksDBState):
             self._unflushed_chunks = 0
 
     def _blocks(self, row: bytes, value_bytes: bytes) -> Iterator[bytes]:
-        """The bytes of the elements of the list whose row holds `value_bytes`, a chunk at a time.
-
-        Raises:
-            StateAccessError: the list has been cleared or replaced since `value_bytes` was read.
+        """The bytes of the elements of the list whose row holds `value_bytes`, a chunk at a time. Raises
+        StateAccessError if the list was cleared or replaced since.
         """
         header = _Header.of(value_bytes)
         for number in range(header.chunks):
@@ -160,7 +151,6 @@ class RocksDBListState(RocksDBState):
         return value_bytes is not None and _Header.of(value_bytes).list_number == list_number
 
     def _delete_list(self, row: bytes) -> None:
-        """Remove all rows of a list."""
         value_bytes = self.rows.get(row)
         if value_bytes is None:
             return
@@ -170,11 +160,9 @@ class RocksDBListState(RocksDBState):
 
 
 class StoredList(Sequence[Any]):
-    """A long list of RocksDB, as it was when it was asked for: it is read a few kilobytes at a time, as often
-    as it is iterated. Elements that are added later are not part of it. Equal to a list of equal elements.
-
-    Raises:
-        StateAccessError: on reading it after its state was cleared or replaced.
+    """A long list of RocksDB as it was when requested, read a few kilobytes at a time in each iteration.
+    Equal to a list of equal elements. Reading raises StateAccessError after its state was cleared or
+    replaced.
     """
 
     __hash__ = None  # type: ignore[assignment]  # equal to lists, which have none

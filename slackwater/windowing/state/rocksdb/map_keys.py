@@ -1,7 +1,5 @@
-"""Which keys of a map in state are one key: those that a Python dictionary takes for one.
-
-Rows are found by the bytes of their key, and 1, 1.0 and True have different bytes. So the row of an entry is
-named by a plain value that all equal keys share. No bytes are made here.
+"""Which keys of a map in state are one key: those that a Python dictionary takes for one. Rows are found by
+the bytes of their key, and 1, 1.0 and True differ in bytes, so all equal keys share one plain value.
 """
 
 from __future__ import annotations
@@ -12,10 +10,8 @@ from typing import Any
 
 
 def identity(value: Any) -> Any:
-    """A plain value whose bytes are equal for all values that Python takes for one dictionary key: 1, 1.0,
-    True and Decimal(1) are one.
-
-    Raises TypeError for what cannot be a dictionary key.
+    """A plain value shared by all equal dictionary keys, such as 1, 1.0, True and Decimal(1). Raises
+    TypeError for what cannot be a dictionary key.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bytes or value is None:

@@ -1,7 +1,4 @@
-"""The keys of the rows of state and timers in RocksDB: their layout stands here and nowhere else. Numbers are
-big-endian.
-
-Bytes only; database.py stores them.
+"""The layout of the keys of state and timer rows in RocksDB. Numbers are big-endian.
 
 | what | bytes |
 |---|---|
@@ -12,9 +9,9 @@ Bytes only; database.py stores them.
 | row of a timer | key group, timestamp (8, sign bit flipped), key, window: none, 16 bytes, or 00 (Global) |
 | … of a user's window | what its `serialize` gives, a plain value padded to 17 bytes, its length in 4 |
 
-So a key group's rows stand together, its timers by timestamp, serialized key and window, which is the order
-in which Flink fires them. A window of the user's is a plain value when it is a named tuple; any other needs
-pickles, and equal windows must then pickle alike.
+So a key group's rows are adjacent, its timers by timestamp, serialized key and window, the order in which
+Flink fires them. A user's window is a plain value when it is a named tuple; any other needs pickles, and
+equal windows must then pickle alike.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ _PADDED_LENGTH = 17  # longer than Flink's windows, so that the length tells a u
 
 
 class StateRow(NamedTuple):
-    """The key of a row of state, read back. At `namespace_end` a chunk number or the key of a map begins."""
+    """A parsed key of a row of state. At `namespace_end` a chunk number or the key of a map begins."""
 
     key: Any
     namespace: Any
@@ -52,13 +49,7 @@ class StateRow(NamedTuple):
 
 
 class RowLayout:
-    """Writes and reads the keys of one operator's rows.
-
-    Args:
-        key_type: of the operator's keys.
-        key_group_of: key → key group.
-        windows: writes and reads windows of the user's.
-    """
+    """Writes and reads the keys of one operator's rows; `windows` writes and reads users' windows."""
 
     def __init__(
         self, key_type: KeyType, key_group_of: Callable[[Any], int], windows: PlainSerializer
@@ -67,9 +58,7 @@ class RowLayout:
         self._key_group_of, self._windows = key_group_of, windows
 
     def state_row(self, key: Any, namespace: Any) -> bytes:
-        """Key group, key and namespace: the row of a value, and the beginning of the rows of a list or
-        map.
-        """
+        """Key group, key and namespace: the row of a value, and the prefix of the rows of a list or map."""
         prefix = _KEY_GROUPS[self._key_group_of(key)] + self._serialize_key(key)
         if type(namespace) is TimeWindow:
             return prefix + _TAGGED_WINDOW.pack(_TIME_WINDOW, *namespace)
@@ -115,12 +104,11 @@ class RowLayout:
 
 
 def timer_timestamp(row: bytes) -> int:
-    """The timestamp of a timer's row."""
     return read_ordered_long(row, _AFTER_KEY_GROUP)
 
 
 def key_group_start(key_group: int) -> bytes:
-    """Where a key group's rows begin, and those of the one before it end."""
+    """Where a key group's rows begin, and the previous group's rows end."""
     return key_group.to_bytes(_AFTER_KEY_GROUP, "big")
 
 
@@ -134,8 +122,8 @@ _KEY_GROUPS = [key_group_start(key_group) for key_group in range(MAX_KEY_GROUPS)
 
 
 def key_reader(key_type: KeyType) -> ReadKey:
-    """(bytes, at) → the key whose serialized bytes begin at `at`, and where they end. Raises KeyTypeError for
-    a type that is not ours.
+    """(bytes, at) → (the key whose bytes begin at `at`, where they end). Raises KeyTypeError for a foreign
+    type.
     """
     if isinstance(key_type, TupleKey):
         return _tuple_reader([key_reader(field) for field in key_type.fields])

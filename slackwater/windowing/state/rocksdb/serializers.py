@@ -1,7 +1,5 @@
-"""Bytes of values: every value is one tag byte and what the tag says, so values can follow each other and are
-read back one by one.
-
-The layout stands in the table below and nowhere else; database.py stores the bytes. Numbers are big-endian.
+"""Bytes of values: every value is one tag byte and what the table below says, so values can be concatenated
+and read back one by one. Numbers are big-endian.
 
 | tag | value | bytes after the tag |
 |---|---|---|
@@ -77,28 +75,24 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def ordered_long(number: int) -> bytes:
-    """A signed 64-bit integer as 8 bytes whose unsigned order is that of the numbers: big-endian, the sign
-    bit flipped.
-    """
+    """A signed 64-bit integer as 8 bytes in the same, unsigned order: big-endian, sign bit flipped."""
     return _UNSIGNED_LONG.pack(number + 2**63)
 
 
 def read_ordered_long(data: bytes, at: int) -> int:
-    """The number whose `ordered_long` stands at `at`."""
     return int(_UNSIGNED_LONG.unpack_from(data, at)[0]) - 2**63
 
 
 class PlainSerializer:
     """Plain values of any type in the table, nested as they like.
 
-    Exact types only: what is read back has the type that was written. Named tuples are known by a number that
-    this object gives out, so bytes are read by the serializer that wrote them, or by one that has met the
-    same types in the same order.
+    Exact types only: a value is read back with the type that was written. Named tuples have a number that
+    this object assigns, so bytes are read by the serializer that wrote them, or by one that has met the same
+    types in the same order.
 
     Args:
         state_name: whose values they are, for errors.
-        pickles: whether other objects may be pickled. A pickle is code, so nobody but the writer may hold the
-            bytes.
+        pickles: allow pickling other objects. A pickle is code: only the writer may hold the bytes.
     """
 
     def __init__(self, state_name: str, pickles: bool = False) -> None:
@@ -130,7 +124,6 @@ class PlainSerializer:
         return self._readers[data[at]](data, at + 1)
 
     def loads(self, data: bytes) -> Any:
-        """The value of `dumps`."""
         return self._readers[data[0]](data, 1)[0]
 
     def read_all(self, data: bytes, at: int = 0) -> list[Any]:
@@ -233,7 +226,7 @@ class PlainSerializer:
 
 
 class DeclaredSerializer(PlainSerializer):
-    """Values of a declared SQL type, written by that type's writer; values of other types as plain ones."""
+    """Values of a declared SQL type, by that type's writer; values of other types as plain ones."""
 
     def __init__(self, state_name: str, python_type: type, write: Write, pickles: bool = False) -> None:
         super().__init__(state_name, pickles)
@@ -244,9 +237,7 @@ class DeclaredSerializer(PlainSerializer):
 
 
 def value_serializer(state_name: str, sql_type: str | None, pickles: bool = False) -> PlainSerializer:
-    """The serializer of a state's values: that of its SQL type where there is one (Spark's names), the plain
-    one otherwise.
-    """
+    """The serializer of a state's values: by SQL type if there is one (Spark's names), otherwise plain."""
     type_and_writer = _BY_SQL_TYPE.get((sql_type or "").partition("(")[0].strip().lower())
     return (
         PlainSerializer(state_name, pickles)

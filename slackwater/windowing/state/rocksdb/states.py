@@ -1,7 +1,6 @@
-"""The kinds of state in RocksDB that are one row for each key and namespace: value, reducing and aggregating.
-
-Values are kept as bytes, so each read gives a fresh copy. With a journal each change notes how to undo it.
-Lists are in `list_state`, maps in `map_state`; the keys of rows are laid out in `rows`.
+"""The kinds of state in RocksDB with one row per key and namespace: value, reducing and aggregating. Each
+read gives a fresh copy; with a journal each change notes how to undo it. See `list_state`, `map_state`,
+`rows`.
 """
 
 from __future__ import annotations
@@ -24,12 +23,8 @@ from slackwater.windowing.state.rocksdb.serializers import PlainSerializer
 
 
 class Storage(NamedTuple):
-    """The rows and serializers of one state. Restored entries hand them to the state of their descriptor.
-
-    Attributes:
-        rows: the state's column family.
-        values, map_keys: their serializers.
-        ordinals: numbers the entries of maps in order of insertion.
+    """The rows and serializers of one state, which restored entries pass on to the state of their descriptor;
+    `ordinals` numbers the entries of maps in order of insertion.
     """
 
     rows: ColumnFamily
@@ -39,7 +34,7 @@ class Storage(NamedTuple):
 
 
 class RocksDBState:
-    """Rows of one named state. Of this class itself are restored entries, until `state` is called with their
+    """Rows of one named state. Restored entries are of this class itself, until `state` is called with their
     descriptor.
     """
 
@@ -67,14 +62,13 @@ class RocksDBState:
         return self.rows.get(self._row(key, namespace)) is not None
 
     def put_raw(self, key: Any, namespace: Any, value: Any) -> None:
-        """Store a value, None included."""
         self._write(self._row(key, namespace), self.values.dumps(value))
 
     def clear(self, key: Any, namespace: Any) -> None:
         self._delete(self._row(key, namespace))
 
     def remove(self, key: Any, namespace: Any) -> Any:
-        """Remove the entry and return its value; None when there was none."""
+        """Remove the entry and return its value, or None."""
         row = self._row(key, namespace)
         value_bytes = self.rows.get(row)
         if value_bytes is None:
@@ -222,5 +216,4 @@ ALL_KEY_GROUPS: Final = (key_group_start(0), key_group_start(MAX_KEY_GROUPS))
 
 
 def key_group_of_row(row: bytes) -> int:
-    """The key group with which the key of a row begins."""
     return int.from_bytes(row[: len(key_group_start(0))], "big")

@@ -134,9 +134,7 @@ class Calendar:
 
 @lru_cache
 def zone_named(name: str) -> tzinfo:
-    """The time zone of that name, from this machine's database or the package `tzdata`; raises
-    ConfigurationError if there is none.
-    """
+    """The time zone, from this machine's database or the package `tzdata`; or a ConfigurationError."""
     import zoneinfo  # which reads how this Python was built: for those that name a zone
 
     try:

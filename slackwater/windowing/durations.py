@@ -12,9 +12,7 @@ LONGEST = timedelta(days=366_000)
 
 
 def require_duration_ms(what: str, duration: timedelta) -> int:
-    """`duration` in milliseconds; raises ConfigurationError naming `what` for bare numbers and fractions of a
-    ms.
-    """
+    """`duration` in ms; ConfigurationError naming `what` for bare numbers and fractions of a millisecond."""
     if not isinstance(duration, timedelta):
         raise ConfigurationError(f"{what} must be a timedelta, e.g. timedelta(minutes=5), got {duration!r}.")
     if duration % MILLISECOND:

@@ -64,9 +64,7 @@ class WindowTypeError(WindowingError, TypeError):
 
 
 class OwnWindowError(WindowingError, TypeError):
-    """An assigner returned a window that is not of its declared class, or would not survive the class'
-    columns.
-    """
+    """An assigner returned a window of another class than declared, or one that its columns cannot hold."""
 
     fault = "data"
 
@@ -93,9 +91,7 @@ class MissingTimestampError(WindowingError):
 
 
 class EndlessWindowsError(WindowingError, ValueError):
-    """The starts of an element's sliding windows wrap around 64 bits: billions of windows. Flink goes on
-    until its memory is full.
-    """
+    """Sliding windows whose starts wrap around 64 bits: billions, with which Flink fills its memory."""
 
     fault = "data"
     flink = "OutOfMemoryError"
@@ -143,9 +139,7 @@ class EmptyViewError(WindowingError, LookupError):
 
 
 class StateAccessError(WindowingError):
-    """State was requested where there is none: per-window state of merging windows, or one name for two
-    kinds.
-    """
+    """State that does not exist: per-window state of merging windows, or one name for two kinds."""
 
     fault = "user"
     flink = "UnsupportedOperationException"
@@ -158,9 +152,7 @@ class StateMergeError(StateAccessError):
 
 
 class StateSerializationError(WindowingError, TypeError):
-    """RocksDB state got an object that is neither a plain value nor of a type with a tag; `state_name`,
-    `type_name`.
-    """
+    """RocksDB state got an object of a type without a tag."""
 
     fault = "user"
 
@@ -169,9 +161,7 @@ class StateSerializationError(WindowingError, TypeError):
 
 
 class StateStorageError(WindowingError):
-    """The disk below RocksDB failed: a directory (`path`) that cannot be created or opened, or a failed
-    write.
-    """
+    """The disk below RocksDB failed: a directory cannot be created or opened, or a write failed."""
 
     fault = "environment"
     retryable = True
@@ -209,14 +199,14 @@ class UserCodeError(WindowingError):
 
 
 class WatermarkStateError(WindowingError):
-    """A watermark class was used out of turn: closed, not paused, or a split registered twice or not at all."""
+    """A watermark class was used out of turn: closed, not paused, a split registered twice or not at all."""
 
     fault = "bug"
     flink = "IllegalStateException"
 
 
 class TimelineError(WindowingError, ValueError):
-    """A watermark timeline that cannot be computed or queried: unordered, of another slice, or without ticks."""
+    """A watermark timeline that cannot be computed or queried: unordered, of another slice, without ticks."""
 
     fault = "bug"
 

@@ -67,7 +67,7 @@ class Evictor:
     def evict_after(
         self, elements: list[TimestampedValue], size: int, window: Window, context: EvictorContext
     ) -> None:
-        """Remove from `elements` in place, after the window function; the rest are the window's new contents."""
+        """Remove from `elements` in place, after the window function; the rest are the new contents."""
         raise NotImplementedError
 
 
@@ -112,8 +112,8 @@ class CountEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class TimeEvictor(_OneSidedEvictor):
-    """Keeps elements with timestamp > greatest timestamp - size; keeps all when the first has no timestamp
-    (Flink: TimeEvictor).
+    """Keeps elements with timestamp > greatest timestamp - size; all if the first has none (Flink:
+    TimeEvictor).
     """
 
     looks_at_elements: ClassVar[bool] = False
@@ -132,7 +132,7 @@ class TimeEvictor(_OneSidedEvictor):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaEvictor(_OneSidedEvictor):
-    """Keeps elements with delta(element, last element) < threshold; last in list order (Flink: DeltaEvictor)."""
+    """Keeps elements with delta(element, last in list order) < threshold (Flink: DeltaEvictor)."""
 
     threshold: float
     delta: Callable[[Any, Any], float]

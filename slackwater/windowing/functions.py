@@ -27,7 +27,7 @@ Results: TypeAlias = Iterable[Any] | None
 
 
 class KeyedStateStore(Protocol):
-    """Provides state of the current key (Flink: KeyedStateStore). Handles follow the operator's current key."""
+    """State of the operator's current key, which handles follow (Flink: KeyedStateStore)."""
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState: ...
 
@@ -44,9 +44,7 @@ RuntimeContext: TypeAlias = KeyedStateStore
 
 
 class Function:
-    """Base of users' functions. An operator opens its own copy once before the first element, and closes it
-    once.
-    """
+    """Base of users' functions. An operator opens its own copy before the first element, and closes it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once per operator. State obtained here is the same as the context's `global_state()`."""
@@ -56,14 +54,12 @@ class Function:
 
 
 class AllWindowContext(Protocol):
-    """The context of a ProcessAllWindowFunction, valid during the call. `window` fires or is being cleared."""
+    """The context of a ProcessAllWindowFunction, valid during the call; `window` fires or is cleared."""
 
     window: Window
 
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window; its user clears it in `clear`. Raises StateAccessError when windows
-        merge.
-        """
+        """State of this key and window; clear it in `clear`. StateAccessError when windows merge."""
 
     def global_state(self) -> KeyedStateStore:
         """State of this key, over all windows; only the function itself removes it."""
@@ -86,7 +82,7 @@ class ProcessWindowFunction(Function):
     """Turns the contents of one key's window into rows (Flink: ProcessWindowFunction)."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Results:
-        """Called at each firing of a window with contents. Rows are stamped with the window's last instant."""
+        """Called at each firing of a window with contents. Rows carry the window's last instant."""
         raise NotImplementedError
 
     def clear(self, context: WindowContext) -> None:
@@ -136,9 +132,7 @@ class TimerService(Protocol):
 
 
 class KeyedProcessContext(Protocol):
-    """The context of `process_element`, valid during the call; `timestamp` is None for an element without
-    one.
-    """
+    """The context of `process_element`, valid during the call; `timestamp` is None if there is none."""
 
     @property
     def current_key(self) -> Any: ...
@@ -168,4 +162,4 @@ class KeyedProcessFunction(Function):
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, context: OnTimerContext) -> Results:
-        """Called for each due timer. Rows carry an event-time timer's timestamp; for processing time, none."""
+        """Called for each due timer. Rows carry an event-time timer's timestamp, otherwise none."""

@@ -1,6 +1,4 @@
-"""Java's integers and hash order: wrapping arithmetic, truncated remainder, hash codes, HashMap iteration
-order.
-"""
+"""Java's integers and hash order: wrapping arithmetic, remainder, hash codes, HashMap iteration order."""
 
 from __future__ import annotations
 

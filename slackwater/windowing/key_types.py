@@ -1,6 +1,4 @@
-"""Key types: a key's Java hash code and Flink-serialized bytes, which decide its key group and the order of
-equal timers. There are no null keys.
-"""
+"""Key types: Java hash code and Flink's bytes of a key, for its key group and the order of equal timers."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ Key = Any  # a value of the declared key type: str, int, bool, float, date, or a
 
 
 class KeyType:
-    """How keys of one Java type hash and serialize. `name` is Flink's, e.g. "string" or "tuple(string,long)"."""
+    """How keys of one Java type hash and serialize. `name` is as in Flink, e.g. "tuple(string,long)"."""
 
     @property
     def name(self) -> str:
@@ -26,9 +24,7 @@ class KeyType:
         raise NotImplementedError
 
     def serialize(self, key: Key) -> bytes:
-        """The bytes of Flink's serializer; timers of one key group and timestamp fire in their unsigned
-        order.
-        """
+        """The bytes of Flink's serializer, in whose unsigned order equal timers of a key group fire."""
         raise NotImplementedError
 
     def check(self, key: Key) -> None:
@@ -37,9 +33,7 @@ class KeyType:
 
 @dataclass(frozen=True)
 class _IntegerKey(KeyType):
-    """A Java integer of 1, 2, 4 or 8 bytes, big-endian two's complement: negative keys come after positive
-    ones.
-    """
+    """A Java integer of 1, 2, 4 or 8 bytes, two's complement: negative keys come after positive ones."""
 
     java_name: str
     size: int

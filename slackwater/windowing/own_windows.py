@@ -135,9 +135,7 @@ def declares_columns(window_type: type) -> bool:
 
 @cache
 def own_window_class(window_type: type) -> OwnWindowClass:
-    """The checked class; raises ConfigurationError if it is no named tuple, lacks `max_timestamp`, or
-    `columns` does not name its fields.
-    """
+    """The checked class; ConfigurationError unless a named tuple with `max_timestamp` and its `columns`."""
     name, names = window_type.__name__, getattr(window_type, "_fields", None)
     if names is None or not issubclass(window_type, tuple):
         raise ConfigurationError(f"{name} is no named tuple; a window of your own is one.")
@@ -179,9 +177,7 @@ def java_hash(window: Window) -> int:
 
 
 def serialize(window: Window) -> bytes:
-    """A window's bytes, which order timers of one key and time: its own `serialize()`, or those of its
-    fields.
-    """
+    """A window's bytes, which order timers of one key and time: its own `serialize()`, or its fields'."""
     if type(window) is TimeWindow or hasattr(window, "serialize"):
         return bytes(window.serialize())
     window_type: Any = type(window)

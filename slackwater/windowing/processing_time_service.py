@@ -137,7 +137,7 @@ class TimerSchedule:
         return timer
 
     def repeat(self, timer: ScheduledTimer, now: int) -> None:
-        """Put back a timer whose call ended at `now`, if it is due again; cancelled ones are dropped later."""
+        """Put back a timer whose call ended at `now`, if it is due again; cancelled ones drop out later."""
         timestamp = timer.next_timestamp(now)
         if timestamp is not None and self.is_alive:
             timer.timestamp = timestamp
@@ -253,9 +253,7 @@ class ReplayProcessingTimeService(_ManualClock):
         return self._timers.add(timestamp, FixedDelayTimer(timestamp, callback, period_ms))
 
     def advance_to(self, timestamp: int) -> None:
-        """Move the clock on to `timestamp`, with callbacks on the way. Raises ConfigurationError for a move
-        back.
-        """
+        """Move on to `timestamp`, calling due timers on the way. ConfigurationError for a move back."""
         if timestamp < self.current_processing_time:
             raise ConfigurationError(
                 f"The clock of a replay cannot go back from {self.current_processing_time} to {timestamp}."

@@ -35,9 +35,7 @@ class TimeSource(Protocol):
         """Milliseconds since 1970 UTC."""
 
     def wake_at(self, moment: int, wake: Callable[[], None]) -> None:
-        """Call `wake()` once the clock reads `moment` or more, never inside this call. Replaces an earlier
-        request.
-        """
+        """Call `wake()` once the clock reads `moment`, never inside this call. Replaces earlier requests."""
 
     def close(self) -> None:
         """Start no `wake()` any more. Waits for one that is running, unless called from it."""
@@ -153,7 +151,7 @@ class SystemProcessingTimeService(ProcessingTimeService):
             return self._timers.pending() + sum(timer.callback is not None for timer in self._handed_over)
 
     def quiesce(self) -> None:
-        """Make no further calls. Waits for a callback running in another thread, unless called by a callback."""
+        """Make no further calls. Waits for a callback running in another thread, unless in a callback."""
         with self._state:
             self._timers.quiesce()
             self._await_callbacks()

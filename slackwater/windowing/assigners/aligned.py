@@ -131,7 +131,7 @@ class _TumblingWindows(_AlignedWindows):
 
 
 class TumblingEventTimeWindows(_TumblingWindows, _AlignedEventTimeWindows):
-    """Consecutive windows of equal size in event time (Flink: TumblingEventTimeWindows, without staggering)."""
+    """Consecutive windows of equal size in event time (Flink: TumblingEventTimeWindows; no staggering)."""
 
     looks_at_elements: ClassVar[bool] = False
 

@@ -22,9 +22,7 @@ Assign: TypeAlias = Callable[[Any, int], Sequence[Window]]
 
 
 class Grid(NamedTuple):
-    """The windows [offset + k·slide, offset + k·slide + size), in milliseconds; a timestamp alone determines
-    which of them hold an element.
-    """
+    """The windows [offset + k·slide, offset + k·slide + size), in ms, which follow from timestamps alone."""
 
     size_ms: int
     slide_ms: int
@@ -36,9 +34,7 @@ class Grid(NamedTuple):
         return -(-self.size_ms // self.slide_ms)
 
     def slices_in(self, span_ms: int) -> int:
-        """How many slices a time span of this length touches at most; a slice is a longest span that no
-        window boundary divides.
-        """
+        """How many slices, longest spans without a window boundary, a time span touches at most."""
         return (span_ms // self.slide_ms + 2) * (1 if self.size_ms % self.slide_ms == 0 else 2)
 
 
@@ -72,9 +68,7 @@ class WindowAssigner:
 
     @property
     def grid(self) -> Grid | Calendar | None:
-        """Promise that the timestamp alone selects windows of this grid, newest first, or the one period of
-        this calendar; None: no promise.
-        """
+        """Promise that a timestamp selects windows of this grid, newest first, or a period of a calendar."""
         return None
 
     @property
@@ -84,9 +78,7 @@ class WindowAssigner:
 
     @property
     def session_gap_ms(self) -> int | None:
-        """Promise that each element has the window [timestamp, timestamp + gap) and that windows merge on
-        touch; None: no promise.
-        """
+        """Promise of windows [timestamp, timestamp + gap) that merge on touch; None: no promise."""
         return None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -102,9 +94,7 @@ class WindowAssigner:
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
     def bind(self, context: AssignerContext) -> Assign:
-        """The function (element, timestamp) → windows for one operator. Do not change the sequence it
-        returns.
-        """
+        """The function (element, timestamp) → windows for one operator. Do not change what it returns."""
         return lambda element, timestamp: self.assign_windows(element, timestamp, context)
 
 

@@ -1,6 +1,4 @@
-"""Calendar windows: days, weeks or months of a time zone, in event time. Flink has none: its offsets are
-fixed.
-"""
+"""Calendar windows, which Flink lacks: days, weeks or months of a time zone, in event time."""
 
 from __future__ import annotations
 

@@ -35,9 +35,7 @@ class _FixedGapSessions(_SessionWindows):
 
 
 class EventTimeSessionWindows(_FixedGapSessions):
-    """Sessions in event time: each element opens [t, t + gap); windows that overlap or touch merge (Flink:
-    EventTimeSessionWindows).
-    """
+    """Sessions in event time: windows [t, t + gap) that touch merge (Flink: EventTimeSessionWindows)."""
 
     looks_at_elements: ClassVar[bool] = False
 
@@ -80,9 +78,7 @@ class ProcessingTimeSessionWindows(_FixedGapSessions):
 
 @dataclass(frozen=True)
 class _GapInMilliseconds:
-    """A user's function element → timedelta, as element → milliseconds. Configuration hashes contain the
-    names of this class and its field.
-    """
+    """A user's gap function in milliseconds. Configuration hashes contain the names of class and field."""
 
     gap_of: Callable[[Any], timedelta]
 

@@ -30,6 +30,4 @@ class Accumulators(Protocol):
         """One row per span: its rows combined."""
 
     def running(self: Accumulators_, starts: Longs) -> Accumulators_:
-        """Each row combined with the earlier rows of its run; run i begins at row starts[i], the first at row
-        0.
-        """
+        """Each row combined with the earlier rows of its run; run i begins at starts[i], the first at 0."""

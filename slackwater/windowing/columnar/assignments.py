@@ -136,13 +136,13 @@ class WindowAssignments(NamedTuple):
     def accumulators_of(
         self, contents: Contents, slice_input: SliceInput[A], initial_state: WindowState[A]
     ) -> A:
-        """The accumulators of `contents`: row i is restored window i, row p + j the element of assignment j."""
+        """The accumulators of `contents`: row i is restored window i, row p + j assignment j's element."""
         rows = np.append(np.arange(len(self.restored_numbers)), self.elements + len(self.restored_numbers))
         contents = contents._replace(rows=rows[contents.rows], running_rows=rows[contents.running_rows])
         return combine_contents(contents, initial_state.accumulators.join([slice_input.element_accumulators]))
 
     def counts(self, windows_at_end: OpenWindows, unfired_elements: Longs, timeline: Timeline) -> Counts:
-        """The counts of the slice; `unfired_elements` is, per window, how many elements are in no firing yet."""
+        """The counts of the slice; `unfired_elements`: per window, the elements that are in no firing yet."""
         is_collected = ~self.are_open_at_end(timeline)
         return Counts(
             windows_opened=len(self.windows.keys) - len(self.restored_numbers),

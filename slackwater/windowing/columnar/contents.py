@@ -52,9 +52,7 @@ def combine_contents(contents: Contents, accumulators: A) -> A:
 
 
 def combine_lists(lists: ElementLists, accumulators: A) -> A:
-    """One accumulator per list of rows, combined. Lists that begin at one place are moments of one list, so
-    its running totals.
-    """
+    """One accumulator per list of rows; lists that begin at one place are running totals of one list."""
     starts, owners, counts = np.unique(lists.starts, return_inverse=True, return_counts=True)
     is_shared = counts > 1
     seen_once, seen_more = np.flatnonzero(~is_shared[owners]), np.flatnonzero(is_shared[owners])

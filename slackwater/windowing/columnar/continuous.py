@@ -126,7 +126,7 @@ def _triggers_at_start(
 def _timers_of_trigger(
     windows: OpenWindows, waits: Booleans, fire_times: Longs, last_instants: Longs
 ) -> list[Timers]:
-    """Timers of next firings before the last instant; for global windows, of the firing at the end of time."""
+    """Timers of next firings before the last instant; for global windows, of the firing at the end."""
     return [
         timers_for("trigger", windows, waits & (fire_times < last_instants), fire_times),
         timers_for("trigger", windows, waits & (last_instants == NEVER), last_instants),
@@ -272,7 +272,7 @@ class _ContinuousSlice:
         return _SliceFirings(firings=firings, owners=owners, contents=contents, contents_at_end=of_all)
 
     def fire_purging(self, contents: Longs) -> _SliceFirings:
-        """Firings that purge: each shows the elements since the last firing. `contents`: of restored windows."""
+        """Firings that purge: each shows the elements since the last one. `contents`: of restored windows."""
         holds = np.flatnonzero(contents != NO_CONTENTS)
         nothing = np.zeros(0, np.int64)
         windows = np.append(self.assignments.restored_numbers[holds], self.owners)
@@ -343,7 +343,7 @@ class _ContinuousSlice:
         return np.where(next_firings <= until, (until - next_firings) // self.interval_ms + 1, 0)
 
     def _next_firings(self, windows: Longs, rises: Longs) -> Longs:
-        """The next firing of each window after so many rises of the watermark; meaningless for late elements."""
+        """Each window's next firing after so many rises of the watermark; meaningless for late elements."""
         next_firings = self.fire_times[windows]
         watermarks = np.append(self.timeline.initial, self.timeline.watermarks)[rises]
         passing_rows = np.flatnonzero(

@@ -126,9 +126,7 @@ class _Takings(NamedTuple):
 
 
 def _takings(assignments: WindowAssignments, counts_at_start: Longs, max_count: int) -> _Takings:
-    """The assignments sorted by window, and which of them fire. `counts_at_start`: elements since each
-    window's last firing.
-    """
+    """The assignments by window. `counts_at_start`: elements since each window's last firing."""
     order = np.argsort(assignments.owners, kind="stable")
     owners = assignments.owners[order]
     starts = run_starts(owners)
@@ -146,9 +144,7 @@ def _takings(assignments: WindowAssignments, counts_at_start: Longs, max_count: 
 def _contents(
     assignments: WindowAssignments, counts_at_start: Longs, takings: _Takings, rules: CountRules
 ) -> tuple[Contents, Longs, Longs]:
-    """(contents, the number of the contents that each taking shows or joins, the newest contents of each
-    window).
-    """
+    """(contents, number of the contents that each taking shows or joins, newest contents of each window)."""
     holding = np.arange(len(assignments.restored_numbers))
     if not rules.accumulates:
         holding = holding[counts_at_start[assignments.restored_numbers] > 0]
@@ -198,9 +194,7 @@ def _batch_contents(rows: Longs, owners: Longs, batches: Longs) -> tuple[Content
 
 
 def _running_contents(rows: Longs, owners: Longs, fires: Booleans) -> tuple[Contents, Longs]:
-    """(running totals of each window, picked where a row fires or is the window's last; the pick's number for
-    each such row).
-    """
+    """(running totals of each window, picked where a row fires or is the last; the picks' numbers by row)."""
     order = np.argsort(owners, kind="stable")
     starts = run_starts(owners[order])
     is_picked = fires[order].copy()

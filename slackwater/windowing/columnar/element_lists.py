@@ -51,7 +51,7 @@ class ElementLists:
         return numbers
 
     def distinct_numbers(self) -> Longs:
-        """The numbers of all lists, each once: the refires of one window hold each element again and again."""
+        """The numbers of all lists, each once: the refires of one window hold each element repeatedly."""
         depths = np.zeros(len(self.numbers) + 1, np.int64)
         np.add.at(depths, self.starts, 1)
         np.add.at(depths, self.ends, -1)

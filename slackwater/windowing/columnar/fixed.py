@@ -181,9 +181,7 @@ class _FixedSlice:
         return due, first_part.join(others).combine(groups)
 
     def _fire_due_windows(self, due: OpenWindows) -> tuple[OpenWindows, Firings]:
-        """Fire the windows whose last instant a watermark of the slice reaches. Returns all windows
-        afterwards, and the firings.
-        """
+        """(all windows afterwards, firings) for windows whose last instant the slice's watermarks reach."""
         fires = due.starts <= self.windows.newest_passed(self.timeline.final)
         firing_windows = rows_of(due, at := rows_where(fires))
         rises = _compute_by_window(
@@ -274,9 +272,7 @@ class _FixedSlice:
     def _windows_still_open(
         self, existing: OpenWindows, is_replaced: Booleans, refired_windows: OpenWindows
     ) -> tuple[OpenWindows, int]:
-        """(windows open at the slice's end, by start and then key; number of elements that the collected ones
-        had accepted).
-        """
+        """(windows open at the slice's end, by start and key; number of elements of the collected ones)."""
         is_open, is_open_again = (
             windows.starts > self._newest_collected for windows in (existing, refired_windows)
         )
@@ -299,8 +295,8 @@ def _with_contents(windows: OpenWindows, contents: Longs) -> OpenWindows:
 
 
 def _running_totals(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
-    """Running totals of each run of late elements; run owners[i] begins with row i of `of_bases`, its
-    window's contents.
+    """Running totals of each run of late elements; the total of run owners[i] begins with row i of
+    `of_bases`.
     """
     of_runs = np.append(owners, runs)
     order = np.lexsort((np.append(np.full(len(owners), -1), np.arange(len(runs))), of_runs))
@@ -309,9 +305,7 @@ def _running_totals(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
 
 
 def _compute_by_window(windows: Longs, function: Callable[[Longs], Longs]) -> Longs:
-    """`function` of the window of each row, computed once per window number where their range is smaller than
-    the rows.
-    """
+    """`function` of each row's window, computed once per number if their range is smaller than the rows."""
     if not len(windows):
         return windows
     first, last = int(windows.min()), int(windows.max())

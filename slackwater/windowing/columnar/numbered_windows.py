@@ -76,9 +76,7 @@ class NumberedWindows(ABC):
         """The newest window whose last instant is at or before a moment; all older ones have passed too."""
 
     def earliest_last_instants(self, slices: Longs) -> Longs:
-        """int64[n]: the earliest last instant among each slice's windows; in a gap, the slice's own upper
-        bound.
-        """
+        """int64[n]: the earliest last instant among a slice's windows; in a gap, the slice's upper bound."""
         oldest = self.newest_windows(slices) - np.maximum(self.windows_per_slice(slices), 1) + 1
         return self.last_instants(oldest)
 

@@ -49,7 +49,7 @@ def timers_at_last_instants(
 
 
 def timers_of(windows: OpenWindows, waits: Booleans, last_instants: Longs, cleanups: Longs) -> list[Timers]:
-    """Timers for the last instants of windows that wait for them, and for cleanups; none for global windows."""
+    """Timers for last instants of windows that wait for them, and for cleanups; none for global windows."""
     is_timed, is_one = cleanups != NEVER, last_instants == cleanups
     return [
         timers_for("fire", windows, waits & is_timed & ~is_one, last_instants),

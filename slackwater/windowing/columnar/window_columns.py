@@ -1,5 +1,5 @@
-"""Column records that all kernels take and return: windows, firings, elements and pieces, one per row. No
-rule of Flink is applied here.
+"""Column records of all kernels, without any rule of Flink: windows, firings, elements and pieces, one per
+row.
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ class LateAssignments(NamedTuple, Generic[A]):
 def pieces_of_windows(
     slice_input: SliceInput[A], windows: NumberedWindows, newest_collected: int
 ) -> WindowPieces[A]:
-    """The slice's pieces, which cover grid slices, as pieces of windows. Arrivals are meaningless for windows
-    up to `newest_collected`.
-    """
+    """Pieces of grid slices as pieces of windows; no arrivals for windows up to `newest_collected`."""
     pieces = slice_input.pieces
     if windows.overlap and len(pieces.keys):
         return _pieces_of_overlapping_windows(

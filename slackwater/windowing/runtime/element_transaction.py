@@ -11,9 +11,7 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class _StandIn:
-    """Forwards calls to an output or listener through the transaction: at once, or after the element
-    succeeded.
-    """
+    """Forwards calls to output or listener through the transaction: now, or after the element succeeded."""
 
     def __init__(self, target: Any, transaction: ElementTransaction) -> None:
         self._target, self._transaction = target, transaction

@@ -14,9 +14,7 @@ from slackwater.windowing.runtime.timer_queue import EMPTY_PRIORITY, Owner, Time
 
 
 class HeapElement(Protocol):
-    """An element with a `priority`, lowest first (call `adjust` after a change), and a `heap_index` for the
-    heap.
-    """
+    """An element with a `priority`, lowest first (after a change, call `adjust`), and its heap position."""
 
     priority: int
     heap_index: int
@@ -172,9 +170,7 @@ class HeapPriorityQueueSet:
         return [element.timer for element in self._heap if self._key_group_of(element.timer[1]) == key_group]
 
     def legacy_snapshot(self, key_group: int) -> list[Timer]:
-        """In the order of Flink's InternalTimersSnapshot: the key group's hash map, read back through a hash
-        set.
-        """
+        """The order of Flink's InternalTimersSnapshot: the hash map, read back through a hash set."""
         group = self._groups[key_group]
         written = hash_order(group.by_timer, self._timer_hash, group.table)
         table = grown_table(expected_size_capacity(len(written)), len(written))

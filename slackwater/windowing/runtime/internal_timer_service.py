@@ -14,7 +14,7 @@ from slackwater.windowing.state.journal import UndoJournal
 
 
 class Triggerable(Protocol):
-    """The owner of timers, called when they are due with `current_key` set (Flink: Triggerable, KeyContext)."""
+    """The owner of timers, called when due with `current_key` set (Flink: Triggerable, KeyContext)."""
 
     current_key: Any
 
@@ -91,9 +91,7 @@ class InternalTimerService:
         self._take_due = take_due
 
     def advance_watermark(self, timestamp: int) -> None:
-        """Set the watermark, then call every event timer <= it, including timers that callbacks register
-        meanwhile.
-        """
+        """Set the watermark, then call every event timer <= it, also those registered meanwhile."""
         if timestamp < self.current_watermark:
             self.has_gone_back = True
         self.current_watermark = timestamp
@@ -116,9 +114,7 @@ class InternalTimerService:
         self.has_gone_back = False
 
     def for_each_event_time_timer(self) -> Iterator[Timer]:
-        """Every event timer, with the current key set to its key. (Flink's forEachEventTimeTimer can miss
-        live ones in RocksDB.)
-        """
+        """Every event timer, its key current (Flink's forEachEventTimeTimer can miss live ones in RocksDB)."""
         return self._for_each(self.event_timers)
 
     def for_each_processing_time_timer(self) -> Iterator[Timer]:
@@ -126,7 +122,7 @@ class InternalTimerService:
         return self._for_each(self.processing_timers)
 
     def restore(self, event_timers: Iterable[Timer], processing_timers: Iterable[Timer]) -> None:
-        """Restore timers in snapshot order, by ascending key group, and schedule the first processing timer."""
+        """Restore timers in snapshot order, by ascending key group, and schedule the clock's first one."""
         self.event_timers.restore(event_timers)
         self.has_gone_back = self.current_watermark == LONG_MIN
         self.processing_timers.restore(processing_timers)

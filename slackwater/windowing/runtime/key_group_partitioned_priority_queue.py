@@ -19,9 +19,7 @@ _STALE_TIMES_TOLERATED = 64
 
 
 class _Drain:
-    """A bucket being polled: its owners in firing order, polled up to `head`. Removed timers are still in the
-    list, and are skipped.
-    """
+    """A bucket being polled: owners in firing order, up to `head`; skip those whose timers were removed."""
 
     __slots__ = ("bucket", "head", "owners", "timestamp")
 
@@ -178,9 +176,7 @@ def _discard(bucket: dict[Any, Any], key: Any, namespace: Any) -> bool:
 
 
 class KeyGroupPartitionedPriorityQueue:
-    """A TimerQueue with one queue per key group (Flink: KeyGroupPartitionedPriorityQueue of
-    RocksDBCachingPriorityQueueSet).
-    """
+    """One queue per key group (Flink: KeyGroupPartitionedPriorityQueue of RocksDBCachingPriorityQueueSet)."""
 
     def __init__(
         self,
@@ -253,9 +249,7 @@ class KeyGroupPartitionedPriorityQueue:
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """As in Flink the heap of queues is built after all queues are filled, which shows in cross-group
-        ties.
-        """
+        """Fill the queues, then build the heap of queues: as in Flink, cross-group ties show this order."""
         for timestamp, key, namespace in timers:
             self._size += self._group(key).add(timestamp, key, namespace)
         self._heap = self._heap_of_groups()

@@ -142,7 +142,7 @@ class KeyGroupRunner(SliceRunner):
     def process_elements(
         self, key: Any, values: Sequence[Any], timestamps: Sequence[int], arrival: int, until: int
     ) -> None:
-        """Several elements at once, arriving from `arrival` to `until`; see SharedWindows.process_elements."""
+        """Several elements, arriving from `arrival` to `until`; see SharedWindows.process_elements."""
         self._move_time_to(arrival)
         shared_windows = self._windows.shared_windows
         assert shared_windows is not None

@@ -150,9 +150,7 @@ class KeyedProcessOperator:
         self.time_services.initialize_watermark(timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
-        """Process one element. Raises UserCodeError when the function raises; if `undone`, the operator can
-        go on.
-        """
+        """Process one element. Raises the function's UserCodeError; if `undone`, the operator can go on."""
         self.current_key = key
         context = self._context
         context.timestamp = timestamp

@@ -1,6 +1,4 @@
-"""Replays one range of key groups of a KeyedProcessFunction through one slice: a process operator and its
-log, driven by a `SliceRunner`.
-"""
+"""Replays one key-group range of a KeyedProcessFunction through one slice: operator, log, `SliceRunner`."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ from slackwater.windowing.runtime.slice_runner import (
 
 
 class KeyedProcessRunner(SliceRunner):
-    """A KeyedProcessFunction on one range of key groups, driven through one slice. Arguments as for
-    `KeyedProcessOperator` and `SliceRunner`.
-    """
+    """A process function on one key-group range, for one slice. Arguments as in operator and SliceRunner."""
 
     def __init__(
         self,

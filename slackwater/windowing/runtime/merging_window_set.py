@@ -88,8 +88,8 @@ class MergingWindowSet:
         return result
 
     def _add_beside_one(self, new: Window, on_merge: MergeFunction) -> Window:
-        """`add_window` with exactly one window in flight, without asking the assigner: the most frequent
-        case.
+        """`add_window` with exactly one window in flight, the most frequent case, without asking the
+        assigner.
         """
         [(only, state_window)] = self._mapping.items()
         if not new.intersects(only):

@@ -46,9 +46,7 @@ class WindowListener(Protocol):
     """Called at each step of a window's life, in order. It must not call the operator."""
 
     def element_added(self, key: Any, window: Window, value: Any, timestamp: int | None) -> None:
-        """An element was added to a window's contents (for sessions, the merged one's), before the trigger is
-        asked.
-        """
+        """An element was added to the contents of a window (the merged one); the trigger is asked next."""
 
     def elements_added(self, key: Any, window: Window, number: int, until: int) -> None:
         """`number` elements were added at once; the last of them arrives at `until`."""
@@ -69,9 +67,7 @@ class WindowListener(Protocol):
         """At least one window took the element, which was late for `missed_windows`."""
 
     def window_fired(self, key: Any, window: Window, by: FiredBy | None, has_contents: bool) -> None:
-        """The trigger fired for an element (`by` is None) or a timer; without contents the function is not
-        called.
-        """
+        """The trigger fired for an element (`by` is None) or a timer. No contents: no function call."""
 
     def firing_ended(self, key: Any, window: Window) -> None:
         """All rows of the newest firing have been emitted."""
@@ -80,9 +76,7 @@ class WindowListener(Protocol):
         """The trigger purged the window's contents."""
 
     def windows_merged(self, key: Any, result: Window, absorbed_windows: Sequence[Window]) -> None:
-        """Windows merged into `result`, possibly one of `absorbed_windows`; the causing element is added
-        afterwards.
-        """
+        """Windows merged into `result`, perhaps one of the absorbed; the causing element is added next."""
 
     def window_cleared(self, key: Any, window: Window) -> None:
         """The window was collected: contents, trigger state and session are gone."""

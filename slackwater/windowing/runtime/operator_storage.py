@@ -1,6 +1,4 @@
-"""Where one operator's state and timers live: in memory or in RocksDB, each by itself; in RocksDB they share
-one database.
-"""
+"""Where an operator's state and timers live, each by itself: in memory or in RocksDB, sharing a database."""
 
 from __future__ import annotations
 
@@ -110,9 +108,7 @@ class OperatorStorage:
         )
 
     def make_timer_queue(self, name: str, key_groups: KeyGroupIndex, order_mode: OrderMode) -> TimerQueue:
-        """A MakeTimerQueue. Raises UnsupportedCombinationError for timers in RocksDB with the order of a
-        heap.
-        """
+        """A MakeTimerQueue. UnsupportedCombinationError for timers in RocksDB with the order of a heap."""
         if self._timers == "memory" or self._database is None:
             return queue_in_memory(name, key_groups, order_mode)
         if order_mode.has_heap_timers:

@@ -54,7 +54,7 @@ class ProcessLog:
         self._side_ordinals: defaultdict[tuple[str, Any, int | None], int] = defaultdict(int)
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row of the main output. Event-time timers give their rows a timestamp, processing-time timers do
+        """A row of the main output; rows of event-time timers have a timestamp, of processing-time timers
         not.
         """
         ordinal = self._ordinals[key, timestamp]

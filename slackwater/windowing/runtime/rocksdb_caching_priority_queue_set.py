@@ -208,7 +208,7 @@ class RocksDBTimerQueue:
     legacy_snapshot = snapshot
 
     def restore(self, timers: Iterable[Timer]) -> None:
-        """As in Flink the heap of sets is built after all sets are filled, which shows in cross-group ties."""
+        """Fill the sets, then build the heap of sets: as in Flink, cross-group ties show this order."""
         restored_groups = set()
         for timer in timers:
             self._rows.put(self._row(*timer), _NO_VALUE)

@@ -121,7 +121,7 @@ class SharedWindows:
             ) from error
 
     def on_event_times(self, timestamp: int, owners: Sequence[Owner]) -> None:
-        """Handle all event-time timers of one timestamp; `owners` are their keys and windows in firing order."""
+        """Handle all event-time timers of one timestamp; `owners`: keys and windows in firing order."""
         owner, contents, listener, context = self._owner, self._contents, self._listener, self._context
         by = FiredBy("event", timestamp)
         try:

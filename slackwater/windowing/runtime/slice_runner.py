@@ -192,9 +192,7 @@ class SliceRunner:
             log.elements_processed += 1
 
     def emit_watermark(self, watermark: int, moment: int) -> None:
-        """Emit a watermark that an element has carried, which the timeline lacks, at this moment of the
-        clock.
-        """
+        """Emit a watermark that an element carried and the timeline lacks, at this moment of the clock."""
         self._move_clock(moment)
         self._slice_log.watermark = watermark
         self._operator.process_watermark(watermark)
@@ -249,9 +247,7 @@ class SliceRunner:
             self._move_clock(arrival)
 
     def _emit_watermarks_until(self, moment: int) -> None:
-        """Emit the watermarks of the ticks that end at or before `moment`, each with the clock at the tick's
-        end.
-        """
+        """Emit the watermarks of ticks that end by `moment`, each with the clock at the tick's end."""
         while self._next_tick_end <= moment:
             self._move_clock(self._next_tick_end)
             self._slice_log.watermark = watermark = self._next_watermark

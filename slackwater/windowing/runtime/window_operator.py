@@ -161,9 +161,7 @@ class WindowOperator:
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored operator; nothing fires. Otherwise every element is on time until
-        the next watermark, as in Flink.
-        """
+        """Restore the watermark; nothing fires. In Flink every element is on time until the next one."""
         self.time_services.initialize_watermark(timestamp)
 
     def process_record(self, value: Any, timestamp: int | None) -> None:

@@ -63,9 +63,7 @@ class WindowOperatorBuilder:
 
     @classmethod
     def window_all(cls, assigner: WindowAssigner) -> WindowOperatorBuilder:
-        """Windows over all elements: one key, the byte 0, for everything (Flink: windowAll,
-        NullByteKeySelector).
-        """
+        """Windows over all elements: the key is the byte 0 (Flink: windowAll, NullByteKeySelector)."""
         return cls(BYTE, assigner, _the_one_key)
 
     @classmethod
@@ -76,7 +74,7 @@ class WindowOperatorBuilder:
         slide: int | None = None,
         key_selector: Callable[[Any], Any] | None = None,
     ) -> WindowOperatorBuilder:
-        """Windows of `size` elements, or of the last `size` at every `slide` elements (Flink: countWindow)."""
+        """Windows of `size` elements, or of the last `size` every `slide` elements (Flink: countWindow)."""
         builder = cls(key_type, GlobalWindows.create(), key_selector)
         if slide is None:
             return builder.trigger(PurgingTrigger.of(CountTrigger.of(size)))

@@ -1,6 +1,4 @@
-"""The configuration of a window operator: every choice of the user in one frozen, picklable value, which
-executors receive.
-"""
+"""A window operator's configuration: the user's choices in one frozen, picklable value for executors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Snapshots as open tables: operators' state as typed Arrow rows and back, the same for every engine and
-state back end.
-"""
+"""Snapshots as open tables: operators' state as typed Arrow rows and back, for every engine and back end."""
 
 from slackwater.windowing.snapshot.codec import SnapshotCodec
 from slackwater.windowing.snapshot.content_hash import ContentHash, row_digests

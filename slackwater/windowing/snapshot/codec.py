@@ -45,8 +45,8 @@ class SnapshotCodec:
         return SnapshotTables(*map(pa.concat_tables, zip(*self.parts(snapshot), strict=True)))
 
     def parts(self, snapshot: OperatorSnapshot) -> Iterator[SnapshotTables]:
-        """The rows of `to_tables`: first all but long lists, then a few pieces of these at a time, about 8 MB
-        of text.
+        """The rows of `to_tables`: first all but long lists, then pieces of these, about 8 MB of text at a
+        time.
         """
         rows, windowless_entries, long_lists = split_entries(snapshot, self.layout)
         timers = timer_rows(snapshot.timers, self.layout)

@@ -44,9 +44,7 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _columns_with_differences(schema: pa.Schema) -> list[str]:
-    """The delta-encoded columns: arrivals, and the key columns, which lie between `key_group` and the first
-    column of the state or window.
-    """
+    """The delta-encoded columns: arrivals, and key columns, which precede those of the state or window."""
     names = schema.names
     first_owned_column = names.index("state_name" if "state_name" in names else "window_start")
     return [
@@ -64,7 +62,7 @@ def write_rows(rows: pa.Table) -> pa.Buffer:
 
 
 def read_rows(data: Any) -> tuple[pa.Table, int]:
-    """The rows of `write_rows` and their format version. Raises SnapshotFormatError for a file without one."""
+    """The rows of `write_rows` and their format version; SnapshotFormatError if the file has none."""
     rows = pq.read_table(pa.BufferReader(data), use_threads=False, page_checksum_verification=True)
     metadata = rows.schema.metadata or {}
     if _VERSION not in metadata:
@@ -78,9 +76,7 @@ def write_tables(tables: SnapshotTables) -> tuple[pa.Buffer, ...]:
 
 
 def read_tables(files: tuple[Any, ...]) -> tuple[SnapshotTables, int]:
-    """The inverse of `write_tables`, with the version. Raises SnapshotFormatError for files of several
-    versions.
-    """
+    """The inverse of `write_tables`, with the version. SnapshotFormatError for files of several versions."""
     tables_and_versions = [read_rows(data) for data in files]
     versions = {version for _, version in tables_and_versions}
     if len(versions) > 1:

@@ -198,9 +198,7 @@ def _with_kernels(column: pa.Array) -> pa.Array:
 
 
 def _words_of_texts(column: pa.Array) -> Words:
-    """Texts or bytes with 64-bit offsets: short ones mixed eight bytes at a time, all at once; others
-    digested.
-    """
+    """Texts or bytes with 64-bit offsets: short ones mixed, eight bytes of all at a time; others digested."""
     offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
     sizes = np.diff(offsets)
     octets = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]

@@ -105,7 +105,7 @@ class JsonValues:
         return text
 
     def loads(self, text: str) -> Any:
-        """The value of a text. Raises SnapshotFormatError, and PickleRefusedError for a pickle that is not
+        """The value of a text. Raises SnapshotFormatError, and PickleRefusedError where pickles are not
         allowed.
         """
         try:
@@ -230,9 +230,7 @@ def _decode_moment(kind: Any, item: Any) -> Any:
 
 
 def _pickle(value: Any) -> bytes:
-    """Without a memo, so that equal objects have equal bytes whether or not they share parts; with one, if
-    the object needs it.
-    """
+    """Without a memo if possible, so that equal objects have equal bytes whether or not they share parts."""
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, 5)
     pickler.fast = True

@@ -29,14 +29,14 @@ def column_type(key_type: KeyType) -> pa.DataType:
 
 @dataclass(frozen=True)
 class KeyColumns:
-    """Names and types of the key columns; `is_tuple`: a key is a tuple of their values, otherwise one value."""
+    """Names and types of the key columns; `is_tuple`: a key is a tuple of their values, else one value."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     is_tuple: bool
 
     @classmethod
     def of(cls, columns: Sequence[tuple[str, pa.DataType]]) -> KeyColumns:
-        """Columns with their own names: several are a tuple, none are the byte 0 of windows of all elements."""
+        """Columns with their own names: several are a tuple, none the byte 0 of windows of all elements."""
         return cls(tuple(columns), len(columns) > 1)
 
     @classmethod

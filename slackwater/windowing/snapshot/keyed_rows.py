@@ -26,9 +26,7 @@ _PIECES_AT_ONCE: Final = 8
 
 
 class _Row(NamedTuple):
-    """A value of an entry, of one key of a map (`map_key`: the key as JSON), or of one piece of a long list
-    (`map_key`: the piece's number).
-    """
+    """A value of an entry, of a map's key (`map_key`: the key as JSON) or of a list's piece (its number)."""
 
     entry: StateEntry
     map_key: str | None

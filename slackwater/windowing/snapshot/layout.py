@@ -1,6 +1,4 @@
-"""The layout of one operator's snapshots, from the user's declarations: key columns, columns of windows'
-contents, and typed columns of states.
-"""
+"""The layout of one operator's snapshots: columns of keys, of windows' contents, and of declared states."""
 
 from __future__ import annotations
 
@@ -167,9 +165,7 @@ class SnapshotLayout:
         )
 
     def value_columns(self) -> dict[str, tuple[str, pa.DataType]]:
-        """State name → its typed column. Lists have a list of the declared type; a map's keys are in
-        `map_key`.
-        """
+        """State name → its typed column, a list for list state; a map's keys are in `map_key`."""
         return {
             state.name: (f"{state.name}__value", pa.list_(kind) if state.kind == "list" else kind)
             for state in self.states

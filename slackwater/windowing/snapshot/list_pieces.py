@@ -43,9 +43,7 @@ def piece_length(entry: StateEntry, layout: SnapshotLayout) -> int | None:
 
 
 def untyped_piece_length(elements: int, text_length: Callable[[int], int]) -> int | None:
-    """`piece_length` of a list without a declared type; `text_length(n)` is the length of the text of its
-    first n elements.
-    """
+    """`piece_length` without a declared type; `text_length(n)`: length of the first n elements' text."""
     if elements <= FEWEST_IN_PIECE:
         return None
     length = FEWEST_IN_PIECE * max(1, PIECE_CHARS // text_length(FEWEST_IN_PIECE))

@@ -74,7 +74,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
-    """The rows over equally long `columns` as one binary array: `prefix`, then the encodings of the values."""
+    """The rows over equally long `columns` as one binary array: `prefix`, then the encoded values."""
     pieces: list[pa.Array] = []
     adjacent: list[Bytes] = []
     for column in columns:
@@ -90,9 +90,7 @@ def encode_rows(columns: Sequence[pa.Array], prefix: bytes) -> pa.Array:
 
 
 def _encode_column(column: pa.Array) -> list[Bytes | pa.Array]:
-    """A column as byte strings to be concatenated: rows × width for equally long ones, binary arrays for
-    others.
-    """
+    """A column as byte strings to concatenate: rows × width for equally long ones, else binary arrays."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _encode_column(column.dictionary_decode())

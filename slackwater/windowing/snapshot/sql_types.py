@@ -1,6 +1,4 @@
-"""Columns of a declared SQL type (Spark's names) from Python values and back, without loss or silent
-conversion.
-"""
+"""Columns of a declared SQL type (Spark's names) from Python values and back, never silently converted."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ _DECIMAL: Final = re.compile(r"(?:decimal|dec|numeric)\((\d+),\s*(-?\d+)\)")
 
 
 def arrow_type(sql_type: str) -> pa.DataType:
-    """The Arrow type of a SQL type or `array<…>` of one. Raises SnapshotValueError that lists the valid
-    types.
-    """
+    """The Arrow type of a SQL type or `array<…>` of one. SnapshotValueError lists the valid types."""
     name = sql_type.strip().lower()
     if name in _TYPES:
         return _TYPES[name]
@@ -47,9 +43,7 @@ def arrow_type(sql_type: str) -> pa.DataType:
 
 
 def to_column(values: Sequence[Any], kind: pa.DataType, state_name: str) -> pa.Array:
-    """A column of `kind`; None is null. Raises SnapshotValueError for a value that is not of the type, or
-    would not come back equal.
-    """
+    """A column of `kind`, None as null. SnapshotValueError for a value that would not come back equal."""
     for value in values:
         if value is not None and not fits(value, kind):
             raise _misfit_error(value, kind, state_name)

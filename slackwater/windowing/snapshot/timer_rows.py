@@ -59,9 +59,7 @@ def _purpose(windows: WindowLayout | None, domain: str, time: int, window: Windo
 
 
 def next_firings(rows: Iterable[TimerRow]) -> dict[tuple[Any, Window], int]:
-    """(key, window) → time of its first timer that may fire it; timers at Long.MAX fire only at the end of
-    the stream.
-    """
+    """(key, window) → time of its first timer that may fire it before the end of the stream (Long.MAX)."""
     firings: dict[tuple[Any, Window], int] = {}
     for row in rows:
         if row.purpose not in ("cleanup", "user") and row.time != LONG_MAX:

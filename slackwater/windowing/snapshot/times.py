@@ -18,9 +18,7 @@ _LATEST_MS: Final = (2**63 - 1) // 1000
 
 
 def times(values: Sequence[int | None], column: str) -> pa.Array:
-    """Milliseconds as a timestamp column; None is null. Raises SnapshotTimeError some 292,000 years from
-    1970.
-    """
+    """Milliseconds as timestamps, None as null. SnapshotTimeError some 292,000 years from 1970."""
     try:
         milliseconds = pa.array(values, pa.int64())
     except OverflowError as error:

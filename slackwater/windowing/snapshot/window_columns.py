@@ -69,9 +69,7 @@ class WindowColumns:
     def values(
         self, rows: pa.Table, prefix: str = WINDOW, without_bounds: Window | None = GLOBAL_WINDOW
     ) -> list[Any]:
-        """The inverse of `arrays`; all null is `without_bounds`. Equal windows of a user's class are one
-        object.
-        """
+        """The inverse of `arrays`; all null is `without_bounds`. Equal windows of a user's are one object."""
         if self.own_class is None:
             return _windows_of(rows, prefix, without_bounds)
         columns = [

@@ -12,9 +12,7 @@ from slackwater.windowing.state.descriptors import StateDescriptor
 
 
 class StateEntry(NamedTuple):
-    """One entry of a snapshot. `value` is the value, list, map or accumulator itself, not a copy: neither
-    side may change it afterwards.
-    """
+    """One entry of a snapshot. `value` is the state's object, not a copy: neither side may change it."""
 
     state_name: str
     kind: str
@@ -57,9 +55,7 @@ class InternalAppendingState(InternalState, Protocol):
         """
 
     def add_all(self, key: Any, namespace: Any, values: Sequence[Any]) -> bool:
-        """`add` for each value, none None. Only for list state and aggregating state of a
-        BulkAggregateFunction.
-        """
+        """`add` for each value, none None. For list and (of a BulkAggregateFunction) aggregating state."""
 
     def get(self, key: Any, namespace: Any) -> Any:
         """The folded value, the aggregate's result, or the list itself (do not change it); None without an
@@ -104,7 +100,7 @@ class StateBackend(Protocol):
         """All states created so far, in order."""
 
     def entries(self, key_groups: KeyGroupRange | None = None) -> Iterator[StateEntry]:
-        """Every entry, or those of a range of key groups: state by state, in no particular order inside one."""
+        """Every entry, or those in a range of key groups: state by state, unordered inside one."""
 
     def restore(self, entries: Iterable[StateEntry]) -> None:
         """Restore entries. Several entries of one list are its pieces, in order. Entries of undeclared state

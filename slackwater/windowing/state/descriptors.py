@@ -1,6 +1,4 @@
-"""Names and kinds of state, which a function or trigger declares before it gets a handle. Frozen, comparable,
-picklable values.
-"""
+"""Names and kinds of state, declared by functions and triggers: frozen, comparable, picklable values."""
 
 from __future__ import annotations
 

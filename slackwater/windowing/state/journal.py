@@ -1,4 +1,4 @@
-"""The undo journal of one element, for operators with quarantine: each change notes the call that reverts it."""
+"""The undo journal of one element, for operators with quarantine: each change notes its inverse call."""
 
 from __future__ import annotations
 

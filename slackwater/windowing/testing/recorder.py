@@ -8,9 +8,7 @@ from slackwater.windowing.windows import Window
 
 
 class Pane(NamedTuple):
-    """A row of a fired window; its timestamp is the window's last instant. Equals `(key, (start, end),
-    value)`.
-    """
+    """A row of a fired window, stamped with its last instant. Equals `(key, (start, end), value)`."""
 
     key: Any
     window: Window

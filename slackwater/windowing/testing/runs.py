@@ -1,6 +1,4 @@
-"""Runs that follow each other, like scheduled ones: each starts from the snapshot of the last one, and a
-crashed run leaves nothing.
-"""
+"""Consecutive runs: each starts from the snapshot of the last one, and a crashed run leaves nothing."""
 
 from __future__ import annotations
 

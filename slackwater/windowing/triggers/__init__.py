@@ -1,6 +1,4 @@
-"""Triggers: when a window fires, and when its contents are purged. Frozen values; what they remember is
-window state.
-"""
+"""Triggers: when a window fires and purges its contents. Frozen values; their memory is window state."""
 
 from slackwater.windowing.triggers.continuous import (
     ContinuousEventTimeTrigger,

@@ -35,9 +35,7 @@ class _ElementTrigger(Trigger):
 
 @dataclass(frozen=True, kw_only=True)
 class CountTrigger(_ElementTrigger):
-    """Fires when `max_count` elements have come since the last firing; merging adds counts (Flink:
-    CountTrigger).
-    """
+    """Fires after `max_count` elements since the last firing; merging adds counts (Flink: CountTrigger)."""
 
     can_merge: ClassVar[bool] = True
     states: ClassVar[tuple[StateDescriptor, ...]] = (COUNT,)

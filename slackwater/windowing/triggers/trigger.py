@@ -53,18 +53,14 @@ class TriggerContext(Protocol):
     def delete_processing_time_timer(self, timestamp: int) -> None: ...
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        """The handle of this key's and window's state. The window function's per-window state shares its
-        names.
-        """
+        """The handle of this key's and window's state, whose name the window function's state shares."""
 
 
 class OnMergeContext(TriggerContext, Protocol):
     """The context of `on_merge`, which can also merge state."""
 
     def merge_partitioned_state(self, descriptor: StateDescriptor) -> None:
-        """Fold the absorbed windows' state into the merged window's. Raises StateMergeError for value and map
-        state.
-        """
+        """Fold the absorbed windows' state into the merged one's. StateMergeError for value and map state."""
 
 
 _METHODS: Final = ("on_element", "on_event_time", "on_processing_time", "on_merge", "clear")
@@ -125,9 +121,7 @@ class Trigger:
     def on_element(
         self, element: Any, timestamp: int, window: Window, context: TriggerContext
     ) -> TriggerResult:
-        """Called for each element of each of its windows, after it was added. A missing timestamp is
-        Long.MIN.
-        """
+        """Called after an element was added, for each of its windows. A missing timestamp is Long.MIN."""
         raise NotImplementedError
 
     def on_event_time(self, timestamp: int, window: Window, context: TriggerContext) -> TriggerResult:
@@ -139,9 +133,7 @@ class Trigger:
         raise NotImplementedError
 
     def on_merge(self, window: Window, context: OnMergeContext) -> None:
-        """Called when windows have merged into `window`, before the absorbed ones are cleared; `on_element`
-        follows.
-        """
+        """Called when windows have merged, before the absorbed ones are cleared; `on_element` follows."""
         raise NotImplementedError(f"{type(self).__name__} does not merge")
 
     def clear(self, window: Window, context: TriggerContext) -> None:

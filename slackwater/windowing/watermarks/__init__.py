@@ -1,6 +1,4 @@
-"""Watermarks: the progress of event time, by Flink 2.3.0's rules. README.md states where replays differ from
-Flink, and why.
-"""
+"""Watermarks: the progress of event time, by Flink 2.3.0's rules; README.md has replays' differences."""
 
 from slackwater.windowing.watermarks.generators import (
     AscendingTimestampsWatermarks,

@@ -56,7 +56,7 @@ class NoWatermarksGenerator:
 
 
 class PunctuatedWatermarks:
-    """Emits `watermark_of(element, timestamp)` right after each element, unless None; nothing periodically."""
+    """Emits `watermark_of(element, timestamp)` after each element, unless None; nothing periodically."""
 
     def __init__(self, watermark_of: Callable[[Any, int], int | None]) -> None:
         self._watermark_of = watermark_of

@@ -42,9 +42,7 @@ class CombinedWatermarkStatus:
         self._partials.remove(partial)
 
     def update(self) -> bool:
-        """Recompute watermark and, unless there is nothing to combine, `is_idle`. Returns whether the
-        watermark rose.
-        """
+        """Recompute the watermark and `is_idle`, if there is anything to combine; returns whether it rose."""
         if not self._partials:
             return False
         active = [partial.watermark for partial in self._partials if not partial.is_idle]
@@ -158,15 +156,13 @@ class CombinedInputs:
             self._combined_status.add(partial)
 
     def process_watermark(self, timestamp: int, index: int) -> None:
-        """A watermark on input `index`. It ends that input's idleness without emitting a status, as in Flink."""
+        """A watermark on input `index`. It ends that input's idleness without a status, as in Flink."""
         self._partials[index].advance(timestamp)
         if self._combined_status.update():
             self._output.emit_watermark(self._combined_status.watermark)
 
     def process_watermark_status(self, status: WatermarkStatus, index: int) -> None:
-        """A status on input `index`: emits first a watermark that it no longer holds back, then a changed
-        status.
-        """
+        """A status on input `index`: emits a watermark no longer held back, then a changed status."""
         was_idle = self._combined_status.is_idle
         self._partials[index].is_idle = status.is_idle
         if self._combined_status.update():

@@ -81,8 +81,8 @@ class WatermarkStrategy:
 
     @classmethod
     def monotonous(cls) -> WatermarkStrategy:
-        """For timestamps that never fall in a source partition: watermark = greatest timestamp - 1 ms, once
-        an interval.
+        """For timestamps that never fall in a partition: watermark = greatest timestamp - 1 ms, once an
+        interval.
         """
         return cls(kind="monotonous")
 
@@ -123,8 +123,8 @@ class WatermarkStrategy:
         return WatermarksWithIdleness(generator, self.idle_timeout_ms, relative_time_ms)
 
     def describe(self) -> dict[str, str | int | None]:
-        """The declaration as plain values, for a configuration hash and for people; a function by its module
-        and name.
+        """The declaration as plain values, for configuration hashes and people; a function by module and
+        name.
         """
         function = self.watermark_of
         return {

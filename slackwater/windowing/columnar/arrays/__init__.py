@@ -1,3 +1,1 @@
-"""Arrays of integers: groups, runs, spans, maps, hashes and wide sums, on whole columns; no window, no
-watermark.
-"""
+"""Arrays of integers, without windows or watermarks: groups, runs, spans, maps, hashes and wide sums."""

@@ -1,6 +1,4 @@
-"""Columns of 64-bit integers: checks on entry to the kernels, read-only views, and row selections without a
-copy.
-"""
+"""Columns of 64-bit integers: checks on entry to kernels, read-only views, row selections without copy."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ Booleans = NDArray[np.bool_]
 
 
 def longs(values: ArrayLike) -> Longs:
-    """int64[n] from integers of any width that fits; raises TimelineError for anything else, so nothing is
-    rounded silently.
-    """
+    """int64[n] from integers of any width that fits; TimelineError for anything else: no silent rounding."""
     array = np.asarray(values)
     if array.size and (array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64)):
         raise TimelineError(f"Expected 64-bit integers (milliseconds or partition codes), got {array.dtype}.")
@@ -26,9 +22,7 @@ def longs(values: ArrayLike) -> Longs:
 
 
 def freeze_columns(owner: Any, *names: str) -> None:
-    """Make these attributes of a frozen dataclass read-only views; raises TimelineError unless all are
-    columns of one length.
-    """
+    """Make attributes of a frozen dataclass read-only; TimelineError unless all are columns of one length."""
     columns = {name: getattr(owner, name).view() for name in names}
     if len({column.shape for column in columns.values()}) != 1 or any(
         column.ndim != 1 for column in columns.values()
@@ -41,9 +35,7 @@ def freeze_columns(owner: Any, *names: str) -> None:
 
 
 def rows_where(chosen: Booleans) -> Longs | slice:
-    """The positions where `chosen` is set; a slice, which selects without copying, where these are the first
-    or last rows.
-    """
+    """The positions where `chosen` is set; a slice, which needs no copy, for the first or last rows."""
     count = int(np.count_nonzero(chosen))
     for run in (slice(0, count), slice(len(chosen) - count, len(chosen))):
         if chosen[run].all():

@@ -84,9 +84,7 @@ class ValueCodes(NamedTuple):
 
 
 def code_values(values: Longs) -> tuple[ValueCodes, Longs]:
-    """(codes of the values, the distinct values in the order of `present`): ascending, or in order of
-    appearance for values that lie far apart.
-    """
+    """(codes of the values, their distinct values): ascending, or by appearance where they lie far apart."""
     if not len(values):
         return ValueCodes(values, 0, values), values
     least = int(values.min())
@@ -220,9 +218,7 @@ def bounds_of(values: Longs) -> tuple[int, int]:
 
 
 def sum_of_groups(values: Longs, groups: Groups, bounds: tuple[int, int] | None = None) -> Longs:
-    """The sum of each group, exact if it fits 64 bits. `bounds` of the values, if known, saves computing
-    them.
-    """
+    """The sum of each group, exact if it fits 64 bits. Known `bounds` of the values save a pass."""
     if not len(values):
         return np.zeros(groups.size, np.int64)
     for summed_values, sums in groups.known_sums:

@@ -46,9 +46,7 @@ def key_groups(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
 
 
 def key_places(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: int) -> NDArray[np.int64]:
-    """int64[n]: the place of each row's key, below max_parallelism · 2^31. Arguments and errors as in
-    `key_groups`.
-    """
+    """int64[n]: the place of each row's key, below max_parallelism · 2^31; otherwise as `key_groups`."""
     codes = hash_codes(columns)
     places = np.empty(len(codes), np.int64)
     for start in range(0, len(codes), _HASHED_AT_ONCE):
@@ -61,9 +59,7 @@ def key_places(columns: Sequence[pa.Array | pa.ChunkedArray], max_parallelism: i
 
 
 def hash_codes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> Codes:
-    """uint32[n]: Java's `hashCode` of each key. Integers up to 32 bits hash as Integer, 64 bits as Long,
-    dates as LocalDate.
-    """
+    """uint32[n]: Java's `hashCode`: integers up to 32 bits as Integer, 64 as Long, dates as LocalDate."""
     total: Codes = _column_codes(columns[0])
     for column in columns[1:]:
         total = total * _TUPLE + _column_codes(column)

@@ -1,6 +1,4 @@
-"""Integers of many limbs (`limbs`, normalised) as shortest byte strings; bit lengths, and shifts by a
-different number of bits per row.
-"""
+"""Integers of many normalised limbs as shortest byte strings; bit lengths, and a different shift per row."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ def shift_up(limbs: Longs, bits: Longs) -> tuple[Longs, int]:
 
 
 def difference(limbs: Longs, exponent: int, others: Longs, other_exponent: int) -> tuple[Longs, int]:
-    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; both normalised, but `limbs` may
-    have 63-bit limbs.
-    """
+    """(limbs, exponent) of limbs · 2^exponent - others · 2^other_exponent; only `limbs` may have 63 bits."""
     words, inside = divmod(other_exponent - exponent, BITS)
     others, _ = shift_up(others, np.full(len(others), inside))
     lead, lag = max(0, -words), max(0, words)

@@ -29,9 +29,7 @@ def of_longs(values: Longs) -> Longs:
 
 
 def of_doubles(values: Doubles) -> tuple[Longs, int]:
-    """(limbs, base): finite doubles as limbs in units of 2^-1074 · 2^(32 base). Not normalised: negative
-    numbers have negative limbs.
-    """
+    """(limbs, base): finite doubles in units of 2^-1074 · 2^(32 base), negative ones with negative limbs."""
     fractions, exponents = np.frexp(np.abs(values))
     mantissas = (fractions * 2.0**53).astype(np.int64)
     shifts = exponents.astype(np.int64) - 53 + UNIT_BITS
@@ -137,9 +135,7 @@ def _divide(digits: Longs, divisors: Longs | int) -> tuple[Longs, Booleans]:
 
 
 def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
-    """Non-negative digits · 2^exponent, rounded once: the leading 64 bits, the last of which says whether
-    anything follows.
-    """
+    """Non-negative digits · 2^exponent, rounded once: the leading 64 bits, the last one sticky."""
     rows, width = np.arange(len(digits)), digits.shape[1]
     top = np.maximum(width - 1 - np.argmax(digits[:, ::-1] != 0, axis=1), 2)
     first, second, third = (digits[rows, top - number].astype(np.uint64) for number in range(3))
@@ -158,9 +154,7 @@ def _nearest(digits: Longs, exponent: int, is_inexact: Booleans) -> Doubles:
 
 
 def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
-    """(absolute values without columns that are zero everywhere at either end, number of low columns
-    dropped); at least one column stays.
-    """
+    """(absolute values without outer columns of zeros, number of low columns dropped); one column stays."""
     digits = normalise(limbs * np.where(limbs[:, -1] < 0, -1, 1)[:, None])
     used_columns = np.flatnonzero(digits.any(axis=0))
     first, last = (int(used_columns[0]), int(used_columns[-1])) if len(used_columns) else (0, 0)

@@ -1,6 +1,4 @@
-"""Maps from integers to integers, one per row, as the columns of all their entries; folds of maps over equal
-rows and along runs of rows.
-"""
+"""Maps from integers to integers, one per row, as columns of entries; folds of equal rows and along runs."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ def fold_entries(rows: Longs, keys: Longs, values: Longs, fold: Fold) -> Entries
 
 
 def fold_runs(entries: Entries, starts: Longs, rows: int, fold: Fold) -> Entries:
-    """Each row's map folded with the maps of the earlier rows of its run; run i of the `rows` rows begins at
-    starts[i].
-    """
+    """Each row's map folded with the earlier ones of its run; run i of `rows` rows begins at starts[i]."""
     if not len(entries.rows):
         return entries
     run = run_numbers(starts, rows)

@@ -17,9 +17,7 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 def sort_with_places(values: Longs) -> tuple[Longs, Longs]:
-    """(places, values): the values ascending, and the place of each before sorting. Equal values keep their
-    order.
-    """
+    """(places before sorting, values ascending); equal values keep their order."""
     bits = len(values).bit_length()
     least = int(values.min()) if len(values) else 0
     if len(values) and int(values.max()) - least >= 1 << (63 - bits):
@@ -43,7 +41,7 @@ def sort_non_negative(values: Longs) -> tuple[Longs, Longs]:
 
 
 def distinct_values(values: Longs) -> Longs:
-    """The distinct values, ascending. `np.unique` hashes them unless asked for more, up to 70 times slower."""
+    """The distinct values, ascending. `np.unique` hashes unless asked for more, up to 70 times slower."""
     values = np.sort(values)
     is_first = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_first[1:])
@@ -51,7 +49,7 @@ def distinct_values(values: Longs) -> Longs:
 
 
 def order_of_pairs(first: Longs, second: Longs) -> Longs:
-    """The places of pairs in ascending order, stable: a merge sort where pairs come in a few ascending runs."""
+    """The places of pairs in ascending order, stable: a merge sort for pairs in a few ascending runs."""
     if not len(first):
         return first
     least, low = int(first.min()), int(second.min())
@@ -64,9 +62,7 @@ def order_of_pairs(first: Longs, second: Longs) -> Longs:
 
 
 def stable_order(codes: Longs, size: int) -> Longs:
-    """The places of numbers from 0 to size - 1 in ascending order, stable: sorted by 16 bits at a time, as
-    numpy sorts short integers by radix.
-    """
+    """The stable ascending order of numbers below size, by 16 bits at a time, which numpy sorts by radix."""
     order = np.argsort(codes.astype(np.uint16), kind="stable")
     for shift in range(16, size.bit_length(), 16):
         order = order[np.argsort((codes[order] >> shift).astype(np.uint16), kind="stable")]

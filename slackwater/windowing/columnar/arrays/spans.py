@@ -27,7 +27,7 @@ class Spans(NamedTuple):
         return np.arange(len(owners)) + (self.firsts - before)[owners], Groups(owners, len(counts))
 
     def sum(self, values: Longs) -> Longs:
-        """The sum of each span, exact if it fits 64 bits: running totals may wrap, their differences do not."""
+        """The sum of each span, exact if it fits 64 bits: totals may wrap, their differences do not."""
         totals = np.zeros(len(values) + 1, np.int64)
         np.cumsum(values, out=totals[1:])
         return totals[self.beyonds] - totals[self.firsts]

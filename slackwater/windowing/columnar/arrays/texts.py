@@ -69,9 +69,7 @@ def text_numbers(texts: pa.Array) -> Longs | None:
 
 
 def text_offsets(texts: pa.Array) -> NDArray[Any]:
-    """int32 or int64[n + 1], not copied: where each text begins among the bytes of its array, and where the
-    last ends.
-    """
+    """int32 or int64[n + 1], not copied: where each text begins in its array's bytes, and the last ends."""
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     if not len(texts):
         return np.zeros(1, width)

@@ -69,9 +69,7 @@ def _chain_apart(keys: Longs, firsts: Longs, lasts: Longs, gap_ms: int) -> Chain
 
 
 def _starts(is_apart: Booleans) -> Longs:
-    """Where chains begin; `is_apart` says of each row but the first whether it is in another chain than the
-    row before.
-    """
+    """Where chains begin; `is_apart` compares each row but the first with the one before."""
     return np.concatenate([[0], np.flatnonzero(is_apart) + 1])
 
 

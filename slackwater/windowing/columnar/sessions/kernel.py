@@ -58,7 +58,7 @@ FEW_CHAINS: Final = 32  # a round over so many chains takes about as long as to 
 
 
 def is_harmless(times_ms: Longs, watermarks: Longs) -> Booleans:
-    """bool[n]: the element touches no session that has fired, so its order among the others does not matter."""
+    """bool[n]: the element touches no session that has fired, so its order does not matter."""
     return times_ms > watermarks + 1
 
 
@@ -158,9 +158,7 @@ def _merge_chains(sessions: OpenWindows, pieces: Chains, gap_ms: int) -> OpenWin
 def _fire_on_time(
     sessions: OpenWindows, rules: SessionRules, timeline: Timeline
 ) -> tuple[Firings, OpenWindows]:
-    """(firings, sessions that stay open) of sessions that no further tardy element touches, after all
-    watermarks of the slice.
-    """
+    """(firings, open sessions) at the slice's end, of sessions that no further tardy element touches."""
     last_instants = sessions.ends - 1
     fires = (sessions.firings == 0) & (last_instants <= timeline.final)
     fired_sessions = rows_of(sessions, fires)

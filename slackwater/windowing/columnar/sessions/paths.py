@@ -51,7 +51,7 @@ class Paths:
     """
 
     def __init__(self, rows: Longs, lengths: Longs, most: int) -> None:
-        """The first lists are consecutive pieces of `rows` with these lengths; there are at most `most`
+        """The first lists are consecutive pieces of `rows` of these lengths; `most` is the greatest number of
         lists.
         """
         self.sizes = np.zeros(most + 1, np.int64)

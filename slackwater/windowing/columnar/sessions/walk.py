@@ -32,9 +32,7 @@ TardyElement: TypeAlias = tuple[int, int, int, int, int]
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """One session in flight, with the columns of OpenWindows as fields. `path` lists the rows of its
-    contents, oldest first; None after a purge.
-    """
+    """A session in flight, as in OpenWindows. `path`: rows of its contents, oldest first; None if purged."""
 
     start: int
     end: int

@@ -204,7 +204,7 @@ class _ProgressWalk:
             self._rise(index + 1, arrival)
 
     def finish_ticks(self, until_ms: int, index: int) -> None:
-        """Finish the ticks up to `until_ms` that make a partition idle, before the element with this index."""
+        """Finish the ticks up to `until_ms` that make a partition idle, before the element `index`."""
         for end in self._idle_ends(until_ms):
             self._active -= {
                 partition

@@ -153,9 +153,7 @@ class TickSteps(NamedTuple):
 def combine_ticks(
     partitions: Longs, tick_ends: Longs, max_event_ms: Longs, last_arrival_ms: Longs
 ) -> TickSteps:
-    """The maxima of each (partition, tick), whatever the order of the rows: O(n log n), O(n) for rows in
-    order.
-    """
+    """The maxima of each (partition, tick), from rows in any order: O(n log n), O(n) for sorted rows."""
     rises = (partitions[1:] > partitions[:-1]) | (
         (partitions[1:] == partitions[:-1]) & (tick_ends[1:] >= tick_ends[:-1])
     )
@@ -203,9 +201,7 @@ def steps_that_matter(steps: TickSteps, interval_ms: int, idle_timeout_ms: int |
 
 
 def running_maximum(partitions: Longs, values: Longs) -> Longs:
-    """The running maximum of `values` within each run of equal partitions, computed on ranks, as values may
-    span all of 64 bits.
-    """
+    """The running maximum in each run of equal partitions, by ranks, as values may span all of 64 bits."""
     distinct, ranks = np.unique(values, return_inverse=True)
     is_next = np.zeros(len(values), dtype=np.int64)
     is_next[1:] = partitions[1:] != partitions[:-1]

@@ -115,9 +115,7 @@ class Timeline:
         return self._from_initial()[self._rises_until(np.arange(first, last + 1) * self.interval_ms)][ticks]
 
     def at_clock_timer(self, moments_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark when a clock timer due at that moment is called, before that moment's
-        watermark.
-        """
+        """int64[m]: the watermark when a clock timer due at that moment is called, before its watermark."""
         return self._from_initial()[np.searchsorted(self.tick_ends, longs(moments_ms), side="left")]
 
     def as_clock(self) -> Timeline:
@@ -135,7 +133,7 @@ class Timeline:
         )
 
     def at_tick_end(self, tick_ends_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark after those tick ends of the slice; raises TimelineError for anything else."""
+        """int64[m]: the watermark after these tick ends of the slice; TimelineError for anything else."""
         ends = longs(tick_ends_ms)
         strangers = ends[ends % self.interval_ms != 0]
         if len(strangers):
@@ -305,7 +303,7 @@ def timeline_of_lowest(
 
 
 class _Activities(NamedTuple):
-    """At tick ends e with starts <= e < ends a partition is active and holds the watermark at `watermarks`."""
+    """At tick ends e, starts <= e < ends, a partition is active and holds the watermark at `watermarks`."""
 
     starts: Longs
     ends: Longs
@@ -351,9 +349,7 @@ def _check(
 def _steps(
     ticks: TickAggregates, restored_progress: SourceProgress, from_ms: int, interval_ms: int
 ) -> TickSteps:
-    """One step per (source partition, tick) of the slice, with the greatest event time since the start of the
-    lineage.
-    """
+    """One step per (source partition, tick) of the slice, with the lineage's greatest event time so far."""
     # Restored progress is a step of the tick that holds from_ms, so it counts from the slice's first tick end
     # on.
     tick_numbers = np.concatenate(

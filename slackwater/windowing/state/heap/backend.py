@@ -1,6 +1,4 @@
-"""State in memory: one dictionary for each state (Flink: HeapKeyedStateBackend). `states` has the kinds of
-state.
-"""
+"""State in memory: one dictionary per state (Flink: HeapKeyedStateBackend); see `states` for the kinds."""
 
 from __future__ import annotations
 

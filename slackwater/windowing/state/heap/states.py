@@ -1,6 +1,4 @@
-"""The five kinds of state in dictionaries: namespace → key → value, values not copied. With a journal each
-change notes how to undo it.
-"""
+"""The five kinds of state in dictionaries, namespace → key → value, not copied; a journal can undo changes."""
 
 from __future__ import annotations
 

@@ -1,3 +1,1 @@
-"""State in RocksDB (Flink: RocksDBKeyedStateBackend): the back end, its column families, the layout of keys
-and the bytes of values.
-"""
+"""State in RocksDB (Flink: RocksDBKeyedStateBackend): back end, column families, bytes of keys and values."""

@@ -67,9 +67,7 @@ class ColumnFamily:
             self.flush()
 
     def first(self, start: bytes, end: bytes, limit: int) -> list[Row]:
-        """The first `limit` rows of [start, end). Pass where live rows begin, if known: RocksDB is slow to
-        skip deleted rows.
-        """
+        """The first `limit` rows of [start, end). Start at live rows: deleted ones are slow to skip."""
         self.flush()
         if self._rows is None:
             return []
@@ -269,9 +267,7 @@ def _delete_orphaned_directories(parent: Path) -> None:
 
 
 def _end_threads() -> None:
-    """End RocksDB's flush and compaction threads, which otherwise live as long as the process; opening a
-    database starts them again.
-    """
+    """End RocksDB's flush and compaction threads; opening a database starts them again."""
     environment = rocksdict.Env()
     environment.set_low_priority_background_threads(0)
     environment.set_high_priority_background_threads(0)

@@ -29,9 +29,7 @@ _HEADER: Final = struct.Struct(">IQQ")
 
 
 class _Header(NamedTuple):
-    """Numbers of full chunks and of all elements, and the number that distinguishes the list from an earlier
-    one of the same key and namespace.
-    """
+    """Numbers of full chunks and of elements; `list_number` differs from earlier lists at the same place."""
 
     chunks: int
     elements: int

@@ -122,9 +122,7 @@ _KEY_GROUPS = [key_group_start(key_group) for key_group in range(MAX_KEY_GROUPS)
 
 
 def key_reader(key_type: KeyType) -> ReadKey:
-    """(bytes, at) → (the key whose bytes begin at `at`, where they end). Raises KeyTypeError for a foreign
-    type.
-    """
+    """(bytes, at) → (the key at `at`, where it ends). KeyTypeError for a type that is not ours."""
     if isinstance(key_type, TupleKey):
         return _tuple_reader([key_reader(field) for field in key_type.fields])
     if key_type.name not in _READERS:

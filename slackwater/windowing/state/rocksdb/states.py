@@ -34,9 +34,7 @@ class Storage(NamedTuple):
 
 
 class RocksDBState:
-    """Rows of one named state. Restored entries are of this class itself, until `state` is called with their
-    descriptor.
-    """
+    """Rows of one named state; of this class itself while it is restored but has no descriptor yet."""
 
     def __init__(
         self,

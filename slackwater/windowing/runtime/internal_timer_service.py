@@ -114,7 +114,7 @@ class InternalTimerService:
         self.has_gone_back = False
 
     def for_each_event_time_timer(self) -> Iterator[Timer]:
-        """Every event timer, its key current (Flink's forEachEventTimeTimer can miss live ones in RocksDB)."""
+        """Every event timer, its key current (Flink's forEachEventTimeTimer can miss some in RocksDB)."""
         return self._for_each(self.event_timers)
 
     def for_each_processing_time_timer(self) -> Iterator[Timer]:

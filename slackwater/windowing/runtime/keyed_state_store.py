@@ -55,7 +55,7 @@ class NamespacedStateStore:
 
 
 class RefusingStateStore:
-    """Refuses per-window state of merging windows: merging it is undefined (Flink: MergingWindowStateStore)."""
+    """Refuses per-window state of merging windows, which cannot merge (Flink: MergingWindowStateStore)."""
 
     def get_state(self, descriptor: ValueStateDescriptor) -> NoReturn:
         self._refuse(descriptor)

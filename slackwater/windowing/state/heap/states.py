@@ -1,4 +1,4 @@
-"""The five kinds of state in dictionaries, namespace → key → value, not copied; a journal can undo changes."""
+"""The five kinds of state in dictionaries, namespace → key → value, uncopied; a journal can undo changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Plays traces recorded from the real Flink 2.3.0 against this package, step by step and in exact order.
-
-Each group of families has a module.
-"""
+"""Plays traces recorded from the real Flink 2.3.0 against this package, step by step and in exact order."""
 
 from slackwater.conformance.player import PlayReport, play, play_case
 from slackwater.conformance.storages import BACK_ENDS, BackEnd

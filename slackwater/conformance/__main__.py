@@ -1,7 +1,5 @@
-"""`python -m slackwater.conformance [--back-end B] [--snapshots S] FILE...`: exits 1 when a case
-fails, 2 for wrong arguments.
-
-Argument handling only.
+"""`python -m slackwater.conformance [--back-end B] [--snapshots S] FILE...`: exits 1 when a case fails, 2 for
+wrong arguments.
 """
 
 import argparse

@@ -1,7 +1,5 @@
-"""Ways to carry snapshots through a restore of a case: in memory, as rows of the snapshot tables, or as files
-of them.
-
-The last two are what engines do between two runs, so the recorded traces test the snapshot codec too.
+"""Ways to carry snapshots through a restore of a case: in memory, or, as engines do between two runs, as rows
+of the snapshot tables or files of them, so that the recorded traces test the snapshot codec too.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from slackwater.windowing.snapshot import SnapshotCodec, SnapshotLayout, read_ta
 def as_rows(
     subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
-    """Through Arrow rows."""
     codec = _codec(subject, order_mode)
     return [codec.from_tables(codec.to_tables(snapshot)) for snapshot in snapshots]
 
@@ -33,8 +30,8 @@ def as_files(
 
 def _codec(subject: CaseSubject, order_mode: OrderMode) -> SnapshotCodec:
     if isinstance(subject, KeyType):
-        return SnapshotCodec(SnapshotLayout.of_process(subject, order_mode=order_mode))
-    return SnapshotCodec(SnapshotLayout.of_windows(subject, order_mode=order_mode))
+        return SnapshotCodec(SnapshotLayout.for_process(subject, order_mode=order_mode))
+    return SnapshotCodec(SnapshotLayout.for_windows(subject, order_mode=order_mode))
 
 
 CARRIERS: dict[str, CarrySnapshots] = {"memory": in_memory, "rows": as_rows, "files": as_files}

@@ -1,6 +1,5 @@
-"""Assigners, triggers and evictors from a case's config.
-
-Names and fields as in the recorded traces; an unknown one raises TraceError, so that it cannot pass unplayed.
+"""Assigners, triggers and evictors from a case's config, with names and fields as in the recorded traces; an
+unknown one raises TraceError, so that it cannot pass unplayed.
 """
 
 from __future__ import annotations
@@ -61,9 +60,7 @@ class PointSessionWindows(EventTimeSessionWindows):
 
 
 def assigner_from_json(config: Json) -> WindowAssigner:
-    """The assigner of a config. Count windows are GlobalWindows; their trigger and evictor are made
-    elsewhere.
-    """
+    """The assigner of a config; for count windows GlobalWindows, with trigger and evictor set elsewhere."""
     kind, is_event_time = config["type"], config.get("time", "event") == "event"
     match kind:
         case "tumbling":

@@ -1,7 +1,4 @@
-"""The functions that the recorded window operators ran, by name.
-
-The traces' format defines them; each is written as a user would write it.
-"""
+"""The functions that the recorded window operators ran, by name, each as a user would write it."""
 
 from __future__ import annotations
 
@@ -188,7 +185,6 @@ _FUNCTIONS: dict[str, Callable[[WindowOperatorBuilder, Json], WindowOperatorConf
 
 
 def with_function(builder: WindowOperatorBuilder, config: Json) -> WindowOperatorConfig:
-    """Finish a builder with the function of a config."""
     if config["type"] not in _FUNCTIONS:
         raise TraceError(f"no function {config['type']!r}")
     return _FUNCTIONS[config["type"]](builder, config)

@@ -1,7 +1,4 @@
-"""Keys and windows between JSON and this package: arrays are tuples, `[start, end]` is a window.
-
-Conversions only.
-"""
+"""Keys and windows between JSON and this package: arrays are tuples, `[start, end]` is a window."""
 
 from __future__ import annotations
 
@@ -33,15 +30,15 @@ def window_from_json(window: list[int]) -> TimeWindow:
 
 
 def window_to_json(window: Any) -> Any:
-    """None stays None: state or a row without a window."""
+    """None, for state or a row without a window, stays None."""
     if isinstance(window, GlobalWindow):
         return "global"
     return None if window is None else list(window)
 
 
 def error_to_json(error: Exception) -> dict[str, str]:
-    """As a recorded error: the class that Flink throws in this place, and our message. Raises a TraceError
-    again: it is no result.
+    """As a recorded error: Flink's exception class, and our message. Raises a TraceError again, as it is no
+    result.
     """
     if isinstance(error, TraceError):
         raise error

@@ -1,7 +1,4 @@
-"""The family `merging_window_set`: the sessions of one key, added, retired and reloaded.
-
-Drives MergingWindowSet alone, without an operator.
-"""
+"""The family `merging_window_set`: one key's sessions, added, retired and reloaded, without an operator."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from slackwater.windowing.windows import Window
 
 
 class MergingWindowSetPlayer:
-    """Family `merging_window_set`."""
-
     def __init__(self, config: Json) -> None:
         self._assigner = EventTimeSessionWindows(gap_ms=1)
         self._persisted_pairs: list[tuple[Window, Window]] = []

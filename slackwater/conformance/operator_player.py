@@ -1,7 +1,6 @@
 """Plays the steps that all families of operators share on the parallel subtasks of one operator: elements go
-to the subtask of their key group, watermarks and clock to each in turn.
-
-What the operators run is decided by the player of the family (`window`, `timers`).
+to the subtask of their key group, watermarks and clock to each in turn. The family's player (`window`,
+`timers`) creates the operators.
 """
 
 from __future__ import annotations
@@ -52,9 +51,7 @@ class PlayedOperator(SnapshotOperator, Protocol):
 
 
 class RecordingOutput:
-    """An operator output that writes each row down as the traces do in `out`, with the number of the subtask
-    if there are several.
-    """
+    """Records each row as the traces do in `out`, with the subtask's number if there are several."""
 
     def __init__(self, out: list[Json], has_windows: bool, subtask: int | None) -> None:
         self._out, self._has_windows, self._subtask = out, has_windows, subtask
@@ -84,7 +81,6 @@ CarrySnapshots = Callable[[CaseSubject, OrderMode, list[OperatorSnapshot]], list
 def in_memory(
     subject: CaseSubject, order_mode: OrderMode, snapshots: list[OperatorSnapshot]
 ) -> list[OperatorSnapshot]:
-    """The snapshots themselves, unchanged."""
     return snapshots
 
 
@@ -94,7 +90,7 @@ MakeOperator = Callable[
 
 
 class _Subtask(NamedTuple):
-    """One parallel instance of the operator, and what it is driven by."""
+    """One parallel instance of the operator, with its clock and output."""
 
     operator: PlayedOperator
     key_groups: KeyGroupRange
@@ -107,13 +103,13 @@ class OperatorPlayer:
 
     Args:
         config: of the case; key_type, backend, max_parallelism and parallelism are read here.
-        make: makes one subtask's operator.
-        subject: what the operators run.
+        make: creates one subtask's operator.
+        subject: the window config or process function.
         storages: opens each operator's storage.
         carry: takes snapshots from the old operators to the new ones.
 
     Attributes:
-        out: what the operators put out in the step played last.
+        out: the operators' output in the last step.
     """
 
     def __init__(
@@ -134,7 +130,6 @@ class OperatorPlayer:
 
     @property
     def operators(self) -> list[PlayedOperator]:
-        """One for each subtask."""
         return [subtask.operator for subtask in self._subtasks]
 
     def process_element(self, element: Json) -> None:
@@ -153,8 +148,8 @@ class OperatorPlayer:
             subtask.clock.advance_to(timestamp)
 
     def snapshot_restore(self, request: Json) -> None:
-        """Replace all subtasks by new ones, restored from snapshots of the old ones. The watermark is not
-        restored, and the clock is where the request sets it.
+        """Replace all subtasks by new ones, restored from snapshots of the old ones, without the watermark
+        and with the clock where the request sets it.
         """
         is_canonical = request.get("format", "checkpoint") == "canonical"
         is_legacy = self._backend == "rocksdb_heap_timers" and not is_canonical
@@ -170,7 +165,6 @@ class OperatorPlayer:
         self._subtasks = self._start(request["parallelism"], now, snapshots)
 
     def inspect(self) -> Json:
-        """Timers and state of all subtasks."""
         event, processing, entries, sessions = [], [], [], []
         for operator in self.operators:
             for _, service in operator.time_services.services():
@@ -189,7 +183,7 @@ class OperatorPlayer:
         return {"event": event, "processing": processing, "entries": entries, "sessions": sessions}
 
     def counts(self) -> Json:
-        """Timers and state entries over all subtasks, as each step's result has them."""
+        """Timers and state entries over all subtasks, as in each step's result."""
         services = [
             service for operator in self.operators for _, service in operator.time_services.services()
         ]
@@ -204,7 +198,7 @@ class OperatorPlayer:
         }
 
     def play(self, step: Json) -> Json | None:
-        """Play a step that every operator family has. Returns what `inspect` shows, None for other steps.
+        """Play a step that every operator family has. Returns the result of `inspect`, None for other steps.
 
         Raises StepFailed when the operator refuses the step.
         """
@@ -236,7 +230,7 @@ class OperatorPlayer:
     def _start(
         self, parallelism: int, processing_time: int, snapshots: list[OperatorSnapshot]
     ) -> list[_Subtask]:
-        """All subtasks, made first and then restored from `snapshots` and opened."""
+        """Create all subtasks, then restore and open them."""
         order_mode = ORDER_MODES[self._backend]
         subtasks = []
         for index, key_groups in enumerate(KeyGroupRange.ranges(parallelism, self._max_parallelism)):
@@ -261,4 +255,4 @@ class OperatorPlayer:
 
 
 class StepFailed(Exception):
-    """The operator refused the step; `out` ends with the error. The recorded result may be just that."""
+    """The operator refused the step, perhaps as recorded; `out` ends with the error."""

@@ -1,6 +1,5 @@
-"""Plays cases: finds the family's player, compares every step's result with the recorded one, and counts.
-
-A case that cannot be played is never counted as passed. The family's player knows what a step means.
+"""Plays cases: finds the family's player, compares every step's result with the recorded one, and counts. A
+case that cannot be played never counts as passed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,10 @@ from slackwater.windowing.errors import TraceError, UserCodeError
 
 
 class FamilyPlayer(Protocol):
-    """Plays one case. Made with the case's config; raises TraceError for a config or step that it does not
-    know.
-    """
+    """Plays one case from its config; raises TraceError for an unknown config or step."""
 
     def play(self, step: Json) -> Json:
-        """What the step caused, in the shape of the recorded result. A refusal is an entry `{"error": …}`,
-        not an exception.
-        """
+        """The step's result as it would be recorded; refusals are entries `{"error": …}`."""
 
 
 # Families of operators, which keep state somewhere, and of vectors.
@@ -49,13 +44,7 @@ VECTOR_FAMILIES: dict[str, Callable[[Json], FamilyPlayer]] = {
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first step of a case whose result differs.
-
-    Attributes:
-        case_id, step: where.
-        flink_result: what the trace recorded.
-        our_result: what this package did.
-    """
+    """The first step of a case whose result differs."""
 
     case_id: str
     step: int
@@ -96,7 +85,7 @@ def play_case(
         case: from `read_cases`.
         back_end: where operators keep state and timers, see Storages; None for "case" where rocksdict is
             installed, else "heap".
-        carry: takes snapshots from the operators before a restore to those after it; carrying.py has ways.
+        carry: takes snapshots from the operators before a restore to the ones after it; see carrying.py.
     """
     try:
         with Storages(back_end or default_back_end()) as storages:
@@ -129,15 +118,8 @@ def play(
     back_end: BackEnd | None = None,
     carry: CarrySnapshots = in_memory,
 ) -> PlayReport:
-    """Play every case of the files, print what fails or cannot be played, and last the counts.
-
-    Args:
-        files: recorded traces.
-        out: where to print; standard output unless named.
-        back_end, carry: as for `play_case`.
-
-    Returns:
-        The counts.
+    """Play every case of the files; print failures, cases that cannot be played, and last the counts, to
+    `out` or standard output. `back_end` and `carry` as for `play_case`.
     """
     report = PlayReport()
     for path in files:

@@ -1,7 +1,5 @@
 """Where the operators of a case keep state and timers: as the case says, all in memory, or with memory and
-RocksDB swapped.
-
-The order of timers and merges is always the case's own, wherever they live.
+RocksDB swapped. The order of timers and merges is always the case's own.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ _IN_MEMORY = Path("/dev/shm")  # thousands of small databases would wait for a d
 
 
 def default_back_end() -> BackEnd:
-    """As the case says, if RocksDB can be had."""
     return "case" if importlib.util.find_spec("rocksdict") else "heap"
 
 
@@ -45,8 +42,8 @@ class Storages:
     """The storages of one case, closed together.
 
     Args:
-        back_end: "case": as the case says, timers in RocksDB when its are; "heap": all in memory; "swapped":
-            state in RocksDB when the case's is in memory, and the other way round.
+        back_end: "case": as the case says; "heap": all in memory; "swapped": state in RocksDB when the case's
+            is in memory, and the other way round.
     """
 
     def __init__(self, back_end: BackEnd) -> None:
@@ -55,7 +52,7 @@ class Storages:
         self._storages: list[OperatorStorage] = []
 
     def open(self, case_back_end: str) -> OperatorStorage:
-        """The storage of one operator of a case or, after a restore, part of a case with that back end."""
+        """The storage of one operator of a case, or of a part of it after a restore with that back end."""
         state, timers = self._places[case_back_end]
         if self._folder is None and "rocksdb" in (state, timers):
             self._folder = Path(

@@ -1,7 +1,4 @@
-"""The family `timers`: a keyed process function that runs the commands in its elements.
-
-operator_player.py plays the steps; here is the function.
-"""
+"""The family `timers`: a keyed process function that runs the commands in its elements."""
 
 from __future__ import annotations
 
@@ -39,10 +36,10 @@ Plans = dict[tuple[str, int, Any], list[Command]]
 
 
 class RunCommands(KeyedProcessFunction):
-    """Runs an element's commands; a timer runs those that were registered with it.
+    """Runs an element's commands; a timer runs the commands that were registered with it.
 
-    `plans` maps (domain, timestamp, key) to the commands of a timer; all subtasks of a case share it, also
-    after a restore.
+    `plans` maps (domain, timestamp, key) to a timer's commands, for all subtasks of a case, also after a
+    restore.
     """
 
     def __init__(self, plans: Plans) -> None:
@@ -105,8 +102,6 @@ class RunCommands(KeyedProcessFunction):
 
 
 class TimersPlayer:
-    """Plays a case of `timers`."""
-
     def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:
         key_type = key_type_from_json(config["key_type"])
         make = _maker(RunCommands({}), config)

@@ -1,6 +1,5 @@
-"""Reads recorded traces: files with one case of JSON on each line, plain or gzipped.
-
-Knows the fields that all cases have, and none of a family's.
+"""Reads recorded traces: files with one case of JSON per line, plain or gzipped. It knows the fields that all
+cases have.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Case:
         about: one sentence about the case.
         config: how the class was set up; each family has its own fields.
         steps: inputs in order, each an object whose first field names its kind.
-        expected: the recorded results: `expected[i]` is what `steps[i]` caused.
+        expected: `expected[i]` is the recorded result of `steps[i]`.
     """
 
     id: str
@@ -39,9 +38,7 @@ class Case:
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a .jsonl or .jsonl.gz file. Raises TraceError, with file and line, for anything that is
-    not one.
-    """
+    """The cases of a .jsonl or .jsonl.gz file. Raises TraceError, with file and line, for anything else."""
     with (
         gzip.open(path, "rt", encoding="utf-8")
         if path.suffix == ".gz"

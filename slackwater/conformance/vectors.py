@@ -1,7 +1,4 @@
-"""The families without an operator: key groups and window arithmetic, one question and one answer a step.
-
-Each question goes to one function of this package.
-"""
+"""The families without an operator: key groups and window arithmetic, one question and one answer a step."""
 
 from __future__ import annotations
 
@@ -30,8 +27,6 @@ GROUP_COUNTS = (1, 2, 7, 128, 4096, 32768)
 
 
 class KeyGroupsPlayer:
-    """Family `key_groups`."""
-
     def __init__(self, config: Json) -> None:
         self._key_type = key_type_from_json(config["key_type"])
 
@@ -71,8 +66,6 @@ class _FixedClock:
 
 
 class WindowStartPlayer:
-    """Family `window_start`."""
-
     def __init__(self, config: Json) -> None:
         self._config = config
 

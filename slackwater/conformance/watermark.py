@@ -1,8 +1,5 @@
 """Plays the families `watermark_generator` and `watermark_inputs`: how watermarks arise, and how several
-become one.
-
-One player for each case; a step in, the step's answer out, in the traces' own vocabulary. No file is read
-here.
+become one. A step in, the step's answer out, in the traces' own vocabulary.
 """
 
 from __future__ import annotations
@@ -28,10 +25,7 @@ Step = Mapping[str, Any]
 
 class WatermarkGeneratorPlayer:
     """Plays a case of `watermark_generator` on a TimestampsAndWatermarksOperator and the test harness's
-    clock.
-
-    Args:
-        config: the case's `config`. What Flink refuses on opening is refused at the first step.
+    clock. A config that Flink refuses on opening is refused at the first step.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -41,7 +35,7 @@ class WatermarkGeneratorPlayer:
         self._operator: TimestampsAndWatermarksOperator | None = None
 
     def play(self, step: Step) -> dict[str, Any]:
-        """What the step causes. Raises TraceError for a kind of step that the family does not have."""
+        """The step's result. Raises TraceError for an unknown kind of step."""
         return self._answer.record(lambda: self._play(step))
 
     def _play(self, step: Step) -> None:
@@ -75,11 +69,8 @@ class WatermarkGeneratorPlayer:
 
 
 class WatermarkInputsPlayer:
-    """Plays a case of `watermark_inputs` on a StatusWatermarkValve, CombinedInputs or a
-    WatermarkOutputMultiplexer.
-
-    Args:
-        config: the case's `config`. Raises TraceError for a `kind` that the family does not have.
+    """Plays a case of `watermark_inputs` on a StatusWatermarkValve, CombinedInputs or
+    WatermarkOutputMultiplexer. Raises TraceError for an unknown `kind` in the config.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -95,18 +86,18 @@ class WatermarkInputsPlayer:
             raise TraceError(f"There are no watermark inputs of kind {kind!r}.")
 
     def play(self, step: Step) -> dict[str, Any]:
-        """What the step causes. Raises TraceError for a kind of step that the family does not have."""
+        """The step's result. Raises TraceError for an unknown kind of step."""
         return self._answer.record(lambda: self._play(step))
 
 
 class _Answer:
-    """An output of every kind that writes down what it is given, as the traces do."""
+    """An output of every kind that records what it is given, as the traces do."""
 
     def __init__(self) -> None:
         self.out: list[dict[str, Any]] = []
 
     def record(self, play: Callable[[], None]) -> dict[str, Any]:
-        """The result of a step: the entries that `play` causes, the last one an error if it raises one."""
+        """A step's result: the entries that `play` causes, the last one an error if it raises one."""
         self.out = []
         try:
             play()

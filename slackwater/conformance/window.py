@@ -1,7 +1,5 @@
-"""The family `window`: a window operator, built as Flink's WindowedStream builds it.
-
-operator_player.py plays the steps; here are the declarations of a window operator, and the count of late
-elements that it dropped.
+"""The family `window`: declarations of a window operator, as Flink's WindowedStream takes them, and the count
+of late elements that it dropped.
 """
 
 from __future__ import annotations
@@ -37,8 +35,8 @@ from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class WindowPlayer:
-    """Plays a case of `window`. Declarations that an operator refuses are reported as the result of the first
-    step.
+    """Plays a case of `window`. Declarations that an operator refuses are reported as the first step's
+    result.
     """
 
     def __init__(self, config: Json, storages: Storages, carry: CarrySnapshots) -> None:

@@ -1,5 +1,4 @@
-"""The examples that we ship: for each its data, the loader that writes it as a source, and the pipeline that
-reads it.
+"""The examples that we ship: data, the loader that writes it as a source, and the pipeline that reads it.
 
 Standard library only at import: the command line lists examples without Arrow, and DAG files read their
 pipelines through this package.
@@ -21,7 +20,7 @@ class LoadedRange:
     Attributes:
         path: folder or URI of the source's Delta table.
         version: the table's version after the load.
-        rows_written: rows that this load committed; 0 when it had nothing to add (then there was no commit).
+        rows_written: rows that this load committed; 0 (and no commit) when it had nothing to add.
         rows_present: rows of the range that the table had before.
         days: number of UTC days of arrival that got rows.
     """
@@ -35,11 +34,11 @@ class LoadedRange:
 
 @dataclass(frozen=True)
 class Example:
-    """One example: data that `load` writes as a source, and the pipeline that reads it.
+    """Data that `load` writes as a source, and the pipeline that reads it.
 
     Attributes:
         source: the source's table, relative to the warehouse.
-        pipeline: name of the pipeline, and `pipeline_module` where it is declared.
+        pipeline: name of the pipeline, declared in `pipeline_module`.
         loader: ``module:function`` of the loader, imported only by `load`.
     """
 
@@ -51,8 +50,8 @@ class Example:
     loader: str
 
     def load(self, warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-        """Write what arrived in [start, end) to the source; rows that it has already are left alone. Raises
-        as the loader does.
+        """Write what arrived in [start, end) to the source, except rows that it has. Raises the loader's
+        errors.
         """
         module, function = self.loader.split(":")
         loaded_range: LoadedRange = getattr(import_module(module), function)(warehouse, start, end)
@@ -110,11 +109,7 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
 
 
 def find_example(name: str) -> Example:
-    """The example called `name`.
-
-    Raises:
-        UnknownExample: there is none; the message lists those that there are.
-    """
+    """The example of that name; UnknownExample, with the names there are, if there is none."""
     if name not in EXAMPLES:
         raise UnknownExample(
             f"no example is called {name!r}; there are: {', '.join(sorted(EXAMPLES))}.", name=name

@@ -1,5 +1,5 @@
 """Appends to an example's source the rows of a range of arrivals that it lacks, each once, even when loads
-race, are repeated or are killed. Knows no example.
+race, are repeated or are killed.
 """
 
 from datetime import UTC, datetime
@@ -44,11 +44,10 @@ def within(start: datetime, end: datetime) -> pc.Expression:
 def append_missing(
     warehouse: str, source: str, rows: pa.Table, start: datetime, end: datetime
 ) -> LoadedRange:
-    """Append to the source, in one commit, those of `rows` (what arrived in [start, end)) whose `row` it does
-    not have.
+    """Append to the source, in one commit, the `rows` (arrived in [start, end)) whose `row` it lacks.
 
-    The source is partitioned by `arrival_date`. Loads that race are decided by compare-and-swap on the
-    table's version; the loser looks again at what is missing.
+    The source is partitioned by `arrival_date`. Racing loads are decided by compare-and-swap on the table's
+    version; the loser looks again for missing rows.
 
     Raises:
         SourceDiffers: the table there has other columns.

@@ -3,9 +3,8 @@ of its number.
 
 The model is Nexmark's (Tucker et al.; the generators of Apache Beam and of Flink's port): of 50 events one is
 a person, three are auctions and 46 bids; half of the bids go to one hot auction of the last hundred, three
-quarters come from one hot bidder of the last hundred people.
-Added to it: an event arrives up to two seconds after it happened, one in a hundred 5 to 30 seconds. Knows the
-table, and no pipeline.
+quarters come from one hot bidder of the last hundred people. In addition, an event arrives up to two seconds
+after it happened, one in a hundred 5 to 30 seconds.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -51,16 +50,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-    """Write the events that arrived in [start, end) to ``<warehouse>/sources/nexmark``; rows that it has
-    already are left alone.
+    """Write the events that arrived in [start, end) to ``<warehouse>/sources/nexmark``, except rows that it
+    has.
 
-    Args:
-        warehouse: folder or URI.
-        start, end: with a time zone; nothing arrives before 2024.
-
-    Raises:
-        BadRange: the range is empty, has no time zone, lies before 2024, or is longer than a week.
-        SourceDiffers, SourceBusy, WarehouseNotWritable: see `append_missing`.
+    `start` and `end` have a time zone; nothing arrives before 2024. Raises BadRange, also for more than a
+    week, and the errors of `append_missing`.
     """
     start, end = checked_range(start, end)
     if end <= START:
@@ -75,9 +69,7 @@ def load_auctions(warehouse: str, start: datetime, end: datetime) -> LoadedRange
 
 
 def events_arrived(start: datetime, end: datetime) -> pa.Table:
-    """The events that arrived in [start, end), as `SCHEMA`, in order of (arrival, row). An event is the same
-    in every range that holds it.
-    """
+    """The events that arrived in [start, end), as `SCHEMA`, by (arrival, row); the same in every range."""
     since, until = (-((START - moment) // timedelta(milliseconds=1)) for moment in (start, end))
     first = max(0, (since - GREATEST_DELAY_MS) // EVERY_MS)
     events = _events(np.arange(first, max(first, until // EVERY_MS + 1), dtype=np.int64))
@@ -143,9 +135,7 @@ def _auction_of_bid(number: Int64s) -> Int64s:
 
 
 def _person_or_hot(number: Int64s, purpose: int, ratio: int, hot: int) -> Int64s:
-    """The hot person of the last hundred; for one event in `ratio` one of the active people, or of a few to
-    come.
-    """
+    """The hot person of the last hundred; for one event in `ratio` an active or a coming one."""
     people = _last_person(number) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
     ordinary_person = people - active + below(number, purpose, active + LEAD)

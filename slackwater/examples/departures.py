@@ -1,6 +1,5 @@
-"""Departures of New York's three airports by the hour, from flights that report when they land.
-
-Declares only: `slackwater examples load departures` writes the source that it reads.
+"""Departures of New York's three airports by the hour, from flights that report when they land; `slackwater
+examples load departures` writes the source.
 """
 
 from datetime import timedelta

@@ -8,13 +8,11 @@ class UnknownExample(UsageError):
 
 
 class BadRange(UsageError):
-    """The range to load is empty, turned around or without a time zone, or lies outside the example's
-    data.
-    """
+    """An empty or reversed range to load, one without a time zone, or outside the example's data."""
 
 
 class SourceDiffers(UsageError):
-    """At the source's path stands a table with other columns."""
+    """The table at the source's path has other columns."""
 
 
 class ExampleDataMissing(PermanentError):

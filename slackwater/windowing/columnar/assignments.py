@@ -54,25 +54,25 @@ class WindowAssignments(NamedTuple):
         """Assign elements to the grid's windows, or to the global window of their key."""
         if numbered_windows is None:
             rows, missed_count = np.arange(len(elements.keys)), 0
-            numbers, before = np.zeros(len(rows), np.int64), np.zeros(len(open_windows.keys), np.int64)
+            numbers, open_numbers = np.zeros(len(rows), np.int64), np.zeros(len(open_windows.keys), np.int64)
         else:
             row_windows = numbered_windows.explode(numbered_windows.slices(elements.times))
             takes = ~numbered_windows.are_late(row_windows.windows, elements.watermarks[row_windows.rows])
             rows, numbers = row_windows.rows[takes], row_windows.windows[takes]
-            before, missed_count = numbered_windows.numbers(open_windows.starts), len(takes) - len(rows)
-        groups, keys, of_groups = group_pairs(
-            np.append(open_windows.keys, elements.keys[rows]), np.append(before, numbers)
+            open_numbers, missed_count = numbered_windows.numbers(open_windows.starts), len(takes) - len(rows)
+        groups, keys, window_numbers = group_pairs(
+            np.append(open_windows.keys, elements.keys[rows]), np.append(open_numbers, numbers)
         )
         if numbered_windows is None:
             starts = ends = np.full(len(keys), NO_TIME)
             last_instants = cleanups = np.full(len(keys), NEVER)
         else:
-            starts, ends = numbered_windows.starts(of_groups), numbered_windows.ends(of_groups)
+            starts, ends = numbered_windows.starts(window_numbers), numbered_windows.ends(window_numbers)
             last_instants, cleanups = (
-                numbered_windows.last_instants(of_groups),
-                numbered_windows.cleanup_times(of_groups),
+                numbered_windows.last_instants(window_numbers),
+                numbered_windows.cleanup_times(window_numbers),
             )
-        restored_numbers = groups.codes[: len(before)]
+        restored_numbers = groups.codes[: len(open_numbers)]
         windows = _new_windows(keys, starts, ends)
         for column, values in zip(windows[3:], open_windows[3:], strict=True):
             column[restored_numbers] = values
@@ -81,7 +81,7 @@ class WindowAssignments(NamedTuple):
             restored_numbers=restored_numbers,
             last_instants=last_instants,
             cleanups=cleanups,
-            owners=groups.codes[len(before) :],
+            owners=groups.codes[len(open_numbers) :],
             elements=rows,
             missed_count=missed_count,
         )

@@ -56,13 +56,8 @@ ONLY_AT_THE_END: Final = NEVER  # an interval without a multiple before any last
 
 @dataclass(frozen=True)
 class ContinuousRules:
-    """The declared windows and trigger.
-
-    Attributes:
-        windows: the assigner's windows, with their lateness; None for the global window.
-        interval_ms: the interval between firings, or ONLY_AT_THE_END.
-        accumulates: a window keeps its contents when it fires; otherwise firings purge, and a window without
-            contents does not fire.
+    """The declared windows (None: the global window) and trigger. `interval_ms` may be ONLY_AT_THE_END.
+    Unless it `accumulates`, a window is purged when it fires, and does not fire without contents.
     """
 
     windows: NumberedWindows | None
@@ -242,34 +237,37 @@ class _ContinuousSlice:
         rises = np.maximum(np.searchsorted(self.timeline.watermarks, times), self.armed_at[windows])
         taken_by_then = self._count_taken(windows, rises)
         # Contents are running totals; the restored contents of a window stand in front of its elements.
-        of_path = np.append(self.assignments.restored_numbers, self.owners)
-        path = np.argsort(of_path, kind="stable")
-        starts = run_starts(of_path[path])
+        path_owners = np.append(self.assignments.restored_numbers, self.owners)
+        path = np.argsort(path_owners, kind="stable")
+        starts = run_starts(path_owners[path])
         is_restored = np.zeros(len(self.counts), np.int64)
         is_restored[self.assignments.restored_numbers] = 1
         # The place in the path of each window's last row before its elements of the slice.
         places = self.begins + np.cumsum(is_restored) - 1
         late = np.flatnonzero(self.is_late)
-        of_late = places[self.owners[late]] + self._places_in_windows(late)
-        picks, numbers_of_picks = np.unique(
-            np.concatenate([places[windows] + taken_by_then, of_late, places + self.counts]),
+        late_places = places[self.owners[late]] + self._places_in_windows(late)
+        picks, pick_numbers = np.unique(
+            np.concatenate([places[windows] + taken_by_then, late_places, places + self.counts]),
             return_inverse=True,
         )
-        numbers_of_picks = numbers_of_picks.reshape(-1)
-        of_windows, of_late, of_all = np.split(numbers_of_picks, np.cumsum([len(windows), len(late)]))
+        contents, late_contents, contents_at_end = np.split(
+            pick_numbers.reshape(-1), np.cumsum([len(windows), len(late)])
+        )
         firings, owners = self._firings(
             windows,
             times=times,
             rises=rises,
             row_counts=taken_by_then,
-            contents=of_windows,
-            contents_of_late=of_late,
+            contents=contents,
+            late_contents=late_contents,
         )
         nothing = np.zeros(0, np.int64)
         restored_count = len(self.assignments.restored_numbers)
         rows = np.append(np.arange(restored_count), self.order + restored_count)[path]
-        contents = Contents(nothing, Groups(nothing, 0), rows, starts, picks)
-        return _SliceFirings(firings=firings, owners=owners, contents=contents, contents_at_end=of_all)
+        running_contents = Contents(nothing, Groups(nothing, 0), rows, starts, picks)
+        return _SliceFirings(
+            firings=firings, owners=owners, contents=running_contents, contents_at_end=contents_at_end
+        )
 
     def fire_purging(self, contents: Longs) -> _SliceFirings:
         """Firings that purge: each shows the elements since the last one. `contents`: of restored windows."""
@@ -282,24 +280,24 @@ class _ContinuousSlice:
         never = len(self.timeline)
         batches = np.maximum(np.searchsorted(self.timeline.watermarks, times), rises)
         batches[late] = never + self._places_in_windows(np.flatnonzero(self.is_late))
-        groups, of_groups, batch_of = group_pairs(windows, batches)
-        times_of = np.zeros(groups.size, np.int64)
-        times_of[groups.codes] = times
-        by_watermark = np.flatnonzero(batch_of < never)
-        by_watermark = by_watermark[np.lexsort((batch_of[by_watermark], of_groups[by_watermark]))]
-        fired_windows, fired_rises = of_groups[by_watermark], batch_of[by_watermark]
+        groups, group_windows, group_batches = group_pairs(windows, batches)
+        group_times = np.zeros(groups.size, np.int64)
+        group_times[groups.codes] = times
+        by_watermark = np.flatnonzero(group_batches < never)
+        by_watermark = by_watermark[np.lexsort((group_batches[by_watermark], group_windows[by_watermark]))]
+        fired_windows, fired_rises = group_windows[by_watermark], group_batches[by_watermark]
         taken_by_then = self._count_taken(fired_windows, fired_rises)
         firings, owners = self._firings(
             fired_windows,
-            times=times_of[by_watermark],
+            times=group_times[by_watermark],
             rises=fired_rises,
             row_counts=taken_by_then,
             contents=by_watermark,
-            contents_of_late=groups.codes[late],
+            late_contents=groups.codes[late],
         )
         contents_at_end = np.full(len(self.counts), NO_CONTENTS)
-        waits = batch_of == never
-        contents_at_end[of_groups[waits]] = np.flatnonzero(waits)
+        waits = group_batches == never
+        contents_at_end[group_windows[waits]] = np.flatnonzero(waits)
         rows = np.append(holds, self.order + len(self.assignments.restored_numbers))
         batch_contents = Contents(rows, groups, nothing, nothing, nothing)
         return _SliceFirings(
@@ -307,22 +305,29 @@ class _ContinuousSlice:
         )
 
     def state_at_end(self, slice_firings: _SliceFirings) -> tuple[OpenWindows, TriggerStates]:
-        before, firings, owners = self.assignments.windows, slice_firings.firings, slice_firings.owners
+        windows_at_start, firings, owners = (
+            self.assignments.windows,
+            slice_firings.firings,
+            slice_firings.owners,
+        )
         due = np.flatnonzero(self._are_due())
         fire_times = self.fire_times.copy()
         fire_times[due] = np.minimum(
             fire_times[due] + self._count_passed_firings(due) * self.interval_ms, self.last_instants[due]
         )
         element_counts = self._count_elements(np.arange(len(self.counts)), self.counts)
-        last_fired_at, unfired_elements = before.last_fired_at.copy(), self.unfired_elements + element_counts
+        last_fired_at, unfired_elements = (
+            windows_at_start.last_fired_at.copy(),
+            self.unfired_elements + element_counts,
+        )
         # Of several firings of a window the last assignment counts.
         last_fired_at[owners] = np.where(firings.causes == NO_TIME, firings.tick_ends, firings.causes)
-        unfired_elements[owners] = (before.elements + element_counts)[owners] - firings.elements
+        unfired_elements[owners] = (windows_at_start.elements + element_counts)[owners] - firings.elements
         clocks = np.empty(len(self.order), np.int64)
         clocks[self.order] = self.clocks
         windows = self.assignments.windows_at_end(
             clocks,
-            firings=before.firings + np.bincount(owners, minlength=len(unfired_elements)),
+            firings=windows_at_start.firings + np.bincount(owners, minlength=len(unfired_elements)),
             last_fired_at=last_fired_at,
             contents=slice_firings.contents_at_end,
             pieces=self.pieces,
@@ -384,43 +389,43 @@ class _ContinuousSlice:
         rises: Longs,
         row_counts: Longs,
         contents: Longs,
-        contents_of_late: Longs,
+        late_contents: Longs,
     ) -> tuple[Firings, Longs]:
         """(firings by window, the window number of each): within a window firings by watermarks, which are
         given by window and time, precede firings by late elements.
         """
         timeline, late = self.timeline, np.flatnonzero(self.is_late)
-        of_late = self.owners[late]
+        late_owners = self.owners[late]
         no_ticks, no_causes = np.full(len(late), NO_TIME), np.full(len(windows), NO_TIME)
         columns: list[tuple[Any, Any]] = [
-            (windows, of_late),
-            (self._kinds(windows, times), self._kinds_of_late(of_late)),
+            (windows, late_owners),
+            (self._kinds(windows, times), self._kinds_of_late(late_owners)),
             (
                 self._count_elements(windows, row_counts),
-                self._count_elements(of_late, self._places_in_windows(late)),
+                self._count_elements(late_owners, self._places_in_windows(late)),
             ),
             (timeline.watermarks[rises], self.watermarks[late]),
             (timeline.tick_ends[rises], no_ticks),
             (no_causes, self.clocks[late]),
-            (contents, contents_of_late),
+            (contents, late_contents),
         ]
-        order = np.argsort(np.append(windows, of_late), kind="stable")
-        owners, kinds, elements, watermarks, tick_ends, causes, shown = (
+        order = np.argsort(np.append(windows, late_owners), kind="stable")
+        owners, kinds, elements, watermarks, tick_ends, causes, contents_of_firings = (
             np.append(*pair)[order] for pair in columns
         )
-        starts, before = run_starts(owners), self.assignments.windows
+        starts, windows_at_start = run_starts(owners), self.assignments.windows
         numbers = np.arange(len(owners)) - starts[run_numbers(starts, len(owners))] + 1
         firings = Firings(
-            keys=before.keys[owners],
-            starts=before.starts[owners],
-            ends=before.ends[owners],
-            firings=before.firings[owners] + numbers,
+            keys=windows_at_start.keys[owners],
+            starts=windows_at_start.starts[owners],
+            ends=windows_at_start.ends[owners],
+            firings=windows_at_start.firings[owners] + numbers,
             kinds=kinds,
-            elements=before.elements[owners] + elements,
+            elements=windows_at_start.elements[owners] + elements,
             watermarks=watermarks,
             tick_ends=tick_ends,
             causes=causes,
-            contents=shown,
+            contents=contents_of_firings,
         )
         return firings, owners
 

@@ -41,12 +41,8 @@ A = TypeVar("A", bound=Accumulators)
 
 @dataclass(frozen=True)
 class CountRules:
-    """The declared windows and trigger.
-
-    Attributes:
-        windows: the assigner's windows, with their lateness; None for the global window.
-        max_count: elements per firing; NEVER for a trigger that never fires.
-        accumulates: a window keeps its contents when it fires; otherwise firings purge them.
+    """The declared windows (None: the global window) and trigger. Unless it `accumulates`, a window is purged
+    when it fires; `max_count` is NEVER for a trigger that never fires.
     """
 
     windows: NumberedWindows | None
@@ -63,20 +59,20 @@ def replay_counted(
     """
     max_count = rules.max_count
     assignments = WindowAssignments.of(initial_state.windows, slice_input.elements, rules.windows)
-    before = assignments.windows
-    counts_at_start = before.elements - before.firings * max_count
+    windows_at_start = assignments.windows
+    counts_at_start = windows_at_start.elements - windows_at_start.firings * max_count
     takings = _takings(assignments, counts_at_start, max_count)
     contents, rows_shown, newest_contents = _contents(assignments, counts_at_start, takings, rules)
-    counts_at_end = counts_at_start + np.bincount(takings.owners, minlength=len(before.keys))
+    counts_at_end = counts_at_start + np.bincount(takings.owners, minlength=len(windows_at_start.keys))
     unfired_elements = counts_at_end % max_count
 
     clocks = slice_input.elements.clocks[assignments.elements]
     firings, owners = _firings(assignments, takings, slice_input.elements, rows_shown, max_count)
-    last_fired_at = before.last_fired_at.copy()
+    last_fired_at = windows_at_start.last_fired_at.copy()
     last_fired_at[owners] = firings.causes  # of several firings of a window the last assignment counts
     windows_at_end = assignments.windows_at_end(
         clocks,
-        firings=before.firings + counts_at_end // max_count,
+        firings=windows_at_start.firings + counts_at_end // max_count,
         last_fired_at=last_fired_at,
         contents=(
             newest_contents
@@ -85,26 +81,29 @@ def replay_counted(
         ),
     )
     parked_numbers = assignments.parked_numbers(windows_at_end, timeline)
-    windows, last_instants = (
-        rows_of(windows_at_end, parked_numbers),
-        assignments.last_instants[parked_numbers],
-    )
-    values = np.where((unfired_elements > 0) & (max_count != NEVER), unfired_elements, NO_TIME)
+    windows = rows_of(windows_at_end, parked_numbers)
     waits_for_last_instant = np.zeros(len(parked_numbers), np.bool_)
     return SliceResult(
         firings=[firings],
         windows=windows,
-        triggers=TriggerStates(
-            values=values[parked_numbers], unfired_elements=unfired_elements[parked_numbers]
-        ),
+        triggers=_trigger_states(unfired_elements[parked_numbers], max_count),
         next_firings=np.full(len(parked_numbers), NO_TIME),
         timers=timers_of(
-            windows, waits_for_last_instant, last_instants, assignments.cleanups[parked_numbers]
+            windows,
+            waits_for_last_instant,
+            assignments.last_instants[parked_numbers],
+            assignments.cleanups[parked_numbers],
         ),
         accumulators=assignments.accumulators_of(contents, slice_input, initial_state),
         late=LateElements.none(),
         counts=assignments.counts(windows_at_end, unfired_elements, timeline),
     )
+
+
+def _trigger_states(unfired_elements: Longs, max_count: int) -> TriggerStates:
+    """The count of each window; none for a trigger that never fires."""
+    has_count = (unfired_elements > 0) & (max_count != NEVER)
+    return TriggerStates(np.where(has_count, unfired_elements, NO_TIME), unfired_elements)
 
 
 class _Takings(NamedTuple):
@@ -167,17 +166,17 @@ def _firings(
     assignments: WindowAssignments, takings: _Takings, elements: Elements, rows_shown: Longs, max_count: int
 ) -> tuple[Firings, Longs]:
     """(firings, the window number of each)."""
-    before, fires = assignments.windows, takings.fires
+    windows_at_start, fires = assignments.windows, takings.fires
     owners, rows = takings.owners[fires], assignments.elements[takings.order[fires]]
     watermarks = elements.watermarks[rows]
     is_late = (assignments.last_instants[owners] <= watermarks) & (assignments.cleanups[owners] != NEVER)
     firings = Firings(
-        keys=before.keys[owners],
-        starts=before.starts[owners],
-        ends=before.ends[owners],
-        firings=before.firings[owners] + (takings.counts_before[fires] + 1) // max_count,
+        keys=windows_at_start.keys[owners],
+        starts=windows_at_start.starts[owners],
+        ends=windows_at_start.ends[owners],
+        firings=windows_at_start.firings[owners] + (takings.counts_before[fires] + 1) // max_count,
         kinds=np.where(is_late, PaneKind.LATE, PaneKind.EARLY),
-        elements=before.elements[owners] + takings.places[fires] + 1,
+        elements=windows_at_start.elements[owners] + takings.places[fires] + 1,
         watermarks=watermarks,
         tick_ends=np.full(len(owners), NO_TIME),
         causes=elements.clocks[rows],
@@ -200,7 +199,7 @@ def _running_contents(rows: Longs, owners: Longs, fires: Booleans) -> tuple[Cont
     is_picked = fires[order].copy()
     is_picked[np.append(starts[1:], len(order))[: len(starts)] - 1] = True
     picks = np.flatnonzero(is_picked)
-    shown = np.full(len(rows), NO_CONTENTS)
-    shown[order[picks]] = np.arange(len(picks))
+    pick_numbers = np.full(len(rows), NO_CONTENTS)
+    pick_numbers[order[picks]] = np.arange(len(picks))
     nothing = np.zeros(0, np.int64)
-    return Contents(nothing, Groups(nothing, 0), rows[order], starts, picks), shown
+    return Contents(nothing, Groups(nothing, 0), rows[order], starts, picks), pick_numbers

@@ -32,7 +32,7 @@ class ElementLists:
     ends: Longs
 
     @classmethod
-    def of_lengths(cls, lengths: Longs, first: int = 0) -> ElementLists:
+    def from_lengths(cls, lengths: Longs, first: int = 0) -> ElementLists:
         """Lists of these lengths, whose elements are numbered consecutively from `first`."""
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
@@ -65,7 +65,7 @@ class ElementLists:
         return ElementLists(self.numbers, self.starts + counts, self.ends)
 
     @classmethod
-    def of_arrays(cls, lists: Sequence[Longs]) -> ElementLists:
+    def from_arrays(cls, lists: Sequence[Longs]) -> ElementLists:
         ends = np.cumsum(np.fromiter(map(len, lists), np.int64, len(lists)))
         numbers = np.concatenate(lists) if lists else ends
         return cls(numbers, np.append(0, ends)[: len(lists)], ends)

@@ -47,6 +47,7 @@ from slackwater.windowing.columnar.window_columns import (
     PaneKind,
     Pieces,
     concatenate,
+    on_time_firings,
     rows_of,
 )
 from slackwater.windowing.columnar.window_pieces import (
@@ -62,12 +63,7 @@ A = TypeVar("A", bound=Accumulators)
 
 @dataclass(frozen=True)
 class FixedRules:
-    """The declared windows and trigger.
-
-    Attributes:
-        windows: the assigner's windows, with their lateness.
-        accumulates: a window keeps its contents when it fires; otherwise firings purge them.
-    """
+    """The declared windows and trigger. Unless it `accumulates`, a window is purged when it fires."""
 
     windows: NumberedWindows
     accumulates: bool
@@ -99,19 +95,21 @@ class _FixedSlice:
 
     def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
         numbers = self.windows.numbers(initial_state.windows.starts)
-        before = initial_state.windows._replace(starts=numbers, ends=numbers)
+        windows_at_start = initial_state.windows._replace(starts=numbers, ends=numbers)
         has_fired = numbers <= self.windows.newest_passed(self.timeline.initial)
-        of_waiting, of_fired = rows_where(~has_fired), rows_where(has_fired)
+        waiting_rows, fired_rows = rows_where(~has_fired), rows_where(has_fired)
         on_time, late, missed_count = assign_elements(slice_input, self.windows)
         due, accumulators = self._merge_due_windows(
             [pieces_of_windows(slice_input, self.windows, self._newest_collected), on_time],
-            rows_of(before, of_waiting),
-            initial_state.accumulators.take(of_waiting),
+            rows_of(windows_at_start, waiting_rows),
+            initial_state.accumulators.take(waiting_rows),
         )
         after_firing, firings = self._fire_due_windows(due)
-        old = rows_of(before, of_fired)
-        existing = concatenate([after_firing, _with_contents(old, len(due.keys) + np.arange(len(old.keys)))])
-        accumulators = accumulators.join([initial_state.accumulators.take(of_fired)])
+        fired_windows = rows_of(windows_at_start, fired_rows)
+        existing = concatenate(
+            [after_firing, _with_contents(fired_windows, len(due.keys) + np.arange(len(fired_windows.keys)))]
+        )
+        accumulators = accumulators.join([initial_state.accumulators.take(fired_rows)])
         refired_windows, is_replaced, refirings, totals = self._fire_late_elements(
             existing, accumulators, late
         )
@@ -127,7 +125,7 @@ class _FixedSlice:
             accumulators=accumulators.join([totals]),
             late=LateElements.none(),
             counts=Counts(
-                windows_opened=total - len(before.keys),
+                windows_opened=total - len(windows_at_start.keys),
                 windows_cleaned=total - len(windows.keys),
                 assignments_missed=missed_count,
                 elements_cleaned=elements_cleaned,
@@ -139,13 +137,12 @@ class _FixedSlice:
         return self.windows.newest_collected(self.timeline.final)
 
     def _with_times(self, windows: OpenWindows) -> OpenWindows:
-        """The same windows with times instead of numbers."""
         return windows._replace(
             starts=self.windows.starts(windows.starts), ends=self.windows.ends(windows.starts)
         )
 
     def _merge_due_windows(
-        self, parts: Sequence[WindowPieces[A]], waiting: OpenWindows, of_waiting: A
+        self, parts: Sequence[WindowPieces[A]], waiting: OpenWindows, waiting_accumulators: A
     ) -> tuple[OpenWindows, A]:
         """The windows that have not fired before the slice, each merged from its pieces and its parked
         contents, and their accumulators.
@@ -163,8 +160,8 @@ class _FixedSlice:
         )
         pieces = concatenate([*(part.pieces for part in parts), parked_pieces])
         if not len(pieces.keys):
-            return waiting, of_waiting
-        first_part, *others = [*(part.accumulators for part in parts), of_waiting]
+            return waiting, waiting_accumulators
+        first_part, *others = [*(part.accumulators for part in parts), waiting_accumulators]
         groups, numbers, keys = group_pairs(pieces.firsts, pieces.keys)
         first, last = arrival_bounds(pieces, pieces.firsts, groups, self._newest_collected)
         due = OpenWindows(
@@ -189,17 +186,8 @@ class _FixedSlice:
             lambda numbers: np.searchsorted(self.timeline.watermarks, self.windows.last_instants(numbers)),
         )
         tick_ends = self.timeline.tick_ends[rises]
-        firings = Firings(
-            keys=firing_windows.keys,
-            starts=self.windows.starts(firing_windows.starts),
-            ends=self.windows.ends(firing_windows.starts),
-            firings=np.ones(len(rises), np.int64),
-            kinds=np.full(len(rises), PaneKind.ON_TIME),
-            elements=firing_windows.elements,
-            watermarks=self.timeline.watermarks[rises],
-            tick_ends=tick_ends,
-            causes=np.full(len(rises), NO_TIME),
-            contents=firing_windows.contents,
+        firings = on_time_firings(
+            self._with_times(firing_windows), self.timeline.watermarks[rises], tick_ends
         )
         last_fired_at = due.last_fired_at.copy()
         last_fired_at[at] = tick_ends
@@ -233,41 +221,45 @@ class _FixedSlice:
         elements_before, firings_before = np.zeros((2, len(begins)), np.int64)
         elements_before[with_base], firings_before[with_base] = base.elements, base.firings
         places = np.arange(len(late.keys)) - begins[runs] + 1
-        elements, firing_numbers = elements_before[runs] + places, firings_before[runs] + places
         totals = late.accumulators
         if self.accumulates:
             holds = base.contents != NO_CONTENTS
             totals = _running_totals(accumulators.take(base.contents[holds]), with_base[holds], totals, runs)
-        contents = len(existing.keys) + np.arange(len(late.keys))
         firings = Firings(
             keys=late.keys,
             starts=self.windows.starts(late.numbers),
             ends=self.windows.ends(late.numbers),
-            firings=firing_numbers,
+            firings=firings_before[runs] + places,
             kinds=np.full(len(late.keys), PaneKind.LATE),
-            elements=elements,
+            elements=elements_before[runs] + places,
             watermarks=late.watermarks,
             tick_ends=np.full(len(late.keys), NO_TIME),
             causes=late.clocks,
-            contents=contents,
+            contents=len(existing.keys) + np.arange(len(late.keys)),
         )
-        ends = np.append(begins, len(late.keys))[1:] - 1
         first_arrivals = late.clocks[begins]
         first_arrivals[with_base] = base.first_arrivals
-        refired_windows = OpenWindows(
-            keys=late.keys[ends],
-            starts=late.numbers[ends],
-            ends=late.numbers[ends],
-            elements=elements[ends],
-            firings=firing_numbers[ends],
-            last_fired_at=late.clocks[ends],
-            first_arrivals=first_arrivals,
-            last_arrivals=late.clocks[ends],
-            contents=contents[ends] if self.accumulates else np.full(len(ends), NO_CONTENTS),
-        )
+        refired_windows = self._refired_windows(late, firings, begins, first_arrivals)
         is_replaced = np.zeros(len(existing.keys), np.bool_)
         is_replaced[bases[with_base]] = True
         return refired_windows, is_replaced, firings, totals
+
+    def _refired_windows(
+        self, late: LateAssignments[A], firings: Firings, begins: Longs, first_arrivals: Longs
+    ) -> OpenWindows:
+        """The windows after their last late element; `begins` says where the elements of each begin."""
+        ends = np.append(begins, len(late.keys))[1:] - 1
+        return OpenWindows(
+            keys=late.keys[ends],
+            starts=late.numbers[ends],
+            ends=late.numbers[ends],
+            elements=firings.elements[ends],
+            firings=firings.firings[ends],
+            last_fired_at=late.clocks[ends],
+            first_arrivals=first_arrivals,
+            last_arrivals=late.clocks[ends],
+            contents=firings.contents[ends] if self.accumulates else np.full(len(ends), NO_CONTENTS),
+        )
 
     def _windows_still_open(
         self, existing: OpenWindows, is_replaced: Booleans, refired_windows: OpenWindows
@@ -294,13 +286,13 @@ def _with_contents(windows: OpenWindows, contents: Longs) -> OpenWindows:
     return windows._replace(contents=np.where(windows.contents == NO_CONTENTS, NO_CONTENTS, contents))
 
 
-def _running_totals(of_bases: A, owners: Longs, of_late: A, runs: Longs) -> A:
+def _running_totals(base_accumulators: A, owners: Longs, late_accumulators: A, runs: Longs) -> A:
     """Running totals of each run of late elements; the total of run owners[i] begins with row i of
-    `of_bases`.
+    `base_accumulators`.
     """
-    of_runs = np.append(owners, runs)
-    order = np.lexsort((np.append(np.full(len(owners), -1), np.arange(len(runs))), of_runs))
-    totals = of_bases.join([of_late]).take(order).running(run_starts(of_runs[order]))
+    runs_of_rows = np.append(owners, runs)
+    order = np.lexsort((np.append(np.full(len(owners), -1), np.arange(len(runs))), runs_of_rows))
+    totals = base_accumulators.join([late_accumulators]).take(order).running(run_starts(runs_of_rows[order]))
     return totals.take(np.flatnonzero(order >= len(owners)))
 
 

@@ -51,10 +51,8 @@ class SliceInput(NamedTuple, Generic[A]):
 class WindowState(NamedTuple, Generic[A]):
     """The windows that are open at the slice's start, with the state of their triggers and aggregates.
 
-    Attributes:
-        windows: the open windows; `contents` of row i is i, or NO_CONTENTS.
-        triggers: the trigger state of each window; None for stateless triggers.
-        accumulators: one row per window, without meaning for a window without contents.
+    `contents` of row i is i, or NO_CONTENTS: then row i of the accumulators has no meaning. `triggers` is
+    None for stateless triggers.
     """
 
     windows: OpenWindows

@@ -27,16 +27,6 @@ class Timers(NamedTuple):
     times: Longs
 
 
-def last_instants_of(windows: OpenWindows) -> Longs:
-    """The last millisecond of each window, Flink's max_timestamp; NEVER for the global window."""
-    return np.where(windows.starts == NO_TIME, NEVER, windows.ends - 1)
-
-
-def cleanup_times_of(windows: OpenWindows, lateness_ms: int) -> Longs:
-    """Lateness after each window's last instant; NEVER for the global window."""
-    return np.where(windows.starts == NO_TIME, NEVER, windows.ends - 1 + lateness_ms)
-
-
 def timers_at_last_instants(
     windows: OpenWindows, lateness_ms: int, timeline: Timeline
 ) -> tuple[Longs, list[Timers]]:

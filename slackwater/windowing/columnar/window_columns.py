@@ -128,12 +128,26 @@ class Firings(NamedTuple):
     contents: Longs
 
 
-class LateElements(NamedTuple):
-    """Elements that no window took; int64[k] each.
+def on_time_firings(windows: OpenWindows, watermarks: Longs, tick_ends: Longs) -> Firings:
+    """The first firing of each window, at a tick end's watermark, with all of its contents."""
+    size = len(windows.keys)
+    return Firings(
+        keys=windows.keys,
+        starts=windows.starts,
+        ends=windows.ends,
+        firings=np.ones(size, np.int64),
+        kinds=np.full(size, PaneKind.ON_TIME),
+        elements=windows.elements,
+        watermarks=watermarks,
+        tick_ends=tick_ends,
+        causes=np.full(size, NO_TIME),
+        contents=windows.contents,
+    )
 
-    Attributes:
-        positions: the place of each among the elements of the slice, ascending.
-        starts, ends: the window that it was late for.
+
+class LateElements(NamedTuple):
+    """Elements that no window took; int64[k] each: ascending positions among the elements of the slice, and
+    the window that each was late for.
     """
 
     positions: Longs

@@ -84,7 +84,7 @@ def _pieces_of_overlapping_windows(
             open_spans.least(first),
             open_spans.greatest(last),
         )
-    of_windows = Pieces(
+    window_pieces = Pieces(
         keys=keys[spans.firsts],
         firsts=numbers,
         lasts=numbers,
@@ -92,7 +92,7 @@ def _pieces_of_overlapping_windows(
         first_arrivals=first_of_spans,
         last_arrivals=last_of_spans,
     )
-    return WindowPieces(of_windows, piece_accumulators.combine(groups).combine_spans(spans))
+    return WindowPieces(window_pieces, piece_accumulators.combine(groups).combine_spans(spans))
 
 
 def arrival_bounds(

@@ -42,8 +42,7 @@ class Groups:
     known_counts: Longs | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of_each(cls, rows: int) -> Groups:
-        """Every row a group of its own."""
+    def singletons(cls, rows: int) -> Groups:
         return cls(np.arange(rows, dtype=np.int64), rows)
 
     @cached_property
@@ -55,12 +54,8 @@ class Groups:
 
 
 class ValueCodes(NamedTuple):
-    """A small integer, the code, for each row's value. Not every number below `size` need be some row's code.
-
-    Attributes:
-        codes: int64[n], 0 to size - 1.
-        size: upper bound of the codes.
-        present: the codes that occur, ascending.
+    """A small integer, the code, for each row's value: `codes`, int64[n], are below `size`, and `present` has
+    the codes that occur, ascending.
     """
 
     codes: Longs

@@ -83,7 +83,7 @@ def to_bytes(limbs: Longs, heads: Bytes) -> tuple[Bytes, NDArray[np.int32]]:
     return wide[_is_used(lengths, wide.shape[1], heads.shape[1])], offsets
 
 
-def of_bytes(data: Bytes, offsets: NDArray[np.int32], head: int) -> tuple[Longs, Bytes]:
+def from_bytes(data: Bytes, offsets: NDArray[np.int32], head: int) -> tuple[Longs, Bytes]:
     """The inverse of `to_bytes`: (limbs, heads). `data` holds the bytes from the first offset to the last."""
     lengths = np.diff(offsets).astype(np.int64) - head
     width = -(-int(lengths.max(initial=1)) // _BYTES) * _BYTES

@@ -24,11 +24,11 @@ _TINY: Final = 2.0**-1000  # quotients below might be rounded twice on their way
 Doubles = NDArray[np.float64]
 
 
-def of_longs(values: Longs) -> Longs:
+def from_longs(values: Longs) -> Longs:
     return np.stack([values & _MASK, values >> BITS], axis=1)
 
 
-def of_doubles(values: Doubles) -> tuple[Longs, int]:
+def from_doubles(values: Doubles) -> tuple[Longs, int]:
     """(limbs, base): finite doubles in units of 2^-1074 · 2^(32 base), negative ones with negative limbs."""
     fractions, exponents = np.frexp(np.abs(values))
     mantissas = (fractions * 2.0**53).astype(np.int64)
@@ -81,7 +81,6 @@ def normalise(limbs: Longs) -> Longs:
 
 
 def square(limbs: Longs) -> Longs:
-    """The square of each integer, normalised."""
     magnitudes, dropped_columns = _magnitudes(limbs)
     digits = magnitudes.astype(np.uint64)
     squares = np.zeros((len(limbs), 2 * (dropped_columns + digits.shape[1]) + 1), np.int64)
@@ -161,7 +160,7 @@ def _magnitudes(limbs: Longs) -> tuple[Longs, int]:
     return digits[:, first : last + 1], first
 
 
-def of_digits(digits: list[Longs]) -> Longs:
+def from_digits(digits: list[Longs]) -> Longs:
     """Normalised limbs of Σ digit[j] · 2^(64 j), the digits signed 64-bit integers."""
     limbs = np.zeros((len(digits[0]), 2 * len(digits) + 1), np.int64)
     for place, digit in enumerate(digits):
@@ -171,7 +170,7 @@ def of_digits(digits: list[Longs]) -> Longs:
 
 
 def to_digits(limbs: Longs, count: int) -> list[Longs]:
-    """The inverse of `of_digits`: the smallest signed digits. Raises OverflowError for more than `count`."""
+    """The inverse of `from_digits`, with the smallest signed digits. OverflowError for more than `count`."""
     wide = np.zeros((len(limbs), max(2 * count, limbs.shape[1]) + 1), np.int64)
     wide[:, : limbs.shape[1]] = limbs
     for column in range(limbs.shape[1] - 1, wide.shape[1] - 1):  # extend the sign

@@ -17,9 +17,11 @@ from slackwater.windowing.columnar.sessions.paths import RunningRows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
+    NO_TIME,
     Elements,
     Firings,
     OpenWindows,
+    Pieces,
     concatenate,
     renumber_contents,
     rows_of,
@@ -28,13 +30,8 @@ from slackwater.windowing.columnar.window_columns import (
 
 @dataclass(frozen=True)
 class SessionRules:
-    """The declared sessions and trigger.
-
-    Attributes:
-        gap_ms: the sessions' gap.
-        lateness_ms: how long after its last instant a session is collected.
-        accumulates: a session keeps its contents when it fires; otherwise firings purge them.
-        collected_mark: see `Timeline.collected_mark`.
+    """The declared sessions and trigger. Unless it `accumulates`, a session is purged when it fires.
+    `collected_mark` as in `Timeline`.
     """
 
     gap_ms: int
@@ -134,6 +131,40 @@ class WalkResult(NamedTuple):
         )
 
 
+def sessions_of_pieces(pieces: Pieces, gap_ms: int) -> OpenWindows:
+    """Sessions of these pieces, before any firing."""
+    size = len(pieces.keys)
+    return OpenWindows(
+        keys=pieces.keys,
+        starts=pieces.firsts,
+        ends=pieces.lasts + gap_ms,
+        elements=pieces.elements,
+        firings=np.zeros(size, np.int64),
+        last_fired_at=np.full(size, NO_TIME),
+        first_arrivals=pieces.first_arrivals,
+        last_arrivals=pieces.last_arrivals,
+        contents=np.full(size, NO_CONTENTS),
+    )
+
+
+def merge_chains(sessions: OpenWindows, chains: Chains, gap_ms: int) -> OpenWindows:
+    """One session per chain. A session that has fired is its own chain, as no harmless element touches it."""
+    if not len(chains.starts):
+        return sessions
+    sessions_in_order, at = rows_of(sessions, chains.order), chains.starts
+    return OpenWindows(
+        keys=sessions_in_order.keys[at],
+        starts=sessions_in_order.starts[at],
+        ends=chains.lasts + gap_ms,
+        elements=np.add.reduceat(sessions_in_order.elements, at),
+        firings=np.add.reduceat(sessions_in_order.firings, at),
+        last_fired_at=np.maximum.reduceat(sessions_in_order.last_fired_at, at),
+        first_arrivals=np.minimum.reduceat(sessions_in_order.first_arrivals, at),
+        last_arrivals=np.maximum.reduceat(sessions_in_order.last_arrivals, at),
+        contents=np.full(len(at), NO_CONTENTS),
+    )
+
+
 def tardy_chains(
     merged_sessions: OpenWindows, pieces: Chains, tardy: Elements, rules: SessionRules
 ) -> tuple[Booleans, Longs, TardyChains]:
@@ -149,27 +180,25 @@ def tardy_chains(
             session could accept; the chains.
     """
     has_tardy = np.zeros(len(merged_sessions.keys), np.bool_)
-    near = np.flatnonzero(np.isin(merged_sessions.keys, tardy.keys))
-    firsts = np.concatenate([merged_sessions.starts[near], tardy.times])
-    lasts = np.concatenate([merged_sessions.ends[near] - rules.gap_ms, tardy.times])
+    near_rows = np.flatnonzero(np.isin(merged_sessions.keys, tardy.keys))
+    firsts = np.concatenate([merged_sessions.starts[near_rows], tardy.times])
+    lasts = np.concatenate([merged_sessions.ends[near_rows] - rules.gap_ms, tardy.times])
     numbers = chain_intervals(
-        np.concatenate([merged_sessions.keys[near], tardy.keys]), firsts, lasts, rules.gap_ms
+        np.concatenate([merged_sessions.keys[near_rows], tardy.keys]), firsts, lasts, rules.gap_ms
     ).numbers()
-    of_near, of_tardy = numbers[: len(near)], numbers[len(near) :]
-    # An element whose own session would be late is accepted only where it joins an open session; a chain of
-    # such elements alone has none.
-    is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
-    is_dropped = is_late & ~np.isin(of_tardy, np.concatenate([of_near, of_tardy[~is_late]]))
+    near_chains, element_chains = numbers[: len(near_rows)], numbers[len(near_rows) :]
+    is_dropped = _are_unacceptable(tardy, near_chains, element_chains, rules)
     accepted_positions = np.flatnonzero(~is_dropped)
-    in_chains, chains_of_accepted = sort_non_negative(of_tardy[accepted_positions])
+    in_chains, chains_of_accepted = sort_non_negative(element_chains[accepted_positions])
     positions, starts = accepted_positions[in_chains], run_starts(chains_of_accepted)
     chains, counts = chains_of_accepted[starts], np.diff(np.append(starts, len(chains_of_accepted)))
     order = np.argsort(-counts, kind="stable")
     places = np.full(int(numbers.max(initial=-1)) + 1, -1)
     places[chains[order]] = np.arange(len(order))
-    concerned_rows = near[places[of_near] >= 0]
+    has_chain = places[near_chains] >= 0
+    concerned_rows = near_rows[has_chain]
     has_tardy[concerned_rows] = True
-    sessions = rows_of(merged_sessions, concerned_rows)._replace(keys=places[of_near][places[of_near] >= 0])
+    sessions = rows_of(merged_sessions, concerned_rows)._replace(keys=places[near_chains][has_chain])
     holds = (sessions.firings == 0) | rules.accumulates
     has_list = np.zeros(len(merged_sessions.keys), np.bool_)
     has_list[concerned_rows[holds]] = True
@@ -186,3 +215,13 @@ def tardy_chains(
         counts=counts[order],
     )
     return has_tardy, np.flatnonzero(is_dropped), chains_of_tardy
+
+
+def _are_unacceptable(
+    tardy: Elements, near_chains: Longs, element_chains: Longs, rules: SessionRules
+) -> Booleans:
+    """bool[n]: no session could accept the element: its own would be late, and it joins no open session, as
+    its chain holds only such elements.
+    """
+    is_late = rules.are_late(tardy.times + (rules.gap_ms - 1), tardy.watermarks)
+    return is_late & ~np.isin(element_chains, np.concatenate([near_chains, element_chains[~is_late]]))

@@ -74,6 +74,5 @@ def _starts(is_apart: Booleans) -> Longs:
 
 
 def _at_ends(values: Longs, starts: Longs) -> Longs:
-    """The value at the last row of each chain."""
     ends: Longs = values[np.append(starts[1:], len(values)) - 1]
     return ends

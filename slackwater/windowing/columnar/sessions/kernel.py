@@ -33,7 +33,12 @@ from slackwater.windowing.columnar.arrays.groups import Groups
 from slackwater.windowing.columnar.contents import Contents, combine_contents
 from slackwater.windowing.columnar.kernels import Counts, SliceInput, SliceResult, WindowState
 from slackwater.windowing.columnar.parking import timers_at_last_instants
-from slackwater.windowing.columnar.sessions.chains import SessionRules, tardy_chains
+from slackwater.windowing.columnar.sessions.chains import (
+    SessionRules,
+    merge_chains,
+    sessions_of_pieces,
+    tardy_chains,
+)
 from slackwater.windowing.columnar.sessions.intervals import Chains, chain_intervals
 from slackwater.windowing.columnar.sessions.paths import RunningRows
 from slackwater.windowing.columnar.sessions.rounds import Rounds
@@ -41,13 +46,11 @@ from slackwater.windowing.columnar.sessions.walk import Walk
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import (
     NO_CONTENTS,
-    NO_TIME,
     Firings,
     LateElements,
     OpenWindows,
-    PaneKind,
-    Pieces,
     concatenate,
+    on_time_firings,
     renumber_contents,
     rows_of,
 )
@@ -78,23 +81,15 @@ def replay_sessions(
             one.
     """
     tardy = slice_input.elements
-    sessions = concatenate([initial_state.windows, _sessions_of(slice_input.pieces, rules.gap_ms)])
+    sessions = concatenate([initial_state.windows, sessions_of_pieces(slice_input.pieces, rules.gap_ms)])
     pieces = chain_intervals(sessions.keys, sessions.starts, sessions.ends - rules.gap_ms, rules.gap_ms)
-    merged_sessions = _merge_chains(sessions, pieces, rules.gap_ms)
+    merged_sessions = merge_chains(sessions, pieces, rules.gap_ms)
     has_tardy, dropped_positions, chains = tardy_chains(merged_sessions, pieces, tardy, rules)
     long_chains = chains.longer_than_most(few_chains)
     walk_result = Walk(rules, timeline, chains.part(0, long_chains)).walk()
     walk_result = walk_result.join(Rounds(rules, timeline, chains.part(long_chains, len(chains.keys))).walk())
-    quiet = np.flatnonzero(~has_tardy)
-    holds_contents = (merged_sessions.firings[quiet] == 0) | rules.accumulates
-    contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
-    holding = quiet[holds_contents]
-    in_flight = concatenate(
-        [
-            rows_of(merged_sessions, quiet)._replace(contents=contents),
-            renumber_contents(walk_result.in_flight, len(holding)),
-        ]
-    )
+    quiet_sessions, holding = _quiet_sessions(merged_sessions, has_tardy, rules)
+    in_flight = concatenate([quiet_sessions, renumber_contents(walk_result.in_flight, len(holding))])
     firings, still_open = _fire_on_time(in_flight, rules, timeline)
     windows = rows_of(still_open, np.lexsort((still_open.starts, still_open.keys)))
     next_firings, timers = timers_at_last_instants(windows, rules.lateness_ms, timeline)
@@ -121,38 +116,14 @@ def replay_sessions(
     )
 
 
-def _sessions_of(pieces: Pieces, gap_ms: int) -> OpenWindows:
-    """Sessions of these pieces, before any firing."""
-    size = len(pieces.keys)
-    return OpenWindows(
-        keys=pieces.keys,
-        starts=pieces.firsts,
-        ends=pieces.lasts + gap_ms,
-        elements=pieces.elements,
-        firings=np.zeros(size, np.int64),
-        last_fired_at=np.full(size, NO_TIME),
-        first_arrivals=pieces.first_arrivals,
-        last_arrivals=pieces.last_arrivals,
-        contents=np.full(size, NO_CONTENTS),
-    )
-
-
-def _merge_chains(sessions: OpenWindows, pieces: Chains, gap_ms: int) -> OpenWindows:
-    """One session per chain. A session that has fired is its own chain, as no harmless element touches it."""
-    if not len(pieces.starts):
-        return sessions
-    sessions_in_order, at = rows_of(sessions, pieces.order), pieces.starts
-    return OpenWindows(
-        keys=sessions_in_order.keys[at],
-        starts=sessions_in_order.starts[at],
-        ends=pieces.lasts + gap_ms,
-        elements=np.add.reduceat(sessions_in_order.elements, at),
-        firings=np.add.reduceat(sessions_in_order.firings, at),
-        last_fired_at=np.maximum.reduceat(sessions_in_order.last_fired_at, at),
-        first_arrivals=np.minimum.reduceat(sessions_in_order.first_arrivals, at),
-        last_arrivals=np.maximum.reduceat(sessions_in_order.last_arrivals, at),
-        contents=np.full(len(at), NO_CONTENTS),
-    )
+def _quiet_sessions(
+    merged_sessions: OpenWindows, has_tardy: Booleans, rules: SessionRules
+) -> tuple[OpenWindows, Longs]:
+    """(sessions in chains without a tardy element, the merged sessions numbered by their contents)."""
+    quiet = np.flatnonzero(~has_tardy)
+    holds_contents = (merged_sessions.firings[quiet] == 0) | rules.accumulates
+    contents = np.where(holds_contents, np.cumsum(holds_contents) - 1, NO_CONTENTS)
+    return rows_of(merged_sessions, quiet)._replace(contents=contents), quiet[holds_contents]
 
 
 def _fire_on_time(
@@ -164,18 +135,7 @@ def _fire_on_time(
     fired_sessions = rows_of(sessions, fires)
     rises = np.searchsorted(timeline.watermarks, fired_sessions.ends - 1)
     tick_ends = timeline.tick_ends[rises]
-    on_time = Firings(
-        keys=fired_sessions.keys,
-        starts=fired_sessions.starts,
-        ends=fired_sessions.ends,
-        firings=np.ones(len(rises), np.int64),
-        kinds=np.full(len(rises), PaneKind.ON_TIME),
-        elements=fired_sessions.elements,
-        watermarks=timeline.watermarks[rises],
-        tick_ends=tick_ends,
-        causes=np.full(len(rises), NO_TIME),
-        contents=fired_sessions.contents,
-    )
+    on_time = on_time_firings(fired_sessions, timeline.watermarks[rises], tick_ends)
     fired_at = sessions.last_fired_at.copy()
     fired_at[fires] = tick_ends
     firings = sessions.firings + fires

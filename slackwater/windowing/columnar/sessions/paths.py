@@ -99,10 +99,10 @@ class Paths:
         paths, offsets, others = (_concatenate(column) for column in zip(*self._absorptions, strict=True))
         levels = self._levels[others]
         for level in range(int(levels.max()) + 1 if len(levels) else 0):
-            of_level = np.flatnonzero(levels == level)
-            of_pair, sources = _ranges(begins[others[of_level]], sizes[others[of_level]])
-            within = sources - begins[others[of_level]][of_pair]
-            running[(begins[paths[of_level]] + offsets[of_level])[of_pair] + within] = running[sources]
+            at_level = np.flatnonzero(levels == level)
+            pairs, sources = _ranges(begins[others[at_level]], sizes[others[at_level]])
+            within = sources - begins[others[at_level]][pairs]
+            running[(begins[paths[at_level]] + offsets[at_level])[pairs] + within] = running[sources]
         picked_paths, lengths = (_concatenate(column) for column in zip(*self._picks, strict=True))
         is_picked = np.zeros(self._list_count, np.bool_)
         is_picked[picked_paths] = True

@@ -72,7 +72,7 @@ class Rounds:
         long as the gap.
         """
         gap = self.rules.gap_ms
-        times, clocks, watermarks = elements.times, elements.clocks, elements.watermarks
+        times, watermarks = elements.times, elements.watermarks
         sessions = self._sessions
         time = times[sessions.keys]
         touched_rows = np.flatnonzero((sessions.starts <= time + gap) & (sessions.ends >= time))
@@ -108,18 +108,7 @@ class Rounds:
         new_chains = np.flatnonzero((one < 0) & ~is_late)
         one[new_chains] = len(sessions.keys) + np.arange(len(new_chains))
         self._opened_count += len(new_chains)
-        new = OpenWindows(
-            keys=new_chains,
-            starts=times[new_chains],
-            ends=ends[new_chains],
-            elements=np.zeros(len(new_chains), np.int64),
-            firings=np.zeros(len(new_chains), np.int64),
-            last_fired_at=np.full(len(new_chains), NO_TIME),
-            first_arrivals=clocks[new_chains],
-            last_arrivals=clocks[new_chains],
-            contents=np.full(len(new_chains), NO_CONTENTS),
-        )
-        self._sessions = concatenate([sessions, new])
+        self._sessions = concatenate([sessions, _new_sessions(new_chains, elements, gap)])
         accepting_chains = np.flatnonzero(~is_late)
         self._add_elements(accepting_chains, one[accepting_chains], rows[accepting_chains], elements)
         if is_gone.any():
@@ -235,3 +224,19 @@ class Rounds:
                 contents=np.full(len(slots), NO_CONTENTS),
             )
         )
+
+
+def _new_sessions(chains: Longs, elements: Elements, gap_ms: int) -> OpenWindows:
+    """A session for the element of each of these chains, before it is added."""
+    times, clocks, nothing = elements.times[chains], elements.clocks[chains], np.zeros(len(chains), np.int64)
+    return OpenWindows(
+        keys=chains,
+        starts=times,
+        ends=times + gap_ms,
+        elements=nothing,
+        firings=nothing.copy(),
+        last_fired_at=np.full(len(chains), NO_TIME),
+        first_arrivals=clocks,
+        last_arrivals=clocks.copy(),
+        contents=np.full(len(chains), NO_CONTENTS),
+    )

@@ -44,7 +44,6 @@ class PunctuatedProgress:
 
     @classmethod
     def none(cls) -> PunctuatedProgress:
-        """The progress before the first element of a lineage."""
         return cls(longs(()), longs(()), longs(()))
 
 

@@ -45,7 +45,7 @@ class TickAggregates:
         return len(self.partitions)
 
     @classmethod
-    def of_elements(
+    def from_elements(
         cls,
         partitions: ArrayLike,
         arrivals: ArrayLike,
@@ -128,7 +128,6 @@ class SourceProgress:
 
     @classmethod
     def none(cls) -> SourceProgress:
-        """The progress before the first element of a lineage."""
         return cls(longs(()), longs(()), longs(()), np.zeros(0, dtype=np.bool_))
 
 
@@ -141,7 +140,6 @@ class TickSteps(NamedTuple):
     last_arrival_ms: Longs
 
     def is_last_of_partition(self) -> Booleans:
-        """bool[n]: the row is the newest of its partition."""
         return np.concatenate(
             [
                 self.partitions[1:] != self.partitions[:-1],

@@ -235,12 +235,10 @@ def watermark_timeline(
 
 
 class LowestWatermarks(NamedTuple):
-    """The lowest watermark of the active source partitions among some, where it changes.
+    """The lowest watermark of the active source partitions among some, where it changes: int64[n] each.
 
-    Attributes:
-        tick_ends: int64[n], strictly ascending.
-        watermarks: int64[n], from tick_ends[j] up to the next one; NEVER where none of the partitions is
-            active, as before the first tick end.
+    From tick_ends[j], ascending, up to the next one it is watermarks[j]; NEVER where none of the partitions
+    is active, as before the first tick end.
     """
 
     tick_ends: Longs

@@ -40,8 +40,6 @@ _LATEST_MS: Final = (2**63 - 1) // 1000  # a timestamp column counts microsecond
 
 
 class WindowField(NamedTuple):
-    """A field of a window's class, and the type of its values."""
-
     name: str
     type: KeyType
 
@@ -111,7 +109,6 @@ class OwnWindowClass:
             )
 
     def check_all(self, windows: Sequence[Window]) -> Sequence[Window]:
-        """`windows`, each checked."""
         for window in windows:
             self.check(window)
         return windows
@@ -166,6 +163,16 @@ def _column(window_name: str, text: str) -> tuple[str, KeyType]:
             f"{', '.join(_TYPES)}."
         )
     return name, _TYPES[kind]
+
+
+def checked_windows(
+    assign: Callable[[Any, int], Sequence[Window]], window_type: type
+) -> Callable[[Any, int], Sequence[Window]]:
+    """An assigner's function; it checks windows of a class that declares its columns."""
+    if not declares_columns(window_type):
+        return assign
+    check_all = own_window_class(window_type).check_all
+    return lambda value, time: check_all(assign(value, time))
 
 
 def java_hash(window: Window) -> int:

@@ -41,7 +41,6 @@ class ElementTransaction:
         self.is_undoable = True
 
     def pass_on(self, method: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-        """Call now, or when the element has succeeded."""
         if self._is_open:
             self._pending_calls.append((method, arguments))
         else:

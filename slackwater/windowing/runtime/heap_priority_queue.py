@@ -181,7 +181,6 @@ class HeapPriorityQueueSet:
             self.add(*timer)
 
     def _timer_hash(self, timer: Timer) -> int:
-        """Java's hash code of a TimerHeapInternalTimer."""
         timestamp, key, namespace = timer
         namespace_hash = _VOID_NAMESPACE_HASH if namespace is None else java_hash(namespace)
         return wrap_int(31 * (31 * long_hash(timestamp) + self._key_hash(key)) + namespace_hash)

@@ -127,7 +127,6 @@ class KeyGroupTimers:
         return self._drains[timestamp]
 
     def _owners(self, bucket: dict[Any, Any]) -> list[Owner]:
-        """Keys and namespaces of a bucket, in order."""
         owners: list[Owner] = []
         for key in sorted(bucket, key=self._serialize_key) if len(bucket) > 1 else bucket:
             occupant = bucket[key]
@@ -197,7 +196,6 @@ class KeyGroupPartitionedPriorityQueue:
         return self._group(timer[1]).contains(*timer)
 
     def __iter__(self) -> Iterator[Timer]:
-        """Group by group, in order inside each."""
         return iter([timer for group in self._groups for timer in group.timers_in_order()])
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:

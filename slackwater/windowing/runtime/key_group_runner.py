@@ -29,18 +29,11 @@ from slackwater.windowing.runtime.window_operators import window_operator
 
 
 class KeyGroupRunner(SliceRunner):
-    """A window operator of one range of key groups, driven through one slice [from_ms, to_ms).
+    """A window operator of one range of key groups, driven through one slice [from_ms, to_ms). Arguments as
+    for `window_operator` and `SliceRunner`.
 
-    Args:
-        config: the windows, as declared.
-        key_groups: the range; elements of other key groups are refused.
-        max_parallelism: number of key groups.
-        order_mode: whose order equal timers have.
-        timeline: the slice's watermarks.
-        from_ms: the slice's start, the clock's first reading.
-        make_backend, make_timer_queue: where state and timers live, see OperatorStorage; default: memory.
-        on_error: "quarantine": an element on which a user's function raises is undone, and added to
-            `failed_elements`.
+    With `on_error` "quarantine" an element on which a user's function raises is undone, and added to
+    `failed_elements`.
     """
 
     def __init__(
@@ -96,7 +89,6 @@ class KeyGroupRunner(SliceRunner):
 
     @property
     def panes(self) -> list[LoggedPane]:
-        """Rows of all firings, in order."""
         return self._log.panes
 
     @property

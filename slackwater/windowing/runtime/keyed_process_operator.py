@@ -87,13 +87,7 @@ class OperatorProcessContext:
 class KeyedProcessOperator:
     """A KeyedProcessFunction on the keys of one range of key groups (Flink: KeyedProcessOperator).
 
-    Args:
-        function: the operator runs its own copy.
-        key_type: type of the keys.
-        output: where rows go.
-        clock: processing time, moved by the caller.
-        key_groups, max_parallelism, order_mode, make_backend, make_timer_queue, on_error: as for
-            `window_operator`.
+    Arguments as for `window_operator`; the operator runs its own copy of `function`.
 
     Attributes:
         current_key: key of the element or timer that is being processed.
@@ -133,7 +127,6 @@ class KeyedProcessOperator:
         self._function.open(NamespacedStateStore(self.backend, self))
 
     def close(self) -> None:
-        """Close the function and the state back end."""
         self._function.close()
         self.backend.close()
 
@@ -146,7 +139,6 @@ class KeyedProcessOperator:
         self.time_services.advance_watermark(timestamp)
 
     def initialize_watermark(self, timestamp: int) -> None:
-        """Set the watermark of a restored operator; nothing fires."""
         self.time_services.initialize_watermark(timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:

@@ -73,7 +73,6 @@ class KeyedProcessRunner(SliceRunner):
 
     @property
     def rows(self) -> list[ProcessRow]:
-        """Rows of the main output, in order."""
         return self._log.rows
 
     def counts(self) -> dict[str, int]:

@@ -17,8 +17,6 @@ from slackwater.windowing.windows import Window
 
 
 class SnapshotOperator(Protocol):
-    """An operator with keyed state and timers."""
-
     @property
     def backend(self) -> StateBackend: ...
 

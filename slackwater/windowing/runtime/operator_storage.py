@@ -136,7 +136,6 @@ class OperatorStorage:
         )
 
     def close(self) -> None:
-        """Close the database and delete its directory, if there is one."""
         if self._database is not None:
             self._database.close()
 

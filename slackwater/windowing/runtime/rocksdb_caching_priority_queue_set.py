@@ -73,7 +73,6 @@ class RocksDBCachingPriorityQueueSet:
         self._update_head()
 
     def add(self, row: bytes) -> None:
-        """Add a timer, unless it is there."""
         cache = self._cache
         is_full = len(cache) >= self._cache_size
         if (is_full or not self._all_in_cache) and row >= cache[-1]:
@@ -167,7 +166,6 @@ class RocksDBTimerQueue:
         return self._rows.get(self._row(*timer)) is not None
 
     def __iter__(self) -> Iterator[Timer]:
-        """Group by group, in order inside each."""
         return iter([self._timer(row) for group in self._groups for row in group.iterate()])
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> None:

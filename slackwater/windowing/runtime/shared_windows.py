@@ -33,8 +33,6 @@ def takes_together(assigner: WindowAssigner, trigger: Trigger, order_mode: Order
 
 
 class WindowsOwner(Protocol):
-    """The operator that owns the windows."""
-
     current_key: Any
 
     def emit_contents(self, key: Any, window: Window, state_window: Window, contents: Any) -> None: ...

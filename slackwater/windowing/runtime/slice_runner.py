@@ -82,12 +82,7 @@ class SliceLog(Protocol):
 
 
 class FailedElement(NamedTuple):
-    """An element on which a user's function raised, and whose effects were undone.
-
-    Attributes:
-        position: how many elements had been processed before it.
-        reason: the error, with key and window.
-    """
+    """An element, after `position` others, on which a user's function raised; its effects were undone."""
 
     position: int
     reason: str

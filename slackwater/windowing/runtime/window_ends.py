@@ -41,7 +41,6 @@ class WindowEnds(dict[Window, tuple[int, int]]):
 
 
 def delete_cleanup_timer(timers: InternalTimerService, ends: WindowEnds, key: Any, window: Window) -> None:
-    """Delete the timer that would collect the window, if it has one."""
     cleanup = ends.cleanup_time(window)
     if cleanup != LONG_MAX:
         if ends.is_event_time:

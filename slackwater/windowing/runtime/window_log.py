@@ -245,7 +245,6 @@ class WindowLog:
         self._ordinal = 0
 
     def collect(self, value: Any, timestamp: int | None, window: Window, key: Any) -> None:
-        """A row of the firing in progress."""
         assert self._firing is not None
         life, kind, tick_end, cause_arrival = self._firing
         # By position: keywords would add a twentieth to the time of a firing.

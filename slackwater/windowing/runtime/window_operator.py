@@ -16,7 +16,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from slackwater.windowing.assigners import Assign, AssignerContext, MergingWindowAssigner, WindowAssigner
+from slackwater.windowing.assigners import MergingWindowAssigner
 from slackwater.windowing.errors import (
     PROCESSING_ELEMENT,
     ConfigurationError,
@@ -27,7 +27,7 @@ from slackwater.windowing.errors import (
 from slackwater.windowing.evictors import TimestampedValue
 from slackwater.windowing.java import LONG_MAX, LONG_MIN, wrap_long
 from slackwater.windowing.order_modes import OrderMode
-from slackwater.windowing.own_windows import declares_columns, own_window_class
+from slackwater.windowing.own_windows import checked_windows
 from slackwater.windowing.processing_time_service import ProcessingTimeService
 from slackwater.windowing.runtime.element_transaction import ElementTransaction
 from slackwater.windowing.runtime.internal_time_service_manager import InternalTimeServiceManager
@@ -107,42 +107,49 @@ class WindowOperator:
         self._collected_mark = (
             LONG_MIN - 1 if collected_mark is None or not self._is_event_time else collected_mark
         )
-        self._ends = WindowEnds(
-            is_event_time=self._is_event_time, allowed_lateness_ms=config.allowed_lateness_ms
-        )
+        self._ends = WindowEnds(is_event_time=self._is_event_time, allowed_lateness_ms=self._lateness_ms)
         self._context = OperatorTriggerContext(self, self._timers, self.backend)
-        self._merging: MergingWindows | None = None
-        if isinstance(config.assigner, MergingWindowAssigner):
-            self._merging = MergingWindows(
-                config.assigner,
-                config,
-                self,
-                backend=self.backend,
-                timers=self._timers,
-                context=self._context,
-                ends=self._ends,
-                listener=self._listener,
-                transaction=transaction,
-            )
+        self._merging = self._merging_windows(config)
         self._window_context = OperatorWindowContext(
             self, self._timers, self.backend, self._emit_side, self._merging is None
         )
-        self._assign = _bound(config.assigner, self._context)
+        self._assign = checked_windows(config.assigner.bind(self._context), config.assigner.window_type)
         # The newest value, reused: many timers in a row have one timestamp.
         self._fired_by = FiredBy("event", LONG_MIN)
-        self.shared_windows: SharedWindows | None = None
-        if takes_together(config.assigner, config.trigger, order_mode):
-            self.shared_windows = SharedWindows(
-                self,
-                config,
-                contents=self._contents,
-                timers=self._timers,
-                context=self._context,
-                ends=self._ends,
-                listener=self._listener,
-                assign=self._assign,
-            )
-            self._timers.deliver_together(self.shared_windows.on_event_times)
+        self.shared_windows = self._windows_taken_together(config, order_mode)
+
+    def _merging_windows(self, config: WindowOperatorConfig) -> MergingWindows | None:
+        if not isinstance(config.assigner, MergingWindowAssigner):
+            return None
+        return MergingWindows(
+            config.assigner,
+            config,
+            self,
+            backend=self.backend,
+            timers=self._timers,
+            context=self._context,
+            ends=self._ends,
+            listener=self._listener,
+            transaction=self._transaction,
+        )
+
+    def _windows_taken_together(
+        self, config: WindowOperatorConfig, order_mode: OrderMode
+    ) -> SharedWindows | None:
+        if not takes_together(config.assigner, config.trigger, order_mode):
+            return None
+        shared_windows = SharedWindows(
+            self,
+            config,
+            contents=self._contents,
+            timers=self._timers,
+            context=self._context,
+            ends=self._ends,
+            listener=self._listener,
+            assign=self._assign,
+        )
+        self._timers.deliver_together(shared_windows.on_event_times)
+        return shared_windows
 
     def open(self) -> None:
         """Open the user's function. Called once, before anything else but restoring."""
@@ -163,19 +170,6 @@ class WindowOperator:
     def initialize_watermark(self, timestamp: int) -> None:
         """Restore the watermark; nothing fires. In Flink every element is on time until the next one."""
         self.time_services.initialize_watermark(timestamp)
-
-    def process_record(self, value: Any, timestamp: int | None) -> None:
-        """`process_element` with the key from the key selector."""
-        selector = self.config.key_selector
-        if selector is None:
-            raise ConfigurationError("The operator has no key selector; call process_element with the key.")
-        try:
-            key = selector(value)
-        except Exception as error:
-            failure = UserCodeError.of(error, "selecting the key of an element", None, None, timestamp)
-            failure.undone = self._transaction is not None
-            raise failure from error
-        self.process_element(key, value, timestamp)
 
     def process_element(self, key: Any, value: Any, timestamp: int | None) -> None:
         """Add one element to its windows, and fire those whose trigger says so.
@@ -227,12 +221,8 @@ class WindowOperator:
         """Add an element to its windows. Returns the windows for which it is late; None for none."""
         missed_windows: list[Window] | None = None if windows else []
         contents, listener, context, ends = self._contents, self._listener, self._context, self._ends
-        watermark, is_event_time, must_ask = (
-            self._timers.current_watermark,
-            self._is_event_time,
-            self._must_ask,
-        )
-        collected_mark = self._collected_mark
+        watermark, must_ask = self._timers.current_watermark, self._must_ask
+        is_event_time, collected_mark = self._is_event_time, self._collected_mark
         element = TimestampedValue(value, timestamp) if self._keeps_timestamps else value
         for window in windows:
             last_instant, cleanup = ends[window]
@@ -248,12 +238,7 @@ class WindowOperator:
         return missed_windows
 
     def _add_to_sessions(
-        self,
-        value: Any,
-        timestamp: int | None,
-        time: int,
-        windows: Sequence[Window],
-        merging: MergingWindows,
+        self, value: Any, timestamp: int | None, time: int, windows: Sequence[Window], merging: MergingWindows
     ) -> list[Window] | None:
         """`_add_to_windows` for windows that merge: an element goes to the session that its window joins."""
         key = self.current_key
@@ -319,13 +304,9 @@ class WindowOperator:
         elif is_late:
             self.late_records_dropped += 1
         if self._listener is not None:
-            reason = (
-                SkipReason.LATE
-                if is_late
-                else SkipReason.WINDOWS_LATE
-                if missed_windows
-                else SkipReason.NO_WINDOW
-            )
+            reason = SkipReason.WINDOWS_LATE if missed_windows else SkipReason.NO_WINDOW
+            if is_late:
+                reason = SkipReason.LATE
             self._listener.element_skipped(key, value, timestamp, reason, missed_windows)
 
     def _on_timer(
@@ -460,12 +441,3 @@ class WindowOperator:
     def _must_ask(self) -> bool:
         """Whether the trigger is asked about every element, whatever its `arms_once` promises."""
         return self._asks_always or self._timers.has_gone_back
-
-
-def _bound(assigner: WindowAssigner, context: AssignerContext) -> Assign:
-    """The assigner's function for one operator. Windows of a class that declares its columns are checked."""
-    assign, window_type = assigner.bind(context), assigner.window_type
-    if not declares_columns(window_type):
-        return assign
-    check_all = own_window_class(window_type).check_all
-    return lambda value, time: check_all(assign(value, time))

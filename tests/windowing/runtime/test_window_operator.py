@@ -188,7 +188,7 @@ class Everything(ProcessAllWindowFunction):
 def test_windows_over_all_elements_have_one_key() -> None:
     operator, heard = operator_of(WindowOperatorBuilder.window_all(TUMBLING).process(Everything()))
     for value, timestamp in enumerate([1, 2, 15]):
-        operator.process_record(value, timestamp)
+        operator.process_element(0, value, timestamp)
     operator.process_watermark(30)
     assert heard.calls_named("collect", "side") == [
         ("side", "odd", [1], 9, W0, 0),
@@ -202,7 +202,7 @@ def test_operators_of_one_config_share_no_function() -> None:
     config = WindowOperatorBuilder.window_all(TUMBLING).process(Everything())
     first, second = operator_of(config), operator_of(config)
     for operator, heard in (first, second):
-        operator.process_record(7, 1)
+        operator.process_element(0, 7, 1)
         operator.process_watermark(9)
         assert [call[1] for call in heard.calls_named("collect")] == [([7], 1)]
 

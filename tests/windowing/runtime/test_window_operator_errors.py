@@ -14,7 +14,6 @@ from slackwater.windowing import (
     TriggerResult,
 )
 from slackwater.windowing.errors import (
-    ConfigurationError,
     MissingTimestampError,
     UserCodeError,
 )
@@ -24,7 +23,7 @@ from slackwater.windowing.runtime.operator_snapshot import take_snapshot
 from slackwater.windowing.runtime.window_operator import WindowOperator
 from slackwater.windowing.runtime.window_operator_builder import WindowOperatorBuilder
 from slackwater.windowing.state.descriptors import ValueStateDescriptor
-from tests.windowing.runtime.operators import TUMBLING, W0, W1, Total, Values, operator_of, tumbling
+from tests.windowing.runtime.operators import W0, W1, Total, Values, operator_of, tumbling
 
 
 def test_an_error_of_a_user_function_names_key_window_and_timestamp() -> None:
@@ -65,22 +64,6 @@ def test_an_error_of_our_own_is_located_too() -> None:
     with pytest.raises(MissingTimestampError, match=r"key 'a', window None, timestamp None") as failure:
         operator.process_element("a", 1, None)
     assert failure.value.fault == "data"
-
-
-def test_the_key_selector_is_user_code() -> None:
-    config = WindowOperatorBuilder(STRING, TUMBLING, key_selector=lambda value: value["key"]).process(
-        Values()
-    )
-    operator, heard = operator_of(config, on_error="quarantine")
-    operator.process_record({"key": "a"}, 1)
-    with pytest.raises(UserCodeError, match="KeyError while selecting the key") as failure:
-        operator.process_record({}, 1)
-    assert failure.value.undone
-    operator.process_watermark(9)
-    assert heard.calls_named("collect") == [("collect", [{"key": "a"}], 9, W0, "a")]
-    without, _ = operator_of(tumbling().process(Values()))
-    with pytest.raises(ConfigurationError, match="no key selector"):
-        without.process_record("x", 1)
 
 
 def state_of(operator: WindowOperator, max_parallelism: int = 128) -> Any:

@@ -99,8 +99,8 @@ class Calendar:
         day = time_ms // DAY_MS
         if self.unit == "months":
             cycle, day_of_cycle = divmod(day + _EPOCH_ORDINAL - 1, _DAYS_OF_CYCLE)
-            shown = date.fromordinal(day_of_cycle + 1)
-            return (cycle * _YEARS_OF_CYCLE + shown.year - 1970) * 12 + shown.month - 1
+            local_time = date.fromordinal(day_of_cycle + 1)
+            return (cycle * _YEARS_OF_CYCLE + local_time.year - 1970) * 12 + local_time.month - 1
         return day if self.unit == "days" else (day + _EPOCH_WEEKDAY - WEEKDAYS.index(self.first_day)) // 7
 
     def _first_day_of(self, number: int) -> int:
@@ -117,18 +117,18 @@ class Calendar:
         """The first instant at which the zone's clocks show a date or a later one."""
         if not _FIRST_ZONED_DAY <= day <= _LAST_ZONED_DAY:
             return day * DAY_MS
-        shown = datetime.fromordinal(day + _EPOCH_ORDINAL)
-        earlier, later = (_milliseconds(shown.replace(tzinfo=self._zone, fold=fold)) for fold in (0, 1))
+        local_time = datetime.fromordinal(day + _EPOCH_ORDINAL)
+        earlier, later = (_milliseconds(local_time.replace(tzinfo=self._zone, fold=fold)) for fold in (0, 1))
         # Python reads a time that clocks skip by the offset before the jump (fold 0), which gives an instant
         # behind the jump, and by the offset after it (fold 1), which gives one before the jump.
-        return earlier if earlier <= later else self._instant_of_jump(later, earlier, shown)
+        return earlier if earlier <= later else self._instant_of_jump(later, earlier, local_time)
 
-    def _instant_of_jump(self, least: int, greatest: int, shown: datetime) -> int:
-        """The instant in (least, greatest] at which clocks jump over the time `shown`."""
+    def _instant_of_jump(self, least: int, greatest: int, local_time: datetime) -> int:
+        """The instant in (least, greatest] at which clocks jump over `local_time`."""
         while greatest - least > 1:
             middle = (least + greatest) // 2
             local = (_EPOCH + timedelta(milliseconds=middle)).astimezone(self._zone).replace(tzinfo=None)
-            least, greatest = (least, middle) if local >= shown else (middle, greatest)
+            least, greatest = (least, middle) if local >= local_time else (middle, greatest)
         return greatest
 
 

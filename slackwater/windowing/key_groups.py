@@ -69,7 +69,7 @@ class KeyGroupRange:
             )
 
     @classmethod
-    def of_operator(cls, index: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
+    def for_operator(cls, index: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
         """The range of operator `index`. Raises KeyGroupError when an operator would own none."""
         check_parallelism(parallelism)
         if max_parallelism < parallelism:
@@ -82,7 +82,7 @@ class KeyGroupRange:
     @classmethod
     def ranges(cls, parallelism: int, max_parallelism: int) -> tuple[KeyGroupRange, ...]:
         """The ranges of all operators, in order."""
-        return tuple(cls.of_operator(index, parallelism, max_parallelism) for index in range(parallelism))
+        return tuple(cls.for_operator(index, parallelism, max_parallelism) for index in range(parallelism))
 
     def __contains__(self, key_group: int) -> bool:
         return self.first <= key_group <= self.last

@@ -16,8 +16,6 @@ _SWEEP_FROM = 64
 
 
 class ClockStoppedError(WindowingError):
-    """A timer was registered with a clock that is shut down."""
-
     fault = "bug"
     flink = "IllegalStateException"
 
@@ -66,8 +64,6 @@ class FixedRateTimer(_PeriodicTimer):
 
 
 class FixedDelayTimer(_PeriodicTimer):
-    """Due `period_ms` after the end of its last call."""
-
     __slots__ = ()
 
     def next_timestamp(self, now: int) -> int:

@@ -65,7 +65,7 @@ def codec() -> SnapshotCodec:
     config = WindowOperatorBuilder(LONG, TumblingEventTimeWindows.of(timedelta(milliseconds=LENGTH))).reduce(
         Add()
     )
-    return SnapshotCodec(SnapshotLayout.of_windows(config, contents=Sums(), order_mode=OrderMode.ROCKSDB))
+    return SnapshotCodec(SnapshotLayout.for_windows(config, contents=Sums(), order_mode=OrderMode.ROCKSDB))
 
 
 def columns(of: SnapshotCodec, count: int) -> SnapshotTables:

@@ -116,9 +116,9 @@ class StoredPlay(Play):
         self._storages: list[OperatorStorage] = []
         self._place = ("memory", "memory")
         layout = (
-            SnapshotLayout.of_windows(subject)
+            SnapshotLayout.for_windows(subject)
             if isinstance(subject, WindowOperatorConfig)
-            else SnapshotLayout.of_process(STRING, states=STATES)
+            else SnapshotLayout.for_process(STRING, states=STATES)
         )
         self.codec = SnapshotCodec(layout)
         super().__init__(self._make_stored)
@@ -306,7 +306,7 @@ def replay(
     ranges: Sequence[int],
 ) -> Replayed:
     """Slices between the cuts, slice i with ranges[i % n] runners; files hold what is parked in between."""
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     rows: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     parked: list[OperatorSnapshot] = []

@@ -142,7 +142,7 @@ def test_a_parallelism_out_of_bounds_is_refused(parallelism: int) -> None:
 
 def test_more_operators_than_key_groups_are_refused() -> None:
     with pytest.raises(KeyGroupError, match="cannot share"):
-        KeyGroupRange.of_operator(0, 3, 2)
+        KeyGroupRange.for_operator(0, 3, 2)
 
 
 def test_the_index_refuses_keys_of_other_ranges_and_types() -> None:

@@ -95,7 +95,7 @@ class ColumnarDouble:
             for matches in (np.isnan(values), values == np.inf, values == -np.inf)
         ]
         is_finite = np.isfinite(values)
-        numbers, base = limbs.of_doubles(values[is_finite])
+        numbers, base = limbs.from_doubles(values[is_finite])
         return _columns(
             limbs.sum_limbs(numbers, Groups(codes[is_finite], groups.size)), base, specials, counts
         )

@@ -191,7 +191,7 @@ class _DigitSums(ABC):
         if _fits(digits, bounds_of(digits[0])):
             sums = [running_sum(digits[0], starts), *digits[1:]]
         else:
-            sums = limbs.to_digits(limbs.running_limbs(limbs.of_digits(digits), starts), self.digits)
+            sums = limbs.to_digits(limbs.running_limbs(limbs.from_digits(digits), starts), self.digits)
         return self._columns(sums, running_sum(counts, starts))
 
     def _sum(self, digits: list[Longs], groups: Groups) -> list[Longs]:
@@ -201,7 +201,7 @@ class _DigitSums(ABC):
                 sum_of_groups(digits[0], groups, bounds),
                 *(np.zeros(groups.size, np.int64) for _ in range(self.digits - 1)),
             ]
-        return limbs.to_digits(limbs.sum_limbs(limbs.of_digits(digits), groups), self.digits)
+        return limbs.to_digits(limbs.sum_limbs(limbs.from_digits(digits), groups), self.digits)
 
     def _numbers(self, accumulators: Columns) -> tuple[list[Longs], Longs]:
         arrays = [array.to_numpy() for array in accumulators]
@@ -246,7 +246,7 @@ class ColumnarInteger(_DigitSums):
         divisors = np.maximum(counts, 1)
         if not high.any() and (not len(low) or (int(low.max()) < _DOUBLE and int(low.min()) > -_DOUBLE)):
             return low / divisors
-        return limbs.to_doubles(limbs.of_digits([low, high]), 0, [divisors])
+        return limbs.to_doubles(limbs.from_digits([low, high]), 0, [divisors])
 
     def encode(self, accumulators: Columns) -> Columns:
         digits, _ = self._numbers(accumulators)
@@ -284,7 +284,7 @@ class ColumnarDecimal(_DigitSums):
         digits, counts = self._numbers(accumulators)
         if self._is_mean:
             divisors: list[Longs | int] = [np.maximum(counts, 1), *powers_of_ten(self._scale)]
-            return _where(pa.array(limbs.to_doubles(limbs.of_digits(digits), 0, divisors)), counts)
+            return _where(pa.array(limbs.to_doubles(limbs.from_digits(digits), 0, divisors)), counts)
         for row in np.flatnonzero(_may_be_too_wide(digits)).tolist():
             try:
                 self._scalar.result((int(counts[row]), _integer(digits, row)))
@@ -300,7 +300,7 @@ class ColumnarDecimal(_DigitSums):
         readable = pc.if_else(
             pa.array(is_wide), pa.scalar(None, self._scalar.result_type), _decimals(digits, self._scale)
         )
-        return [readable, encode_integers(limbs.of_digits(digits)), accumulators[-1]]
+        return [readable, encode_integers(limbs.from_digits(digits)), accumulators[-1]]
 
     def decode(self, parts: Sequence[pa.Array]) -> Columns:
         return self._columns(limbs.to_digits(decode_integers(parts[1]), self.digits), parts[2].to_numpy())

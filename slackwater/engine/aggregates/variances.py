@@ -209,7 +209,7 @@ class ColumnarVariance:
             doubles = values.cast(pa.float64()).to_numpy()
             at = np.flatnonzero(np.isfinite(doubles))
             fractions, exponents = np.frexp(doubles[at])
-            numbers = limbs.of_longs((fractions * 2.0**53).astype(np.int64))
+            numbers = limbs.from_longs((fractions * 2.0**53).astype(np.int64))
             bits = 2 * (exponents.astype(np.int64) - 53) + limbs.UNIT_BITS + limbs.BITS * _BELOW
         else:
             at = np.arange(len(values))
@@ -221,10 +221,10 @@ class ColumnarVariance:
     def _integers(self, values: pa.ChunkedArray) -> Longs:
         """Limbs of the values of a column of integers, or of decimals in units of the last digit."""
         if isinstance(self._scalar, DecimalVariance):
-            return limbs.of_digits(
+            return limbs.from_digits(
                 list(decimal_digits(values.cast(pa.decimal128(38, self._scalar.scale)).combine_chunks()))
             )
-        return limbs.of_longs(values.cast(pa.int64()).to_numpy())
+        return limbs.from_longs(values.cast(pa.int64()).to_numpy())
 
     def _with(self, sums: Columns, squares: Longs, base: int) -> Columns:
         *others, count = sums
@@ -268,7 +268,7 @@ class ColumnarVariance:
         if isinstance(self._scalar, DoubleVariance):
             numbers, base = unpack_limbs(accumulators[0])
             return numbers, limbs.BITS * base - limbs.UNIT_BITS
-        return limbs.of_digits([digit.to_numpy() for digit in accumulators[:-2]]), 0
+        return limbs.from_digits([digit.to_numpy() for digit in accumulators[:-2]]), 0
 
     def encode(self, accumulators: Columns) -> Columns:
         *sums, count = self._sum.encode(_sums(accumulators))

@@ -184,13 +184,13 @@ def evict(
             increments.window_owners.tolist(), increments.of_windows.arrays(), strict=True
         )
     ]
-    accumulators = ElementLists.of_arrays(lists)
+    accumulators = ElementLists.from_arrays(lists)
     has_contents = accumulators.lengths > 0
     windows = windows._replace(contents=np.where(has_contents, np.arange(len(lists)), NO_CONTENTS))
     if not takes_place.all():
         windows = _without_empty_firings(windows, windows_at_start, firings, increments, takes_place)
         firings = _renumber(firings, increments.owners, takes_place)
-    return Eviction(firings, ElementLists.of_arrays(visible_lists), windows, accumulators)
+    return Eviction(firings, ElementLists.from_arrays(visible_lists), windows, accumulators)
 
 
 def _times_of(firings: Firings) -> Iterator[FiringTime]:

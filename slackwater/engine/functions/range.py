@@ -239,7 +239,7 @@ class FunctionRange:
     ) -> FiredWindows:
         """`_replay_slice` of sessions."""
         evictor = self.pipeline.evictor
-        parked_lists = ElementLists.of_lengths(parked_lengths)
+        parked_lists = ElementLists.from_lengths(parked_lengths)
         new_rows = RowMaker(self.record, columns.of_slice().column)
         gaps = gaps_of(self.pipeline, elements, new_rows)
         folds, number_evictor = None, None
@@ -248,7 +248,7 @@ class FunctionRange:
             number_evictor = NumberEvictor(evictor, columns.times(), RowMaker(self.record, columns.column))
         elif self.fold is not None:
             self.memory.require_elements(len(elements.keys))
-            each = ElementLists.of_lengths(np.ones(len(elements.keys), np.int64))
+            each = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64))
             objects = (row for [row] in elements_of(each, new_rows))
             folds = FoldsOfSessions(
                 self.fold,
@@ -309,7 +309,7 @@ class FunctionRange:
         if self.family is not None and self.family.trigger_state is not None:
             texts = parked_rows.column("trigger_state")
             triggers = read_trigger_texts(self.family.trigger_state, texts, windows)
-        return WindowState(windows, triggers, ElementLists.of_lengths(lengths))
+        return WindowState(windows, triggers, ElementLists.from_lengths(lengths))
 
     def _replay(
         self,
@@ -320,7 +320,7 @@ class FunctionRange:
     ) -> SliceResult[ElementLists]:
         """Run the kernel."""
         parked_count = len(initial_state.accumulators.numbers)
-        lists = ElementLists.of_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
+        lists = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
         if clock_sessions is not None:
             return family.replay(clock_sessions.slice_input(lists), initial_state)
         pieces = columns_of(Pieces, [])

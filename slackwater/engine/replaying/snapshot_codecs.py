@@ -108,7 +108,7 @@ def codec_of_windows(
     of `added_results`. `keeps_lists_whole`: as of `Replay`.
     """
     contents = AccumulatorCodec(shape.parts, accumulators, added_results) if shape.parts else None
-    layout = SnapshotLayout.of_windows(
+    layout = SnapshotLayout.for_windows(
         config,
         keys=KeyColumns.of(keys.columns),
         contents=contents,
@@ -142,7 +142,7 @@ def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
 
 def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> SnapshotLayout:
     assert pipeline.keyed_process is not None
-    return SnapshotLayout.of_process(
+    return SnapshotLayout.for_process(
         keys.type,
         keys=KeyColumns.of(keys.columns),
         states=states_of(pipeline.keyed_process),

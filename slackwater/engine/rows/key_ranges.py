@@ -104,7 +104,7 @@ def range_cuts(ranges: int, max_parallelism: int) -> npt.NDArray[np.int64]:
     """
     if ranges <= max_parallelism:
         firsts = [
-            KeyGroupRange.of_operator(number, ranges, max_parallelism).first for number in range(ranges)
+            KeyGroupRange.for_operator(number, ranges, max_parallelism).first for number in range(ranges)
         ]
         return np.array([*firsts, max_parallelism], np.int64) << PLACE_BITS
     places = max_parallelism << PLACE_BITS

@@ -177,7 +177,7 @@ class AggregateTicks:
             if batch.may_hold_unread:
                 # A folded row counts as if it had arrived at the slice's start.
                 arrivals = np.maximum(arrivals, self.judge.from_ms * per_ms)
-            ticks = TickAggregates.of_elements(
+            ticks = TickAggregates.from_elements(
                 codes, arrivals, events, interval_ms=interval_ms, per_ms=per_ms
             )
             yield (

@@ -90,7 +90,6 @@ class WindowAssigner:
         raise NotImplementedError
 
     def get_default_trigger(self) -> Trigger:
-        """The trigger used unless the user names one."""
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
     def bind(self, context: AssignerContext) -> Assign:
@@ -107,7 +106,6 @@ class MergingWindowAssigner(WindowAssigner):
 
 
 def check_timestamp(assigner: WindowAssigner, timestamp: int) -> None:
-    """Raise MissingTimestampError if the timestamp is Long.MIN."""
     if timestamp == LONG_MIN:
         raise MissingTimestampError(
             f"{type(assigner).__name__} needs a timestamp, but the element has none (Long.MIN means none); "

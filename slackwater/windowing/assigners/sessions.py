@@ -17,8 +17,6 @@ from slackwater.windowing.windows import MergeCallback, TimeWindow, merge_time_w
 
 
 class _SessionWindows(MergingWindowAssigner):
-    """Windows that merge when they overlap or touch."""
-
     merges_on_touch: ClassVar[bool] = True
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:

@@ -40,7 +40,7 @@ class KeyColumns:
         return cls(tuple(columns), len(columns) > 1)
 
     @classmethod
-    def of_type(cls, key_type: KeyType) -> KeyColumns:
+    def for_key_type(cls, key_type: KeyType) -> KeyColumns:
         """`key` for a plain key, `f0`, `f1` … for the fields of a Flink tuple."""
         if isinstance(key_type, TupleKey):
             return cls(

@@ -109,7 +109,7 @@ class SnapshotLayout:
     keeps_lists_whole: bool = False
 
     @classmethod
-    def of_windows(
+    def for_windows(
         cls,
         config: WindowOperatorConfig,
         *,
@@ -131,7 +131,7 @@ class SnapshotLayout:
         )
         window_type = config.assigner.window_type
         return cls(
-            keys=KeyColumns.of_type(config.key_type) if keys is None else keys,
+            keys=KeyColumns.for_key_type(config.key_type) if keys is None else keys,
             windows=windows,
             states=tuple(states),
             json=json or JsonValues(),
@@ -143,7 +143,7 @@ class SnapshotLayout:
         )
 
     @classmethod
-    def of_process(
+    def for_process(
         cls,
         key_type: KeyType,
         *,
@@ -154,7 +154,7 @@ class SnapshotLayout:
         keeps_lists_whole: bool = False,
     ) -> SnapshotLayout:
         """The layout of a KeyedProcessFunction's operator."""
-        columns = KeyColumns.of_type(key_type) if keys is None else keys
+        columns = KeyColumns.for_key_type(key_type) if keys is None else keys
         return cls(
             keys=columns,
             windows=None,

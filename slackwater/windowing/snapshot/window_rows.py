@@ -88,16 +88,7 @@ def split_entries(
     if layout.windows is None:
         return [], [_in_memory(entry) for entry in snapshot.entries if not is_long(entry)], long_lists
     windows, json = layout.windows, layout.json
-    rows = {
-        (window.key, window.window): WindowRow(window.key_group, window.key, window.window, window.life)
-        for window in snapshot.windows or ()
-    }
-    entries: Iterable[StateEntry] = snapshot.entries
-    rows_by_state_window: Mapping[WindowId, WindowRow] = rows
-    if windows.merges:
-        sessions = [entry for entry in entries if _holds_sessions(entry)]
-        entries = [entry for entry in entries if not _holds_sessions(entry)]
-        rows_by_state_window = _add_sessions(sessions, rows)
+    rows, rows_by_state_window, entries = _rows_in_flight(snapshot, windows)
     opens_by_state = snapshot.windows is None and not windows.merges
     trigger_states = {state.name for state in windows.trigger.states}
     windowless_entries = []
@@ -122,6 +113,21 @@ def split_entries(
             states = row.trigger if entry.state_name in trigger_states else row.user
             states[entry.state_name] = with_kind(json, entry.kind, entry.value)
     return list(rows.values()), windowless_entries, long_lists
+
+
+def _rows_in_flight(
+    snapshot: OperatorSnapshot, windows: WindowLayout
+) -> tuple[dict[WindowId, WindowRow], Mapping[WindowId, WindowRow], Iterable[StateEntry]]:
+    """(rows of recorded windows and sessions in flight, these by state window, the other entries)."""
+    rows = {
+        (window.key, window.window): WindowRow(window.key_group, window.key, window.window, window.life)
+        for window in snapshot.windows or ()
+    }
+    if not windows.merges:
+        return rows, rows, snapshot.entries
+    sessions = [entry for entry in snapshot.entries if _holds_sessions(entry)]
+    others = [entry for entry in snapshot.entries if not _holds_sessions(entry)]
+    return rows, _add_sessions(sessions, rows), others
 
 
 def _in_memory(entry: StateEntry) -> StateEntry:

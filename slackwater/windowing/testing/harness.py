@@ -31,13 +31,10 @@ class OperatorHarness(ReadableOutput):
         subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
         runtime: what to run it on: clock, key groups, order of timers, state back end.
         parallelism: number of subtasks; each owns a range of key groups.
-        restore: the snapshot of an earlier harness, of any parallelism.
-        restores_watermark: restore the watermark, too. Flink does not: there, every element is on time until
-            the next watermark.
+        restore: an earlier harness' snapshot, of any parallelism; ConfigurationError for other
+            max_parallelism.
+        restores_watermark: Flink does not: there, every element is on time until the next watermark.
         clock_ms: the clock's first reading; default: the snapshot's, or 0.
-
-    Raises:
-        ConfigurationError: the snapshot has another number of key groups.
     """
 
     def __init__(

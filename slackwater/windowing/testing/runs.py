@@ -24,14 +24,8 @@ class Run(OperatorHarness):
 
 
 class RunSequence(ReadableOutput):
-    """Runs over one operator's state. Its `output`, `panes` and so on cover all finished runs.
-
-    Args:
-        subject: what to run: a WindowOperatorBuilder's config, or a KeyedProcess.
-        runtime: what every run runs on.
-
-    Attributes:
-        snapshot: taken at the end of the last finished run; None before the first.
+    """Runs over one operator's state, all on `runtime`. Its `output`, `panes` and so on cover all finished
+    runs; `snapshot` is the last finished run's, None before the first.
     """
 
     def __init__(self, subject: Subject, runtime: Runtime | None = None) -> None:

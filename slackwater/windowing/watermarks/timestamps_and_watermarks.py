@@ -53,12 +53,8 @@ class TimestampsAndWatermarksOperator:
     """Gives each element its timestamp, forwards it, then shows it to the strategy's generator; emits
     periodically (Flink: TimestampsAndWatermarksOperator).
 
-    Args:
-        strategy: which generator, idleness and interval.
-        service: processing time and timers for the periodic emission; also measures idleness.
-        output: where elements, watermarks and statuses go.
-        timestamp_assigner: (element, timestamp so far or LONG_MIN) -> timestamp.
-        progressive: False as in Flink's batch execution: only the final watermark.
+    `service` also measures idleness. `timestamp_assigner` is (element, timestamp so far or LONG_MIN) ->
+    timestamp. `progressive`: False as in Flink's batch execution: only the final watermark.
     """
 
     def __init__(

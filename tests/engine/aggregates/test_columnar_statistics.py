@@ -182,7 +182,7 @@ def test_columns_accumulate_as_elements_do(aggregate: Aggregate, kind: str, data
     both = columnar.combine(joined, Groups(np.tile(np.arange(size), 2), size))
     check(columnar, both, accumulator, [scalar_parts(accumulator, operand, rows_of) for rows_of in members])
 
-    each = columnar.partial(rows, Groups.of_each(rows.num_rows))
+    each = columnar.partial(rows, Groups.singletons(rows.num_rows))
     starts = (
         sorted({0, *data.draw(st.lists(st.integers(0, max(rows.num_rows - 1, 0)), max_size=3))})
         if rows.num_rows

@@ -65,7 +65,7 @@ def ticks_of_tasks(
     """What each task sends of its elements."""
     for task in range(tasks):
         own_elements = elements[task::tasks]
-        ticks = TickAggregates.of_elements(
+        ticks = TickAggregates.from_elements(
             [element.partition for element in own_elements],
             [element.arrival for element in own_elements],
             [element.event_time for element in own_elements],

@@ -20,7 +20,7 @@ def lists_of(column):
 
 
 def column_of(lengths, first=0):
-    column = ElementLists.of_lengths(np.array(lengths, np.int64), first)
+    column = ElementLists.from_lengths(np.array(lengths, np.int64), first)
     lists, number = [], first
     for length in lengths:
         lists.append(list(range(number, number + length)))

@@ -174,14 +174,14 @@ def _tumbling() -> tuple[SnapshotCodec, OperatorSnapshot]:
     config = builder.trigger(CountTrigger.of(2)).aggregate(_Average())
     keys = KeyColumns.of([("origin", pa.string())])
     return SnapshotCodec(
-        SnapshotLayout.of_windows(config, keys=keys, contents=_AverageColumns())
+        SnapshotLayout.for_windows(config, keys=keys, contents=_AverageColumns())
     ), _with_lives(_windows(config, 6_000))
 
 
 def _sessions() -> tuple[SnapshotCodec, OperatorSnapshot]:
     builder = WindowOperatorBuilder(key_type("string"), EventTimeSessionWindows.with_gap(2 * SECOND))
     config = builder.trigger(ContinuousEventTimeTrigger.of(SECOND)).reduce(lambda a, b: (a, b))
-    return SnapshotCodec(SnapshotLayout.of_windows(config)), _windows(config, 3_000)
+    return SnapshotCodec(SnapshotLayout.for_windows(config)), _windows(config, 3_000)
 
 
 def _remembering() -> tuple[SnapshotCodec, OperatorSnapshot]:
@@ -194,7 +194,7 @@ def _remembering() -> tuple[SnapshotCodec, OperatorSnapshot]:
         OpenWindow(entry.key_group, entry.key, entry.namespace, WindowLife(1, 0, 1, None, 1, 2))
         for entry in contents
     )
-    return SnapshotCodec(SnapshotLayout.of_windows(config)), OperatorSnapshot(
+    return SnapshotCodec(SnapshotLayout.for_windows(config)), OperatorSnapshot(
         snapshot.entries, snapshot.timers, 4_000, lives
     )
 
@@ -202,7 +202,7 @@ def _remembering() -> tuple[SnapshotCodec, OperatorSnapshot]:
 def _evicting() -> tuple[SnapshotCodec, OperatorSnapshot]:
     builder = WindowOperatorBuilder(key_type("string"), GlobalWindows.create()).trigger(CountTrigger.of(3))
     config = builder.evictor(CountEvictor.of(4)).reduce(max)
-    return SnapshotCodec(SnapshotLayout.of_windows(config)), _windows(config, 0)
+    return SnapshotCodec(SnapshotLayout.for_windows(config)), _windows(config, 0)
 
 
 def _process() -> tuple[SnapshotCodec, OperatorSnapshot]:
@@ -211,7 +211,7 @@ def _process() -> tuple[SnapshotCodec, OperatorSnapshot]:
     process.open()
     for value in range(6):
         process.process_element((KEYS[value % 3], date(2013, 1, 1 + value % 2)), value, None)
-    return SnapshotCodec(SnapshotLayout.of_process(keys, states=_STATES)), take_snapshot(process, ALL)
+    return SnapshotCodec(SnapshotLayout.for_process(keys, states=_STATES)), take_snapshot(process, ALL)
 
 
 OPERATORS: dict[str, Callable[[], tuple[SnapshotCodec, OperatorSnapshot]]] = {

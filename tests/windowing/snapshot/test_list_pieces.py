@@ -49,7 +49,7 @@ def snapshot_of(*entries: StateEntry) -> OperatorSnapshot:
 
 def codec(keeps_lists_whole: bool = False) -> SnapshotCodec:
     return SnapshotCodec(
-        SnapshotLayout.of_windows(CONFIG, states=[TYPED], keeps_lists_whole=keeps_lists_whole)
+        SnapshotLayout.for_windows(CONFIG, states=[TYPED], keeps_lists_whole=keeps_lists_whole)
     )
 
 

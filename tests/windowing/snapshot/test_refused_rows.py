@@ -36,7 +36,7 @@ from tests.windowing.snapshot.operators_and_rows import (
 )
 
 CONFIG = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
-CODEC = SnapshotCodec(SnapshotLayout.of_windows(CONFIG))
+CODEC = SnapshotCodec(SnapshotLayout.for_windows(CONFIG))
 
 
 class OddWindow(NamedTuple):
@@ -100,7 +100,7 @@ def test_a_column_that_would_stand_there_twice_is_refused() -> None:
 
 
 def test_pickles_need_asking_for_on_both_sides() -> None:
-    asking = SnapshotCodec(SnapshotLayout.of_windows(CONFIG, json=JsonValues(pickles=True)))
+    asking = SnapshotCodec(SnapshotLayout.for_windows(CONFIG, json=JsonValues(pickles=True)))
     tables = asking.to_tables(with_entry(TimeWindow(0, 5), 1j))
     assert entries_of(asking.from_tables(tables)) == entries_of(with_entry(TimeWindow(0, 5), 1j))
     with pytest.raises(Exception, match="A pickle is code"):
@@ -124,4 +124,4 @@ def test_pickles_need_asking_for_on_both_sides() -> None:
 )
 def test_keys_of_every_type_have_columns(name: str, key: Any) -> None:
     config = builder(TumblingEventTimeWindows.of(MINUTE), name).reduce(operator.add)
-    assert_comes_back(SnapshotCodec(SnapshotLayout.of_windows(config)), snapshot_of(config, (key, 1, 0)))
+    assert_comes_back(SnapshotCodec(SnapshotLayout.for_windows(config)), snapshot_of(config, (key, 1, 0)))

@@ -69,7 +69,7 @@ def test_a_window_with_its_life_is_one_row() -> None:
         130_000,
         (120_000, 70_000),
     )
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     tables = codec.to_tables(snapshot)
     fired_row = {
         "key_group": GROUP_A,
@@ -116,7 +116,7 @@ def test_a_purged_window_keeps_its_row() -> None:
         .aggregate(SumAndCount())
     )
     snapshot = run_of(config, [("a", 2, 1_000, 5_000), ("a", 3, 2_000, 6_000)], 10_000)
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=SumAndCountColumns()))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config, contents=SumAndCountColumns()))
     [row] = rows_of(codec.to_tables(snapshot).window_state)
     assert row["contents"] == "[]"
     assert row["elements"] == 2
@@ -130,7 +130,7 @@ def test_a_purged_window_keeps_its_row() -> None:
 def test_elements_that_no_firing_has_held_are_not_forgotten() -> None:
     config = builder(TumblingEventTimeWindows.of(MINUTE)).trigger(CountTrigger.of(2)).reduce(operator.add)
     snapshot = run_of(config, [("a", value, 1_000, 5_000) for value in range(3)], 10_000)
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     [row] = rows_of(codec.to_tables(snapshot).window_state)
     assert row["trigger_state"] == '{"count":{"reducing":1},"elements-not-fired":{"elements":1}}'
     assert_comes_back(codec, snapshot)
@@ -139,7 +139,7 @@ def test_elements_that_no_firing_has_held_are_not_forgotten() -> None:
 def test_sessions_of_an_order_sensitive_function_keep_their_state_windows() -> None:
     config = builder(EventTimeSessionWindows.with_gap(MINUTE)).process(Elements())
     snapshot = snapshot_of(config, ("a", "x", 50_000), ("a", "y", 0), ("a", "z", 300_000))
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     merged_row, lone = rows_of(codec.to_tables(snapshot).window_state)
     assert (merged_row["window_start"], merged_row["window_end"]) == (at(0), at(110_000))
     assert (merged_row["state_window_start"], merged_row["state_window_end"]) == (at(50_000), at(110_000))
@@ -154,7 +154,7 @@ def test_sessions_come_back_in_the_order_in_which_they_were_persisted() -> None:
     elements = [("a", "x", 40), ("a", "y", 0), ("a", "z", 20)]
     persisted_windows = [TimeWindow(start, start + 10) for start in (40, 20, 0)]
     snapshot = snapshot_of(config, *elements, ("b", "x", 20), ("b", "y", 40))
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     restored_snapshot = codec.from_tables(codec.to_tables(snapshot))
     for either_snapshot in (snapshot, restored_snapshot):
         sessions = {
@@ -169,7 +169,7 @@ def test_sessions_come_back_in_the_order_in_which_they_were_persisted() -> None:
 def test_sessions_of_a_commutative_aggregate_stand_under_their_own_bounds() -> None:
     config = builder(EventTimeSessionWindows.with_gap(MINUTE)).aggregate(SumAndCount())
     snapshot = snapshot_of(config, ("a", 1, 50_000), ("a", 2, 0))
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=SumAndCountColumns()))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config, contents=SumAndCountColumns()))
     tables = codec.to_tables(snapshot)
     [row] = rows_of(tables.window_state)
     assert (row["v__sum"], row["v__count"]) == (3, 2)
@@ -197,7 +197,7 @@ def test_what_the_trigger_remembers_is_told_from_what_the_function_does() -> Non
         .process(Firings())
     )
     snapshot = snapshot_of(config, ("a", "x", 0), 10_000)
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     tables = codec.to_tables(snapshot)
     [row] = rows_of(tables.window_state)
     assert row["trigger_state"] == '{"fire-time":{"reducing":20000}}'
@@ -222,7 +222,7 @@ def test_state_of_a_window_that_is_gone_stands_under_its_name_and_bounds() -> No
 
     config = builder(TumblingEventTimeWindows.of(MINUTE)).process(Leaking())
     snapshot = run_of(config, [("a", "x", 0, 0)], 100_000, (90_000, 70_000))
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     tables = codec.to_tables(snapshot)
     assert tables.window_state.num_rows == 0
     expected = {
@@ -244,7 +244,7 @@ def test_evicted_windows_hold_elements_with_their_timestamps() -> None:
         .process(Elements())
     )
     snapshot = snapshot_of(config, ("a", 1, 5), ("a", 2, None), ("a", 3, 7))
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     [row] = rows_of(codec.to_tables(snapshot).window_state)
     assert row == {
         "key_group": GROUP_A,
@@ -258,7 +258,7 @@ def test_evicted_windows_hold_elements_with_their_timestamps() -> None:
 def test_a_timer_for_the_end_of_the_stream_has_no_time() -> None:
     config = builder(GlobalWindows.create()).trigger(EndOfStreamTrigger()).reduce(operator.add)
     snapshot = snapshot_of(config, ("a", 1, 5))
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     tables = codec.to_tables(snapshot)
     [timer] = rows_of(tables.timers)
     assert timer == {
@@ -276,7 +276,7 @@ def test_a_timer_for_the_end_of_the_stream_has_no_time() -> None:
 def test_a_window_of_processing_time_is_collected_at_its_last_instant() -> None:
     config = builder(TumblingProcessingTimeWindows.of(MINUTE)).reduce(operator.add)
     snapshot = snapshot_of(config, ("a", 1, 5))
-    tables = SnapshotCodec(SnapshotLayout.of_windows(config)).to_tables(snapshot)
+    tables = SnapshotCodec(SnapshotLayout.for_windows(config)).to_tables(snapshot)
     [timer], [row] = rows_of(tables.timers), rows_of(tables.window_state)
     assert (timer["domain"], timer["time"], timer["purpose"]) == ("processing", at(59_999), "fire+cleanup")
     assert (row["next_firing"], row["cleanup_time"]) == (at(59_999), at(59_999))
@@ -317,7 +317,7 @@ def process_snapshot() -> OperatorSnapshot:
 
 def test_state_of_a_process_function_has_a_column_of_its_type_or_is_json() -> None:
     keys = key_type("tuple(string,long)")
-    codec = SnapshotCodec(SnapshotLayout.of_process(keys, states=DECLARED_STATES))
+    codec = SnapshotCodec(SnapshotLayout.for_process(keys, states=DECLARED_STATES))
     snapshot = process_snapshot()
     tables = codec.to_tables(snapshot)
     whose = {"key_group": key_group_of(("a", 7), keys, 128), "f0": "a", "f1": 7}
@@ -356,7 +356,7 @@ def test_contents_that_flink_loses_are_kept_all_the_same() -> None:
         (None, '{"aggregating":{"$tuple":[3,2]}}'),
         (SumAndCountColumns(), '{"parts":[3,2]}'),
     ):
-        codec = SnapshotCodec(SnapshotLayout.of_windows(config, contents=contents))
+        codec = SnapshotCodec(SnapshotLayout.for_windows(config, contents=contents))
         [lost_row] = rows_of(codec.to_tables(snapshot).keyed_state)
         assert (lost_row["state_name"], lost_row["namespace_start"], lost_row["value_json"]) == (
             "window-contents",
@@ -368,7 +368,7 @@ def test_contents_that_flink_loses_are_kept_all_the_same() -> None:
 
 def test_rows_of_several_operators_are_one_snapshot() -> None:
     config = builder(TumblingEventTimeWindows.of(MINUTE)).reduce(operator.add)
-    codec = SnapshotCodec(SnapshotLayout.of_windows(config))
+    codec = SnapshotCodec(SnapshotLayout.for_windows(config))
     both = snapshot_of(config, ("a", 1, 0), ("b", 2, 0))
     tables_of_operators = [
         codec.to_tables(snapshot_of(config, (key, value, 0))) for key, value in (("b", 2), ("a", 1))
@@ -383,7 +383,7 @@ def test_timers_in_a_heaps_order_keep_it() -> None:
     window = TimeWindow(0, 60_000)
     timers = (TimerSnapshot("window-timers", 3, ((7, "z", window), (5, "b", window), (7, "a", window)), ()),)
     snapshot = OperatorSnapshot((), timers, 0)
-    codec_in_heap_order = SnapshotCodec(SnapshotLayout.of_windows(config, order_mode=OrderMode.HEAP))
+    codec_in_heap_order = SnapshotCodec(SnapshotLayout.for_windows(config, order_mode=OrderMode.HEAP))
     assert codec_in_heap_order.from_tables(codec_in_heap_order.to_tables(snapshot)).timers == timers
-    sorted_rows = SnapshotCodec(SnapshotLayout.of_windows(config))
+    sorted_rows = SnapshotCodec(SnapshotLayout.for_windows(config))
     assert [row["key"] for row in rows_of(sorted_rows.to_tables(snapshot).timers)] == ["a", "b", "z"]

@@ -87,7 +87,7 @@ def timeline_and_progress(
     watermark: int = INITIAL_WATERMARK,
 ) -> tuple[Timeline, SourceProgress]:
     columns = ([element[i] for element in elements] for i in range(3))
-    ticks = TickAggregates.of_elements(*columns, interval_ms=INTERVAL)
+    ticks = TickAggregates.from_elements(*columns, interval_ms=INTERVAL)
     return watermark_timeline(
         ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress, watermark=watermark
     )

@@ -26,7 +26,7 @@ def test_integers_are_their_shortest_bytes_behind_their_heads(values: list[int],
         for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
     ]
     assert rows == [head.tobytes() + number for head, number in zip(heads, expected, strict=True)]
-    numbers, again = limb_bytes.of_bytes(found, offsets, size)
+    numbers, again = limb_bytes.from_bytes(found, offsets, size)
     assert limbs.to_integers(numbers) == values
     assert np.array_equal(again, heads)
 

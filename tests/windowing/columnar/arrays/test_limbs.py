@@ -22,7 +22,7 @@ DOUBLES = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
 @given(st.lists(st.tuples(st.integers(0, 3), LONGS), min_size=1, max_size=30))
 def test_sums_of_longs_are_exact(rows: list[tuple[int, int]]) -> None:
     codes, values = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    sums = limbs.sum_limbs(limbs.of_longs(values), Groups(codes, 4))
+    sums = limbs.sum_limbs(limbs.from_longs(values), Groups(codes, 4))
     assert limbs.to_integers(sums) == [
         sum(value for code, value in rows if code == group) for group in range(4)
     ]
@@ -34,13 +34,13 @@ def test_running_sums_begin_anew_in_each_run(runs: list[list[int]]) -> None:
     values = np.array([value for run in runs for value in run], np.int64)
     starts = np.cumsum([0, *map(len, runs[:-1])])
     expected = [sum(run[: place + 1]) for run in runs for place in range(len(run))]
-    assert limbs.to_integers(limbs.running_limbs(limbs.of_longs(values), starts)) == expected
+    assert limbs.to_integers(limbs.running_limbs(limbs.from_longs(values), starts)) == expected
 
 
 @settings(max_examples=150)
 @given(st.lists(DOUBLES, min_size=1, max_size=12), st.integers(1, 2**31 - 1))
 def test_doubles_are_summed_exactly_and_rounded_once(values: list[float], divisor: int) -> None:
-    numbers, base = limbs.of_doubles(np.array(values))
+    numbers, base = limbs.from_doubles(np.array(values))
     total = limbs.sum_limbs(numbers, Groups(np.zeros(len(values), np.int64), 1))
     exact = sum(map(Fraction, values), Fraction(0))
     unit = Fraction(2) ** (limbs.BITS * base - limbs.UNIT_BITS)
@@ -71,7 +71,7 @@ def test_digits_and_integers_are_the_same_numbers(values: list[int]) -> None:
         sum(int(digit[row]) << (64 * place) for place, digit in enumerate(digits))
         for row in range(len(values))
     ] == values
-    assert limbs.to_integers(limbs.of_digits(digits)) == values
+    assert limbs.to_integers(limbs.from_digits(digits)) == values
 
 
 @pytest.mark.parametrize("value", [2**127, -(2**127) - 2**63 - 1, 2**130])

@@ -34,7 +34,7 @@ def strategy_of(bound: int, idle_timeout: int | None, interval: int) -> Watermar
 
 
 def aggregates_of(elements: Sequence[Element], interval: int) -> TickAggregates:
-    return TickAggregates.of_elements(
+    return TickAggregates.from_elements(
         [element.partition for element in elements],
         [element.arrival for element in elements],
         [element.event_time for element in elements],
@@ -151,7 +151,7 @@ def test_ticks_are_those_of_the_floored_times(
     arrivals = sorted(micros) if is_sorted else micros
     events = [7 * arrival % 4001 - 2000 for arrival in arrivals]
     codes = [5 if partitions is None else number % partitions for number in range(len(arrivals))]
-    ticks = TickAggregates.of_elements(
+    ticks = TickAggregates.from_elements(
         5 if partitions is None else codes, arrivals, events, interval_ms=interval, per_ms=1000
     )
     expected: dict[tuple[int, int], tuple[int, int]] = {}
@@ -334,11 +334,11 @@ def test_strategies_without_ticks_are_refused() -> None:
 
 def test_arrays_of_other_kinds_or_lengths_are_refused() -> None:
     with pytest.raises(TimelineError, match="float64"):
-        TickAggregates.of_elements([0], [1.5], [2], interval_ms=10)
+        TickAggregates.from_elements([0], [1.5], [2], interval_ms=10)
     with pytest.raises(TimelineError, match="uint64"):
-        TickAggregates.of_elements([0], [1], [2**63], interval_ms=10)
+        TickAggregates.from_elements([0], [1], [2**63], interval_ms=10)
     with pytest.raises(TimelineError, match="one length"):
-        TickAggregates.of_elements([0], [1, 2], [2], interval_ms=10)
+        TickAggregates.from_elements([0], [1, 2], [2], interval_ms=10)
     with pytest.raises(TimelineError, match="ascending order"):
         SourceProgress(*(np.array([1, 1]) for _ in range(3)), idle=np.array([False, False]))
     with pytest.raises(TimelineError, match="rise strictly"):

@@ -11,7 +11,6 @@ step:
     rows                    late row      pane             → compared with what Flink did in that step
 """
 
-import dataclasses
 import json
 import re
 import tempfile
@@ -19,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -71,6 +70,7 @@ from slackwater.windowing import (
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.errors import TraceError, WindowingError
 from slackwater.windowing.java import LONG_MAX
+from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.times import to_ms
 
 _SELECT = {
@@ -305,7 +305,7 @@ class _ReplayedCase:
         )
         schemas = table_schemas(self.shape)
         replay = Replay(
-            pipeline=dataclasses.replace(self.pipeline, order_mode=self._order_mode(slice_)),
+            pipeline=self.pipeline,
             shape=self.shape,
             scan=scan,
             timeline=timeline,
@@ -314,6 +314,7 @@ class _ReplayedCase:
             run_id="r",
             ranges=min(2, self.config["max_parallelism"]),
             file_rows=1 << 40,  # so that all rows come back as Arrow
+            order_mode=self._order_mode(slice_),
         )
         try:
             outcome = self.engine.replay(replay, InProcess())
@@ -385,7 +386,7 @@ class _ReplayedCase:
             max_parallelism=config["max_parallelism"],
         )
 
-    def _order_mode(self, slice_: RecordedSlice) -> Literal["heap", "rocksdb"]:
+    def _order_mode(self, slice_: RecordedSlice) -> OrderMode:
         """Flink's two kinds of state merge folded values in different orders. Of sessions of processing time
         one is open at most, so that none merge.
         """
@@ -393,7 +394,7 @@ class _ReplayedCase:
         merges = isinstance(windows, MergingWindowAssigner) and windows.is_event_time
         shows_order = self.calls_function and self.config["function"]["type"] in _SHOW_ORDER_OF_MERGES
         is_heap = merges and shows_order and self.pipeline.evictor is None and slice_.back_end == "hashmap"
-        return "heap" if is_heap else "rocksdb"
+        return OrderMode.HEAP if is_heap else OrderMode.ROCKSDB
 
     def _elements(self, slice_: RecordedSlice) -> list[Json]:
         # Global windows and those of processing time take elements without a timestamp, and of the triggers

@@ -39,7 +39,7 @@ class Change(NamedTuple):
 def columnar_by(
     pipeline: Pipeline, schema: pa.Schema | None, is_columnar: Callable[[Pipeline], bool]
 ) -> str | None:
-    """The fewest changes that would make `pipeline` columnar, "with order_mode='rocksdb', or without its
+    """The fewest changes that would make `pipeline` columnar, "with bounded watermarks, or without its
     evictor"; None where no few do.
 
     Args:
@@ -63,8 +63,6 @@ def _suffices(pipeline: Pipeline, way: Sequence[Change], is_columnar: Callable[[
 
 
 def _changes(pipeline: Pipeline, schema: pa.Schema | None) -> Iterator[Change]:
-    if pipeline.order_mode != "rocksdb":
-        yield Change("with order_mode='rocksdb'", {"order_mode": "rocksdb"})
     if pipeline.trigger is not None:
         yield Change("without its trigger", {"trigger": None})
     if pipeline.evictor is not None:

@@ -93,8 +93,6 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
         return "an evictor sees single elements, which built-in aggregates don't keep"
     if pipeline.keyed_process is not None:
         return "a KeyedProcessFunction sees elements one by one"
-    if pipeline.order_mode != "rocksdb" and not functions.shows_no_ties(pipeline):
-        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if not pipeline.select:
         return functions.why_not(pipeline, schema)
     if why_not(pipeline) is not None and (reason := functions.why_not_selected(pipeline)) is not None:

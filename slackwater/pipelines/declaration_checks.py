@@ -64,7 +64,6 @@ _TYPES = (
 _CHOICES = {
     "stragglers": ("fold", "restate"),
     "late_refires": ("element", "tick", "run"),
-    "order_mode": ("rocksdb", "heap", "rocksdb_heap_timers"),
     "on_error": ("fail", "quarantine"),
     "on": ("auto", "here", "spark"),
 }

@@ -114,7 +114,6 @@ class Pipeline:
         keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the
             panes and corrections of windows that no longer accept elements; None for ever. What arrived
             before that can be neither restated nor restored afterwards.
-        order_mode: order of timers that are due together, see `slackwater.windowing.order_modes`.
         flink_exact: lose a merged session, as Flink 2.3.0 does, when the window of a new element has exactly
             its bounds.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
@@ -166,7 +165,6 @@ class Pipeline:
     keep_snapshots: int = 30
     keep_snapshot_every: timedelta = timedelta(days=30)
     keep_history: timedelta | None = None
-    order_mode: Literal["rocksdb", "heap", "rocksdb_heap_timers"] = "rocksdb"
     flink_exact: bool = False
     approve_warnings: bool = False
     sinks: Sequence[Sink] = ()
@@ -335,6 +333,7 @@ class Pipeline:
             for f in fields(self)
             if f.init and f.name not in ("sinks", "on", "health")
         }
+        declarations["order_mode"] = "rocksdb"  # belongs to the hash; see `slackwater.windowing.order_modes`
         # Lineages from before there were such settings keep their hash.
         for name in ("keep_history", "distinct_by", "max_behind"):
             if declarations[name] is None:

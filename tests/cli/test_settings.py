@@ -58,7 +58,7 @@ def test_another_lateness_counts_from_the_next_run_on_and_is_noted(
             "'window': __import__('slackwater').TumblingEventTimeWindows.of(" + HOURS.format(2) + ")",
             "window.size_ms: 3600000 → 7200000",
         ),
-        ("'order_mode': 'heap'", "order_mode: rocksdb → heap"),
+        ("'flink_exact': True", "flink_exact: False → True"),
         ("'max_parallelism': 64", "max_parallelism: 128 → 64"),
     ],
 )

@@ -65,7 +65,6 @@ def test_the_operator_engine_may_be_asked_for():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"order_mode": "heap"}, "order_mode='heap' keeps the history of a heap"),
         ({"trigger": DELTA}, "DeltaTrigger has no columnar form"),
         ({"evictor": TimeEvictor.of(timedelta(minutes=1))}, "built-in aggregates don't keep"),
         ({"window": SlidingEventTimeWindows.of(timedelta(days=1), timedelta(seconds=1))}, "86,400 windows"),
@@ -209,13 +208,18 @@ def test_functions_of_punctuated_watermarks_or_other_elements_stay_with_the_oper
     [
         ({**OF_SELECT, "trigger": DELTA}, "without its trigger"),
         (
-            {"order_mode": "heap", "process": Counting(), "columns": ["tags", "row"]},
-            "with order_mode='rocksdb' and with columns= that leave out tags",
+            {
+                "watermarks": WatermarkStrategy.punctuated(max),
+                "process": Counting(),
+                "trigger": CountTrigger.of(2),
+                "columns": ["tags", "row"],
+            },
+            "with bounded watermarks and with columns= that leave out tags",
         ),
         ({"columns": ["tags", "row"]}, "with columns= that leave out tags"),
         (
-            {**OF_SELECT, "trigger": DELTA, "order_mode": "heap"},
-            "with order_mode='rocksdb' and without its trigger",
+            {**OF_SELECT, "trigger": DELTA, "evictor": CountEvictor.of(2)},
+            "without its trigger and without its evictor",
         ),
         ({"columns": ["tags"]}, None),
         (

@@ -146,7 +146,6 @@ CHANGES: dict[str, list[Any]] = {
     "settle": [HOUR],
     "stragglers": ["restate"],
     "late_refires": ["tick", "run"],
-    "order_mode": ["heap"],
     "flink_exact": [True],
     "approve_warnings": [True],
     "max_parallelism": [64],

@@ -296,7 +296,6 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
         {"late_refires": "run", "trigger": PurgingTrigger.of(EventTimeTrigger())},
         "late_refires is 'run', but with a purging trigger every firing is a result of its own; leave it out",
     ),
-    ({"order_mode": "random"}, "order_mode is 'random'; it is 'rocksdb', 'heap' or 'rocksdb_heap_timers'"),
     *(
         ({name: 3600}, f"{name} is 3600; durations are datetime.timedelta, bare numbers have no unit")
         for name in ("slice", "settle")

@@ -42,6 +42,7 @@ from slackwater.windowing import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.times import EPOCH, to_datetime
 from tests.model import records as model
 
@@ -272,6 +273,7 @@ def replay_pipeline(
     settings: Sequence[Mapping[str, Any]] | None = None,
     closes: bool = False,
     transport: Transport | None = None,
+    order_mode: OrderMode = OrderMode.ROCKSDB,
 ) -> Replayed:
     """As `replay_slices`, for any pipeline over these events; the rules say only where the range begins and
     ends. For slice i the declarations settings[i] stand instead of the pipeline's; a `select` there has some
@@ -286,6 +288,7 @@ def replay_pipeline(
             settings = [{"allowed_lateness": timedelta(milliseconds=lateness)} for lateness in latenesses]
         replaying.settings, replaying.state_memory, replaying.closes = settings, state_memory, closes
         replaying.transport = transport or InProcess()
+        replaying.order_mode = order_mode
         return replaying.run([rules.start, *cuts, rules.to], ranges, engines)
 
 
@@ -306,6 +309,7 @@ class _Replaying:
         self.state_memory: Sequence[int] = (1024,)
         self.closes = False
         self.transport: Transport = InProcess()
+        self.order_mode = OrderMode.ROCKSDB
         self.start = rules.start
         self.files: list[tuple[int, InputFile]] = []
         count = len(pipeline.sources)
@@ -377,6 +381,7 @@ class _Replaying:
                 state_memory_mb=self.state_memory[number % len(self.state_memory)],
                 added_results=frozenset(pipeline.select) - frozenset(before.select),
                 expectations=pipeline.pane_expectations,
+                order_mode=self.order_mode,
             )
             outcome = engines[number % len(engines)].replay(replay, self.transport)
             state = {

@@ -197,8 +197,8 @@ def test_sessions_hand_over_the_same_on_columns(data: st.DataObject) -> None:
     evictor = data.draw(st.none() | EVICTORS, label="evictor")
     names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
     name = data.draw(st.sampled_from(names), label="function")
-    order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode").value
+    order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode")
     window = data.draw(SESSION_WINDOWS, label="window")
-    declarations = {"window": window, "evictor": evictor, "order_mode": order_mode}
-    pipeline = replace(pipeline_of(rules, purging), select={}, **declarations, **ALL_FUNCTIONS[name])
-    check_engines(pipeline, rules, events, data)
+    declarations = {"window": window, "evictor": evictor, **ALL_FUNCTIONS[name]}
+    pipeline = replace(pipeline_of(rules, purging), select={}, **declarations)
+    check_engines(pipeline, rules, events, data, order_mode=order_mode)

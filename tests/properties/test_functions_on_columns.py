@@ -153,7 +153,7 @@ def everything(replayed):
     return {**seen(replayed), "sides": sides, "keyed": Counter(map(repr, replayed.keyed))}
 
 
-def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], leaves=False):
+def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], leaves=False, **options):
     """Both engines, and both in turn, give the same; `leaves`: columns may leave ranges to the operator."""
     cuts = data.draw(cuts_between(rules), label="cuts")
     ranges = data.draw(st.lists(st.sampled_from([1, 2, 7]), min_size=1, max_size=2), label="ranges")
@@ -181,7 +181,9 @@ def check_engines(pipeline, rules, events, data, keys=KEYS[:-1], leaves=False):
 
     def run(engines):
         return everything(
-            replay_pipeline(pipeline, events, rules, cuts, ranges, file_rows, appears, engines=engines)
+            replay_pipeline(
+                pipeline, events, rules, cuts, ranges, file_rows, appears, engines=engines, **options
+            )
         )
 
     at_once = data.draw(st.sampled_from([1 << 16, 1, 7]), label="elements made at once")

@@ -49,7 +49,7 @@ CHANGES: list[dict[str, Any]] = [
         {"trigger": CountTrigger.of(2)},
         {"trigger": None},
         {"window": TumblingEventTimeWindows.of(3 * HOUR)},
-        {"order_mode": "heap"},
+        {"flink_exact": True},
     ),
     *({"trigger": PurgingTrigger.of(EventTimeTrigger())}, {"max_parallelism": 64}),
     *({"select": {"n": agg.count(), "total": agg.sum("x"), "most": agg.max("x")}}, {"where": "x > -2"}),

@@ -125,10 +125,10 @@ def test_sessions_that_fire_early_leave_the_same_on_columns(data: st.DataObject)
     names = sorted(ALL_FUNCTIONS) if evictor is None else FOR_EVICTORS
     name = data.draw(st.sampled_from(names), label="function")
     window = data.draw(SESSION_WINDOWS, label="window")
-    order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode").value
+    order_mode = data.draw(st.sampled_from([*OrderMode]), label="order mode")
     declarations = {"trigger": trigger, "window": window, "evictor": evictor, **ALL_FUNCTIONS[name]}
-    pipeline = replace(pipeline_of(rules, False), select={}, order_mode=order_mode, **declarations)
-    check_engines(pipeline, rules, events, data)
+    pipeline = replace(pipeline_of(rules, False), select={}, **declarations)
+    check_engines(pipeline, rules, events, data, order_mode=order_mode)
 
 
 @pytest.mark.slow

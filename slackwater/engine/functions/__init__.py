@@ -11,7 +11,6 @@ What this can't do for a range of keys, the operator engine does instead, from t
 
 from slackwater.engine.functions.engine import FunctionEngine
 from slackwater.engine.functions.exactness import (
-    shows_no_ties,
     why_not,
     why_not_selected,
 )
@@ -20,7 +19,6 @@ from slackwater.engine.functions.left_over import LeftToOperator
 __all__ = [
     "FunctionEngine",
     "LeftToOperator",
-    "shows_no_ties",
     "why_not",
     "why_not_selected",
 ]

@@ -52,20 +52,13 @@ def why_not_selected(pipeline: Pipeline) -> str | None:
     """Why the windows of a pipeline with built-in aggregates, which no kernel decides, are not walked with
     their trigger, in one line; None when they are.
     """
-    trigger, order_mode = pipeline.effective_trigger, OrderMode(pipeline.order_mode)
+    trigger = pipeline.effective_trigger
     no_kernel = windows.why_not(pipeline)
     if is_session(pipeline) or type(trigger.innermost) is DeltaTrigger:
         return no_kernel
-    if takes_together(pipeline.windows, trigger, order_mode):
+    if takes_together(pipeline.windows, trigger, OrderMode.ROCKSDB):
         return no_kernel  # the operator engine is faster
     return None if why_not_walked(pipeline, keeps_state=False) is None else no_kernel
-
-
-def shows_no_ties(pipeline: Pipeline) -> bool:
-    """Whether the order of timers of one time shows nowhere: such timers of one key are of different windows,
-    and a function without state sees each window alone.
-    """
-    return not pipeline.select and not keeps_state(pipeline)
 
 
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:

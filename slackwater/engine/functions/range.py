@@ -86,7 +86,6 @@ from slackwater.windowing.columnar.window_columns import (
     concatenate,
     rows_of,
 )
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.window_log import SideRow
 from slackwater.windowing.snapshot import ContentHash
 from slackwater.windowing.snapshot.columns import STATE_WINDOW
@@ -255,7 +254,7 @@ class FunctionRange:
                 columns.parked_texts,
                 json_of(self.pipeline, self.record),
                 dict(enumerate(objects, start=len(parked_lists.numbers))),
-                merges_target_first=OrderMode(self.pipeline.order_mode).merges_target_first,
+                merges_target_first=self.replay.order_mode.merges_target_first,
             )
         contents = folds or ListsOfSessions(number_evictor)
         walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)

@@ -78,7 +78,6 @@ from slackwater.windowing.columnar.window_columns import (
     OpenWindows,
     columns_of,
 )
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.key_group_index import KeyGroupIndex
 from slackwater.windowing.runtime.operator_storage import heap_backend
 from slackwater.windowing.runtime.window_operator_builder import CONTENTS
@@ -93,8 +92,6 @@ def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
     """
     if not is_session(pipeline) and type(pipeline.window) not in (*GRID_ASSIGNERS, GlobalWindows):
         return why_not(pipeline) or f"a function keeps state on {type(pipeline.window).__name__}"
-    if keeps_state and pipeline.order_mode != "rocksdb":
-        return f"order_mode={pipeline.order_mode!r} keeps the history of a heap"
     if pipeline.watermarks.kind == "punctuated":
         return "windows are walked from tick to tick, and punctuated watermarks rise inside one"
     return why_not_at_any_trigger(pipeline)
@@ -113,7 +110,7 @@ class TriggerRange(FunctionRange):
         self._merges = isinstance(self.config.assigner, MergingWindowAssigner)
         self._backend = heap_backend(
             KeyGroupIndex(keys.type, self.key_range.key_groups, keys.max_parallelism),
-            OrderMode(self.pipeline.order_mode),
+            self.replay.order_mode,
             None,
         )
         self._result_rows: ResultRows | None = None
@@ -215,7 +212,7 @@ class TriggerRange(FunctionRange):
             columns.parked_texts,
             json,
             elements,
-            merges_target_first=OrderMode(self.pipeline.order_mode).merges_target_first,
+            merges_target_first=self.replay.order_mode.merges_target_first,
         )
         return folds, folds
 

@@ -62,7 +62,7 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
             self.keys.type,
             key_groups=self.key_range.key_groups,
             max_parallelism=self.keys.max_parallelism,
-            order_mode=self.order_mode,
+            order_mode=self.replay.order_mode,
             timeline=self.timeline_of_ticks,
             from_ms=self.replay.scan.from_ms,
             make_backend=storage.make_backend,

@@ -39,7 +39,6 @@ from slackwater.tables.run_files.hashed_rows import as_hashed
 from slackwater.tables.schemas import side_table, table_schemas
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.errors import PROCESSING_ELEMENT, UserCodeError
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 from slackwater.windowing.runtime.window_log import SideRow
@@ -77,7 +76,6 @@ class RangeWork(ABC, Generic[Runner]):
         self.element_class = element_class(self.pipeline, replay.schema)
         self.schemas = table_schemas(replay.shape)
         self.key_range = keys.range(number, replay.ranges)
-        self.order_mode = OrderMode(self.pipeline.order_mode)
         self.unknown_results = frozenset[str]()
 
     @cached_property
@@ -110,7 +108,6 @@ class RangeWork(ABC, Generic[Runner]):
         with closing(
             Spilling(
                 self.replay.state_memory_mb,
-                self.order_mode,
                 parked_bytes=parent.bytes,
                 element_bytes=self.rows.nbytes,
             )

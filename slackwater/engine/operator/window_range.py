@@ -45,7 +45,7 @@ def _may_step(pipeline: Pipeline) -> bool:
     """Whether elements may be taken together. Under on_error='quarantine' they may not: an element on which a
     function raises is taken back alone. Nor may they where rows carry watermarks, which rise between any two.
     """
-    is_allowed = takes_together(pipeline.windows, pipeline.effective_trigger, OrderMode(pipeline.order_mode))
+    is_allowed = takes_together(pipeline.windows, pipeline.effective_trigger, OrderMode.ROCKSDB)
     is_periodic = pipeline.watermarks.kind != "punctuated"
     return is_allowed and is_periodic and pipeline.on_error == "fail"
 
@@ -125,7 +125,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             self.config,
             key_groups=self.key_range.key_groups,
             max_parallelism=self.keys.max_parallelism,
-            order_mode=self.order_mode,
+            order_mode=self.replay.order_mode,
             timeline=self.timeline_of_ticks,
             from_ms=self.replay.scan.from_ms,
             make_backend=storage.make_backend,

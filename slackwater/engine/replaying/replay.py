@@ -20,6 +20,7 @@ from slackwater.pipelines import Expectation, Pipeline
 from slackwater.tables.delta.written_files import WrittenFile
 from slackwater.tables.schemas import Shape
 from slackwater.windowing.columnar.timeline.timeline import Timeline
+from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.snapshot import ContentHash
 
 
@@ -46,6 +47,7 @@ class Replay:
         parked_windows: how many windows the parent's snapshot holds.
         added_results: results of which that snapshot knows nothing: they are unknown in its windows.
         keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
+        order_mode: of recorded traces, the state back end of Flink that they were recorded with.
         expectations: of the panes, whose metrics the range tasks take for them; none in a replay that is not
             validated.
     """
@@ -65,6 +67,7 @@ class Replay:
     added_results: frozenset[str] = frozenset()
     keeps_lists_whole: bool = False
     state_bounds: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    order_mode: OrderMode = OrderMode.ROCKSDB
     expectations: tuple[Expectation, ...] = ()
 
     def state_files(self, table: str, key_range: KeyRange) -> list[str]:

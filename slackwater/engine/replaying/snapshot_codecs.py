@@ -17,7 +17,6 @@ from slackwater.pipelines import Pipeline
 from slackwater.pipelines.process_functions import states_of
 from slackwater.pipelines.window_columns import own_window_class_of
 from slackwater.tables.schemas import Columns, Shape
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.window_operator_config import WindowOperatorConfig
 from slackwater.windowing.snapshot import JsonValues, KeyColumns, SnapshotCodec, SnapshotLayout
 
@@ -113,7 +112,6 @@ def codec_of_windows(
         keys=KeyColumns.of(keys.columns),
         contents=contents,
         json=json_of(pipeline, element_class),
-        order_mode=OrderMode(pipeline.order_mode),
         keeps_lists_whole=keeps_lists_whole,
     )
     return SnapshotCodec(layout)
@@ -147,7 +145,6 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
         keys=KeyColumns.of(keys.columns),
         states=states_of(pipeline.keyed_process),
         json=json,
-        order_mode=OrderMode(pipeline.order_mode),
     )
 
 

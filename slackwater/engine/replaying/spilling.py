@@ -13,7 +13,6 @@ from typing import Final
 
 from slackwater.engine.rows.key_ranges import KeyRange
 from slackwater.errors import PermanentError
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.runtime.operator_storage import OperatorStorage
 from slackwater.windowing.runtime.slice_runner import SliceRunner
 
@@ -41,7 +40,6 @@ class Spilling:
 
     Args:
         limit_mb: how much memory it may take.
-        order_mode: timers in the order of one heap can't leave memory; their state then stays with them.
         parked_bytes: size of the columns that will be restored.
         element_bytes: size of the columns of the elements, which stay in memory beside the state.
 
@@ -49,14 +47,11 @@ class Spilling:
         is_spilled: whether state is in RocksDB.
     """
 
-    def __init__(
-        self, limit_mb: int, order_mode: OrderMode, parked_bytes: int, element_bytes: int = 0
-    ) -> None:
+    def __init__(self, limit_mb: int, parked_bytes: int, element_bytes: int = 0) -> None:
         limit = limit_mb * BYTES_PER_MB
         # While state moves it is in both places.
         self._limit = max(limit - element_bytes - ROCKSDB_MB * BYTES_PER_MB, limit // _LEAST_SHARE)
-        self._can_spill = not order_mode.has_heap_timers
-        self.is_spilled = self._can_spill and (parked_bytes * _GROWTH > self._limit or not limit_mb)
+        self.is_spilled = parked_bytes * _GROWTH > self._limit or not limit_mb
         self._storages = [_on_disk() if self.is_spilled else OperatorStorage()]
         self._next_look = FIRST_LOOK
 
@@ -68,7 +63,7 @@ class Spilling:
     def look(self, runner: SliceRunner) -> None:
         """Move the state if it has outgrown its bound. Called between two elements."""
         processed_count = runner.elements_processed
-        if processed_count < self._next_look or self.is_spilled or not self._can_spill:
+        if processed_count < self._next_look or self.is_spilled:
             return
         size, entries = runner.state_size()
         room = max(self._limit - size, 0) * entries // max(size, 1)

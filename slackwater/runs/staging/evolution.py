@@ -38,7 +38,7 @@ RULES: Mapping[str, Kind] = {
     "max_parallelism": "lasting",
     "window_columns": "lasting",
     **dict.fromkeys(("name", "source", "distinct_by", "watermarks", "key_by"), "refused"),
-    **dict.fromkeys(("window", "trigger", "evictor", "order_mode", "flink_exact"), "refused"),
+    **dict.fromkeys(("window", "trigger", "evictor", "flink_exact"), "refused"),
     **dict.fromkeys(("process", "reduce", "aggregate", "side_outputs", "columns", "records"), "refused"),
     **dict.fromkeys(("select", "output", "derive"), "from here on"),
 }

@@ -21,7 +21,6 @@ from slackwater.engine.rows.key_ranges import KeyRange
 from slackwater.pipelines import DeltaSource, Pipeline
 from slackwater.windowing import ProcessWindowFunction, TumblingEventTimeWindows, WatermarkStrategy
 from slackwater.windowing.errors import UserCodeError
-from slackwater.windowing.order_modes import OrderMode
 from slackwater.windowing.times import to_datetime
 from tests.model import records as model
 from tests.properties.slices import Replayed, replay_pipeline
@@ -137,15 +136,9 @@ def test_a_failure_leaves_no_directory(folder: Path, opened: list[int], limit: i
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", ["heap", "rocksdb_heap_timers"])
-def test_timers_in_the_order_of_a_heap_keep_all_in_memory(opened: list[int], mode: str) -> None:
-    run(replace(PIPELINE, order_mode=mode), 0)
-    assert opened == []
-
-
 def test_state_in_memory_is_one_part_and_state_on_disk_several(folder: Path) -> None:
     owned, one_group = KeyRange.of_groups(3, 130), KeyRange.of_groups(5, 5)
-    memory, disk = Spilling(1, OrderMode.ROCKSDB, 0), Spilling(0, OrderMode.ROCKSDB, 0)
+    memory, disk = Spilling(1, 0), Spilling(0, 0)
     assert memory.parts(owned) == [owned]
     parts = disk.parts(owned)
     assert [group for part in parts for group in part.key_groups] == [*range(3, 131)]
@@ -166,7 +159,7 @@ def test_state_leaves_memory_for_a_folder_that_its_user_alone_may_enter(
     before = os.umask(0)
     try:
         for _ in range(2):  # the second finds it
-            Spilling(0, OrderMode.ROCKSDB, 0).close()
+            Spilling(0, 0).close()
     finally:
         os.umask(before)
     [folder] = tmp_path.iterdir()
@@ -199,5 +192,5 @@ def test_a_folder_that_somebody_else_may_write_to_is_refused(
 ) -> None:
     planted(folder, monkeypatch)
     with pytest.raises(StateFolderError, match=r"slackwater-state-\d+.* SPARK_LOCAL_DIRS") as error:
-        Spilling(0, OrderMode.ROCKSDB, 0)
+        Spilling(0, 0)
     assert error.value.exit_code == 1

@@ -141,7 +141,7 @@ def test_what_changes_what_a_run_makes_of_its_elements_is_converted_and_told(
             "select.mean_dep_delay.kind: mean → max",
         ),
         ({"source": replace(departures.source, order_by=None)}, "source.order_by: row → none"),
-        ({"order_mode": "heap"}, "order_mode: rocksdb → heap"),
+        ({"flink_exact": True}, "flink_exact: False → True"),
         (
             {"watermarks": WatermarkStrategy.no_watermarks().with_interval(HOUR / 12)},
             "watermarks.kind: bounded_out_of_orderness → no_watermarks",
@@ -200,7 +200,7 @@ def test_a_restatement_from_the_start_may_change_all_else() -> None:
     after = changed(
         window=TumblingEventTimeWindows.of(HOUR * 2),
         trigger=CountTrigger.of(3),
-        order_mode="heap",
+        flink_exact=True,
         allowed_lateness=HOUR,
     )
     check_lasting(after, departures.describe(), 7)
@@ -211,14 +211,14 @@ def test_a_restatement_from_the_start_may_change_all_else() -> None:
 
 def test_the_restatement_that_is_named_begins_where_the_lineage_does() -> None:
     with pytest.raises(SettingsChanged, match="--from 1970-01-01T00:00:07Z --to END"):
-        check_settings(changed(order_mode="heap"), departures.describe(), 7, MIDNIGHT, 7_000)
+        check_settings(changed(flink_exact=True), departures.describe(), 7, MIDNIGHT, 7_000)
 
 
 def test_one_refusal_names_every_difference_that_is_refused_and_no_other() -> None:
-    after = changed(key_by="carrier", order_mode="heap", expect=[], allowed_lateness=HOUR)
+    after = changed(key_by="carrier", flink_exact=True, expect=[], allowed_lateness=HOUR)
     with pytest.raises(SettingsChanged) as refused:
         check_settings(after, departures.describe(), 7, MIDNIGHT)
-    assert [item.path for item in refused.value.differences] == ["key_by", "order_mode"]
+    assert [item.path for item in refused.value.differences] == ["flink_exact", "key_by"]
 
 
 def test_the_interval_changes_where_a_tick_of_both_lengths_ends() -> None:
@@ -258,7 +258,7 @@ def test_a_run_that_recorded_no_declarations_is_refused_when_its_hash_differs() 
 
 def test_a_setting_that_an_earlier_release_did_not_know_counts_as_its_default() -> None:
     before = departures.describe()
-    del before["trigger"], before["order_mode"], before["side_outputs"]
+    del before["trigger"], before["flink_exact"], before["side_outputs"]
     assert differences(before, departures.describe()) == []
-    [found] = differences(before, changed(order_mode="heap").describe())
-    assert str(found) == "order_mode: rocksdb → heap"
+    [found] = differences(before, changed(flink_exact=True).describe())
+    assert str(found) == "flink_exact: False → True"

@@ -98,7 +98,6 @@ class Warehouse:
                     schema,
                     schemas.partitioned_by(name),
                     schemas.CLUSTERINGS.get(name),
-                    has_recorded_version=name != _LEDGER,
                     is_ours=True,
                 )
                 for name, schema in schemas.table_schemas(shape).items()
@@ -125,19 +124,14 @@ class Warehouse:
         every = schemas.table_columns(schemas.Shape((), (), (), ()))
         names = (*every, *map(schemas.side_table, sides))
 
-        def existing(name: str, recorded_version: int | None = None) -> Folder | None:
+        def existing(name: str) -> Folder | None:
             uri, clustering = f"{self.root}/{pipeline}/{name}", schemas.CLUSTERINGS.get(name)
-            return Folder.existing_at(
-                uri, schemas.partitioned_by(name), clustering, recorded_version, is_ours=True
-            )
+            return Folder.existing_at(uri, schemas.partitioned_by(name), clustering, is_ours=True)
 
         # The ledger is read first: the other logs may move on meanwhile, but never back.
         runs = existing(_LEDGER)
         newest = None if runs is None else newest_row_of(runs)
-        versions = {} if newest is None else newest.table_versions
-        stored_folders = map_concurrently(
-            lambda name: runs if name == _LEDGER else existing(name, _expected_version(name, versions)), names
-        )
+        stored_folders = map_concurrently(lambda name: runs if name == _LEDGER else existing(name), names)
         folders = {
             name: folder for name, folder in zip(names, stored_folders, strict=True) if folder is not None
         }
@@ -212,9 +206,13 @@ class Tables:
         def look(folder: Folder) -> OpenTable | None:
             if folder.name == _LEDGER:
                 return folder.newest_known()
-            version = _expected_version(folder.name, versions)
-            table = None if version is None else folder.find_behind(version)
-            return folder.find() if table is None or folder.name in _LOOKED_AT else table
+            known_table = None if folder.name in _LOOKED_AT else folder.newest_known()
+            is_new_enough = (
+                known_table is not None
+                and folder.name in versions
+                and known_table.version() >= versions[folder.name] + (folder.name in _MOVED_BEHIND_LEDGER)
+            )
+            return known_table if is_new_enough else folder.find()
 
         self.refuse_lost_commits(newest, look)
         refuse_foreign(self._foreign_commits(newest))
@@ -461,12 +459,6 @@ def _can_store(stored_schema: pa.Schema, field: pa.Field) -> bool:
     """
     same_names = [one for one in stored_schema if one.name.lower() == field.name.lower()]
     return not same_names or any(one.equals(field) for one in same_names)
-
-
-def _expected_version(name: str, recorded_versions: Mapping[str, int]) -> int | None:
-    """The version that a table has behind the ledger's newest row; None where none is recorded."""
-    version = recorded_versions.get(name)
-    return None if version is None else version + (name in _MOVED_BEHIND_LEDGER)
 
 
 # As in a URL.

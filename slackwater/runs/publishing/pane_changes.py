@@ -103,9 +103,7 @@ class PaneChanges:
         """The panes of one run: of its own process as of a version that it knows, which has all its files."""
         run_ids = pa.array([row.run_id], pa.string())
         folder = self.tables["panes"]
-        known_files = folder.files_added(row.files.get("panes", ())) or folder.files(
-            Within.only("run_id", row.run_id), table=folder.newest_known()
-        )
+        known_files = folder.files(Within.only("run_id", row.run_id), table=folder.newest_known())
         if "panes" not in row.files or not set(row.files["panes"]) <= set(known_files.paths):
             return self._panes_of(run_ids)
         return _Panes(replace(known_files, dictionary_columns=("kind",)), run_ids)

@@ -47,12 +47,9 @@ def _difference(
 
 
 def _lacks_file(tables: Tables, name: str, row: LedgerRow) -> bool:
-    """Whether a file that the run has written is not in the log. What this process has committed it knows."""
+    """Whether the log lacks a file that the run has written, as far as this process knows the log."""
     if not row.files[name]:
         return False
     folder = tables[name]
-    table = folder.newest_known()
-    if table is not None and table.has_added(row.files[name]):
-        return False
-    known_paths = folder.files(Within.only("run_id", row.run_id), table=table).paths
+    known_paths = folder.files(Within.only("run_id", row.run_id), table=folder.newest_known()).paths
     return not set(row.files[name]) <= set(known_paths)

@@ -58,7 +58,7 @@ class BrokenPanes:
 
     def _judge(self, item: Expectation, check: Check) -> Check:
         panes = self.tables["panes"]
-        files = panes.files_added(self.paths) or panes.files(Within.only("run_id", self.run_id))
+        files = panes.files(Within.only("run_id", self.run_id))
         broken = self._broken(item, files, self.run_id)
         accepted_panes = self._accepted_panes(item) if item.severity == "reject" else []
         others = self._without(broken, accepted_panes)

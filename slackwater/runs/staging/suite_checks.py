@@ -66,7 +66,7 @@ class RowsToPublish:
 
     @cached_property
     def _files(self) -> StoredFiles:
-        return self.panes.files_added(self.paths) or self.panes.files(Within.only("run_id", self.run_id))
+        return self.panes.files(Within.only("run_id", self.run_id))
 
     @property
     def are_few(self) -> bool:

@@ -69,12 +69,11 @@ def remove_actions(files: StoredFiles, now_ms: int, *, changes_data: bool) -> li
 @dataclass(frozen=True)
 class PendingCommit:
     """A commit that is to become `version` of the table at `uri`. It is tried once, and `token` tells it
-    from other commits. With `carries_log` it carries the commits before it, see `carried_log`.
+    from other commits.
     """
 
     uri: str
     version: int
-    carries_log: bool = False
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def write(
@@ -109,14 +108,12 @@ class PendingCommit:
 
     def _info(self, table: OpenTable, facts: Mapping[str, str] | None) -> dict[str, Any]:
         parameters = {"mode": "Append", "partitionBy": json.dumps(table.partition_columns)}
-        carried_log = table.log_to_carry() if self.carries_log else None
         return {
             "timestamp": int(datetime.now(UTC).timestamp() * 1000),
             "operation": "WRITE",
             "operationParameters": parameters,
             "engineInfo": f"slackwater:{version_of('slackwater')}",
             **(facts or {}),
-            **({} if carried_log is None else carried_log.to_facts()),
             TOKEN: self.token,
         }
 

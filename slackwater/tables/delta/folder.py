@@ -6,7 +6,7 @@ the business of `table_handles`.
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,12 +18,10 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from slackwater.tables.delta.carried_log import CARRIED_COMMITS
 from slackwater.tables.delta.clustering import Clustering
 from slackwater.tables.delta.commits import Owner, PendingCommit, add_action, remove_actions
 from slackwater.tables.delta.foreign_commits import TOKEN, ForeignCommit
 from slackwater.tables.delta.log_files import last_checkpoint, line_count, superseded_checkpoints
-from slackwater.tables.delta.log_mirror import CHECKPOINT_INTERVAL as MIRROR_INTERVAL
 from slackwater.tables.delta.open_table import OpenTable
 from slackwater.tables.delta.partitions import by_partition, folder_of
 from slackwater.tables.delta.stored_files import StoredFiles, Within, files_within
@@ -62,8 +60,7 @@ class StoredLayout(NamedTuple):
 @dataclass(frozen=True)
 class Folder:
     """One Delta table: where it stands, its schema, its partition columns, and how rows are divided into
-    files (None: as they come). With `has_recorded_version` somebody records the table's newest version, so
-    that it is opened by that commit, which carries the log (`carried_log`). To a table that `is_ours` nobody
+    files (None: as they come). To a table that `is_ours` nobody
     else writes: features that can't be borne are refused, and so are commits of others since the last look
     at them (`foreign_features`, `foreign_commits`).
 
@@ -82,7 +79,6 @@ class Folder:
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     clustering: Clustering | None = None
-    has_recorded_version: bool = field(default=False, compare=False)
     is_ours: bool = field(default=False, compare=False)
     _handles: TableHandles = field(init=False, repr=False, compare=False)
 
@@ -96,7 +92,6 @@ class Folder:
             self.schema,
             self.partition_by,
             self.clustering,
-            self.has_recorded_version,
             self.is_ours,
         )
 
@@ -106,21 +101,14 @@ class Folder:
         uri: str,
         partition_by: tuple[str, ...] = (),
         clustering: Clustering | None = None,
-        recorded_version: int | None = None,
         *,
         is_ours: bool = False,
     ) -> "Folder | None":
-        """The table that stands at `uri`, with the columns that it has; None where there is none. For
-        `recorded_version` see `find_behind`; None: nobody records it.
-        """
-        place = cls(uri, pa.schema([]), is_ours=is_ours)
-        if recorded_version is not None:
-            place.find_behind(recorded_version)
-        table = place.find()
+        """The table at `uri`, with the columns that it has; None where there is none."""
+        table = cls(uri, pa.schema([]), is_ours=is_ours).find()
         if table is None:
             return None
-        has_record = recorded_version is not None
-        folder = cls(uri, table.schema, partition_by, clustering, has_record, is_ours)
+        folder = cls(uri, table.schema, partition_by, clustering, is_ours)
         folder._handles.newest = table
         return folder
 
@@ -154,13 +142,6 @@ class Folder:
     def find(self, version: int | None = None) -> OpenTable | None:
         """The table, at `version` if given; None when there is none yet."""
         return self._handles.take(version)
-
-    def find_behind(self, version: int) -> OpenTable | None:
-        """The table as of `version`, which somebody has recorded of it or expects it to have, or as of a
-        newer one; as of now where it has no such version, and of a folder of this machine. None where there
-        is no table.
-        """
-        return self._handles.take_behind(version)
 
     def newest_known(self) -> OpenTable | None:
         """The table as of the newest version that this process knows, for callers to whom a newer one makes
@@ -341,15 +322,6 @@ class Folder:
         known_table = None if self._handles.lacks_own_commit else self._handles.newest
         return self._stored_files(known_table or self.find(), bounds)
 
-    def files_added(self, paths: Collection[str]) -> StoredFiles | None:
-        """These files of the table, with the statistics of the log; None where the commits that this process
-        knows do not show all of them.
-        """
-        table = self._handles.newest_known()
-        if table is None or not table.has_added(paths):
-            return None
-        return StoredFiles(table.actions_of(paths), self.uri, filesystem(self.uri), self.schema)
-
     def _stored_files(self, table: OpenTable | None, bounds: Sequence[Within]) -> StoredFiles:
         actions = pa.table({}) if table is None else table.actions
         return StoredFiles(files_within(actions, *bounds), self.uri, filesystem(self.uri), self.schema)
@@ -412,7 +384,7 @@ class Folder:
         while True:
             table = expected_table or (self._handles.newest_known() if not tries else None) or self.ensure()
             self._handles.refuse_foreign_behind_known(table)
-            pending = PendingCommit(self.uri, table.version() + 1, self.has_recorded_version)
+            pending = PendingCommit(self.uri, table.version() + 1)
             try:
                 newest = write(table, pending)
             except (OSError, DeltaError) as error:
@@ -434,26 +406,20 @@ class Folder:
                 return
 
     def _is_checkpoint_due(self, newest: OpenTable) -> bool:
-        log = newest.log_to_carry() if self.has_recorded_version else None
-        if log is not None and log.ends_small:
-            return len(log.commits) >= CARRIED_COMMITS or not log.is_small
-        if newest.mirror is not None:
-            return (newest.version() + 1) % MIRROR_INTERVAL == 0 and bool(newest.tail)
         if (newest.version() + 1) % _CHECKPOINT_INTERVAL or not newest.tail:
             return False
         last = last_checkpoint(filesystem(self.uri))
         return newest.version() - last.version >= min(last.actions // _ACTIONS_FOR_COMMIT, _MOST_COMMITS)
 
     def _checkpoint(self, table: OpenTable) -> None:
-        """Put the log's state into one file. Where that fails, the next one to open the table reads more. In
-        a folder of this machine the checkpoints that it supersedes are deleted.
+        """Put the log's state into one file, and delete the checkpoints that it supersedes. Where that fails,
+        the next one to open the table reads more.
         """
         with suppress(OSError, DeltaError):
             self._handles.newest = table.with_checkpoint()
-            if table.mirror is None:
-                store = filesystem(self.uri)
-                for path in superseded_checkpoints(store, _CHECKPOINT_INTERVAL):
-                    store.delete_file(path)
+            store = filesystem(self.uri)
+            for path in superseded_checkpoints(store, _CHECKPOINT_INTERVAL):
+                store.delete_file(path)
 
     def _owner_of(self, pending: PendingCommit, failure: Exception) -> Owner:
         try:

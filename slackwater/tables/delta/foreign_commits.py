@@ -97,12 +97,9 @@ def commits_behind_ours(
     uri: str, newest: int, contents: Mapping[int, bytes] | None = None
 ) -> list[LoggedCommit]:
     """The commits up to the version `newest` from the first of ours on that stands at or behind the last
-    checkpoint. In an object store only commits of `contents` count, if given, so that none is asked for.
+    checkpoint. `contents` has files that were read already.
     """
-    if contents is None or is_local(uri):
-        since = max(last_checkpoint(filesystem(uri)).version - 1, NO_VERSION)
-    else:
-        since = min(contents, default=newest + 1) - 1
+    since = max(last_checkpoint(filesystem(uri)).version - 1, NO_VERSION)
     commits = commits_between(uri, since, newest, contents)
     return list(dropwhile(lambda commit: not commit.is_ours, commits))
 

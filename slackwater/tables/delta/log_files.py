@@ -35,16 +35,19 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
 _PLAIN_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint\.parquet")
 NO_VERSION = -1
-# A tag of the hint to a checkpoint in an object store, see `Checkpoint.earlier_version`.
-_EARLIER_CHECKPOINT = "slackwaterEarlierCheckpoint"
 # What a commit says of its lines.
-SEAL = LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
+LINES, CHECKSUM = "slackwaterLines", "slackwaterChecksum"
 _EMPTY = "is empty: what that commit changed is lost, and would be passed over in silence"
 
 
 def commit_path(version: int) -> str:
     """Where the commit of a version stands in a table's folder."""
     return f"{LOG}/{version:020d}.json"
+
+
+def checkpoint_path(version: int) -> str:
+    """Where the checkpoint of a version is in a table's folder, if it is one file."""
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
 def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None = None) -> None:
@@ -167,7 +170,7 @@ def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
             )
         return log_damaged(
             uri,
-            f"{LOG}/{hinted_version:020d}.checkpoint.parquet",
+            checkpoint_path(hinted_version),
             "is missing or empty, and commits before it are gone",
         )
     later_versions = sorted(version for version in commits if version > start)
@@ -200,30 +203,19 @@ class Checkpoint(NamedTuple):
         version: NO_VERSION without a hint that can be read: a log of few commits has none, a damaged one may
             have lost it.
         actions: how many it has, above all one for each file.
-        earlier_version: of the checkpoint before, if runs have put both into an object store; NO_VERSION if
-            only this one is of a run, None if this one is not.
     """
 
     version: int
     actions: int
-    earlier_version: int | None = None
-
-    @classmethod
-    def of(cls, hint: bytes | None) -> "Checkpoint":
-        """What a hint of this content describes."""
-        try:
-            values = json.loads(hint or b"")
-            earlier = (values.get("tags") or {}).get(_EARLIER_CHECKPOINT)
-            return cls(
-                int(values["version"]), int(values.get("size", 0)), None if earlier is None else int(earlier)
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return cls(NO_VERSION, 0)
 
 
 def last_checkpoint(folder: FileSystem) -> Checkpoint:
     """The last checkpoint by the log's own hint."""
-    return Checkpoint.of(content_of(folder, HINT))
+    try:
+        hint = json.loads(content_of(folder, HINT) or b"")
+        return Checkpoint(int(hint["version"]), int(hint.get("size", 0)))
+    except (ValueError, KeyError, TypeError):
+        return Checkpoint(NO_VERSION, 0)
 
 
 def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
@@ -234,25 +226,12 @@ def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
     The newest two stay, the last but one for readers that are opening the table from it. Only versions that
     end an `interval` are superseded, so most checkpoints of `maintain` and of other writers stay, too. So
     does the first that is there, where commits before it are gone.
-
-    A log in an object store is not listed. There the last hint names the checkpoint that the next one
-    supersedes, if it and the one between are of runs (`Checkpoint.earlier_version`). So a checkpoint that was
-    there when `maintain` took commits away stays.
     """
     paths = {info.path for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True))}
     versions = sorted(int(match[1]) for path in paths if (match := _PLAIN_CHECKPOINT.fullmatch(path)))
     oldest = 0 if commit_path(0) in paths else 1
     superseded_versions = [version for version in versions[oldest:-2] if (version + 1) % interval == 0]
-    return [f"{LOG}/{version:020d}.checkpoint.parquet" for version in superseded_versions]
-
-
-def hint_behind(last: Checkpoint, hint: bytes, size: int) -> bytes:
-    """`hint`, to the checkpoint of `size` bytes that a run puts into an object store behind `last`, as it
-    names that one.
-    """
-    earlier_version = NO_VERSION if last.earlier_version is None else last.version
-    own_values = {"sizeInBytes": size, "tags": {_EARLIER_CHECKPOINT: str(earlier_version)}}
-    return json.dumps({**json.loads(hint), **own_values}).encode()
+    return [checkpoint_path(version) for version in superseded_versions]
 
 
 def log_damaged(uri: str, path: str, what: str, command: str | None = None) -> LogDamaged:

@@ -13,7 +13,7 @@ other commit (new columns, another protocol, deletion vectors) is for delta-rs, 
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,9 +24,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from slackwater.tables.delta.carried_log import CARRIED_COMMITS, CarriedLog, without_facts
-from slackwater.tables.delta.log_mirror import LogMirror
-from slackwater.tables.delta.opening_errors import error_of_opening
+from slackwater.tables.delta.checkpoint_copies import put_checkpoint
+from slackwater.tables.stores import is_local
 
 # A tail is applied again to each list of files, and a log without a checkpoint takes long to open.
 _MOST_COMMITS = 100
@@ -74,129 +73,49 @@ class PlainCommit(NamedTuple):
         return cls(tuple(new_files), frozenset(removed_paths), transactions, content)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OpenTable:
     """A table as of one version. A value: whoever has it sees that version, whatever others commit.
 
     Attributes:
         uri: the table's folder.
-        base_version: its version as delta-rs opened it.
-        mirror: the copy of the log from which it was opened; None where it was opened at `uri`.
-        tail: the commits since.
-        carried_log: of the commit by which it was opened; None where delta-rs had to open it. Then `base`
-            is opened only for what that commit does not say.
+        base: the table as delta-rs opened it, at `uri` or from a copy of its last checkpoint. Commits by
+            delta-rs move it on, `base_version` stays.
+        tail: the plain commits since.
     """
 
     uri: str
+    base: DeltaTable
     base_version: int
-    mirror: LogMirror | None = None
     tail: tuple[PlainCommit, ...] = ()
-    carried_log: CarriedLog | None = None
-    _delta_rs_table: list[DeltaTable] = field(default_factory=list, repr=False, compare=False)
-    _listing: "list[tuple[int, pa.Table]]" = field(default_factory=list, repr=False, compare=False)
+    _listing: "list[tuple[int, pa.Table]]" = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, uri: str, table: DeltaTable) -> "OpenTable":
-        """The table as delta-rs has just opened it at `uri`."""
-        return cls(uri, table.version(), _delta_rs_table=[table])
-
-    @classmethod
-    def of_mirror(cls, mirror: LogMirror) -> "OpenTable":
-        """The table whose log `mirror` has a copy of."""
-        return cls(mirror.uri, mirror.version, mirror, _delta_rs_table=[mirror.open_table()])
-
-    @classmethod
-    def of_carried_log(cls, uri: str, log: CarriedLog) -> "OpenTable":
-        """The table whose log a commit has carried. Who writes a commit that carries many puts a checkpoint
-        of that version beside it.
-        """
-        if len(log.commits) >= CARRIED_COMMITS:
-            log = log.with_checkpoint()
-        commits = list(map(PlainCommit.of, log.commits))
-        count = 1 + max((number for number, commit in enumerate(commits) if commit is None), default=-1)
-        mirror = LogMirror(uri, log.checkpoint_version, log.commits[:count])
-        tail = tuple(commit for commit in commits[count:] if commit is not None)
-        return cls(uri, mirror.version, mirror, tail, log)
+        """The table as delta-rs has just opened it."""
+        return cls(uri, table, table.version())
 
     def version(self) -> int:
         return self.base_version + len(self.tail)
 
     @property
     def has_long_tail(self) -> bool:
-        """Whether the table had better be opened anew. When a carried log was followed by as many commits as
-        one carries, the checkpoint that it begins with, which is read late, is the last but one.
-        """
-        return len(self.tail) > (_MOST_COMMITS if self.carried_log is None else CARRIED_COMMITS)
-
-    @property
-    def base(self) -> DeltaTable:
-        """The table as delta-rs opens it, without the commits of `tail`.
-
-        Raises:
-            NotADeltaTable, LogDamaged: it can't be opened.
-        """
-        if not self._delta_rs_table:
-            self._delta_rs_table.append(self._open_base())
-        return self._delta_rs_table[0]
-
-    def _open_base(self) -> DeltaTable:
-        assert self.mirror is not None and self.carried_log is not None
-        with suppress(OSError, DeltaError):
-            return self.mirror.open_table()
-        # The checkpoint is gone: a later one has taken its place. Commits that are applied once more change
-        # nothing.
-        try:
-            return DeltaTable(self.uri, version=self.carried_log.version)
-        except (OSError, DeltaError) as error:
-            raise error_of_opening(self.uri, error) from error
+        """Whether the table had better be opened anew."""
+        return len(self.tail) > _MOST_COMMITS
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Its columns."""
-        return pa.schema(self.base.schema()) if self.carried_log is None else self.carried_log.schema
+        return pa.schema(self.base.schema())
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
-        if self.carried_log is not None:
-            return self.carried_log.partition_columns
         return tuple(self.base.metadata().partition_columns)
-
-    def log_to_carry(self) -> CarriedLog | None:
-        """What the next commit can carry; None for a table of which there is no mirror."""
-        if self.mirror is None:
-            return None
-        delta_schema = (
-            self.base.schema().to_json() if self.carried_log is None else self.carried_log.delta_schema
-        )
-        commits = (*self.mirror.commits, *(commit.content for commit in self.tail))
-        return CarriedLog(
-            self.mirror.checkpoint_version,
-            tuple(map(without_facts, commits)),
-            delta_schema,
-            self.partition_columns,
-        )
 
     @property
     def contents_of_commits(self) -> dict[int, bytes]:
-        """Version → content of its commit, for those that were read when the table was opened."""
-        mirrored_contents = (
-            {}
-            if self.mirror is None
-            else dict(enumerate(self.mirror.commits, self.mirror.checkpoint_version + 1))
-        )
-        tail_contents = enumerate((commit.content for commit in self.tail), self.base_version + 1)
-        return {**mirrored_contents, **dict(tail_contents)}
-
-    def has_added(self, paths: Collection[str]) -> bool:
-        """Whether the commits of `tail` show that the table has these files. Plain commits name files as a
-        file system does.
-        """
-        missing_paths = set(paths)
-        for commit in reversed(self.tail):
-            if missing_paths & commit.removed_paths:
-                return False
-            missing_paths.difference_update(file["path"] for file in commit.new_files)
-        return not missing_paths
+        """Version → content of its commit, for the commits of `tail`."""
+        return {version: commit.content for version, commit in enumerate(self.tail, self.base_version + 1)}
 
     @cached_property
     def table_id(self) -> str:
@@ -213,19 +132,11 @@ class OpenTable:
         # delta-rs reads the log once more, and the checkpoint from which it opened the table is superseded.
         return DeltaTable(self.uri, version=self.base_version).transaction_version(application)
 
-    def actions_of(self, paths: Collection[str]) -> pa.Table:
-        """As `actions`, of files that `has_added`, and without columns of which no file has statistics."""
-        files = {file["path"]: file for commit in self.tail for file in commit.new_files}
-        new_files = [files[path] for path in paths]
-        return _listed_files(new_files, _listing_schema(new_files, self.schema, self.partition_columns))
-
     @cached_property
     def takes_plain_commits(self) -> bool:
         """Whether a commit may be written without asking delta-rs: the table has no feature by which a
-        commit would need more than it says. Else no commit carries the log.
+        commit would need more than it says.
         """
-        if self.carried_log is not None:
-            return True
         protocol, configuration = self.base.protocol(), self.base.metadata().configuration
         return (
             protocol.min_reader_version == 1
@@ -247,44 +158,48 @@ class OpenTable:
             count, actions = self._listing[-1]
         else:
             count, actions = 0, pa.table(self.base.get_add_actions(flatten=True))
-        for commit in self.tail[count:]:
-            actions = _after(actions, commit)
+        if count < len(self.tail):
+            actions = _after(actions, self.tail[count:])
         self._listing[:] = [(len(self.tail), actions)]
         return actions
 
     def as_delta_rs(self) -> DeltaTable:
-        """The same version as delta-rs opens it, for what only it can do."""
-        if self.mirror is None and not self.tail:
-            return self.base
-        return DeltaTable(self.uri, version=self.version())
+        """The same version as delta-rs opens it at `uri`, for what only it can do."""
+        if self.tail or not is_local(self.uri):
+            return DeltaTable(self.uri, version=self.version())
+        return self.base
 
     def with_checkpoint(self) -> "OpenTable":
-        """Put the log's state into one file; returns the same version, opened from there.
+        """Put the log's state into one file; returns the same version, opened from there. The last commit
+        must be among `tail`.
 
         Raises:
             OSError, DeltaError: that failed. Readers read the commits all the same.
         """
-        if self.mirror is not None:
-            mirror = self.mirror.after([commit.content for commit in self.tail])
-            # The last checkpoint may be gone, or may never have been written.
-            with suppress(OSError, DeltaError):
-                return OpenTable.of_mirror(mirror.with_checkpoint())
-        table = self.as_delta_rs()
-        table.create_checkpoint()
+        table = None if is_local(self.uri) else put_checkpoint(self.uri, self.contents_of_commits)
+        if table is None:
+            table = self.as_delta_rs()
+            table.create_checkpoint()
         return OpenTable.of(self.uri, table)
 
 
-def _after(actions: pa.Table, commit: PlainCommit) -> pa.Table:
-    """The files of a table after a commit."""
+def _after(actions: pa.Table, commits: Sequence[PlainCommit]) -> pa.Table:
+    """The files of a table after some commits."""
+    new_files: dict[str, dict[str, Any]] = {}
     # A file that is added once more is the same file, with more said about it.
-    gone_paths = commit.removed_paths | {file["path"] for file in commit.new_files}
+    gone_paths: set[str] = set()
+    for commit in commits:
+        gone_paths |= commit.removed_paths | {file["path"] for file in commit.new_files}
+        for path in commit.removed_paths:
+            new_files.pop(path, None)
+        new_files.update((file["path"], file) for file in commit.new_files)
     if actions.num_rows and gone_paths:
         is_gone = pc.is_in(actions.column("path"), value_set=pa.array(gone_paths, pa.string()))
         if pc.any(is_gone).as_py():
             actions = actions.filter(pc.invert(is_gone))
-    if not commit.new_files:
+    if not new_files:
         return actions
-    return pa.concat_tables([actions, _listed_files(commit.new_files, actions.schema)])
+    return pa.concat_tables([actions, _listed_files(list(new_files.values()), actions.schema)])
 
 
 def _listed_files(new_files: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
@@ -305,26 +220,6 @@ def _listed_files(new_files: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.
     return pa.table(columns, schema=schema)
 
 
-def _listing_schema(
-    new_files: Sequence[dict[str, Any]], schema: pa.Schema, partition_columns: Sequence[str]
-) -> pa.Schema:
-    """The columns in which added files are listed, as far as they have statistics of plain columns."""
-    statistics = [json.loads(file.get("stats") or "{}") for file in new_files]
-    fields = [("path", pa.string()), ("size_bytes", pa.int64()), ("num_records", pa.int64())]
-    fields += [(f"{_PARTITION}.{name}", schema.field(name).type) for name in partition_columns]
-    for column in schema:
-        for kind, name in _STATISTICS.items():
-            if any(_is_plain((one.get(name) or {}).get(column.name)) for one in statistics):
-                value_type = pa.int64() if kind == "null_count" else column.type
-                fields.append((f"{kind}.{column.name}", value_type))
-    return pa.schema(fields)
-
-
-def _is_plain(value: Any) -> bool:
-    return value is not None and not isinstance(value, dict)
-
-
-_PARTITION = "partition"
 _OF_A_FILE = {"path": "path", "size_bytes": "size", "modification_time": "modificationTime"}
 _STATISTICS = {"min": "minValues", "max": "maxValues", "null_count": "nullCount"}
 

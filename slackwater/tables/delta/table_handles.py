@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import FileInfo, FileSystem
 
-from slackwater.tables.delta.carried_log import CarriedLog
+from slackwater.tables.delta.checkpoint_copies import open_at_checkpoint
 from slackwater.tables.delta.foreign_commits import (
     ForeignCommit,
     commits_behind_ours,
@@ -31,7 +31,6 @@ from slackwater.tables.delta.log_files import (
     commit_path,
     content_of,
 )
-from slackwater.tables.delta.log_mirror import LogMirror
 from slackwater.tables.delta.open_table import OpenTable, PlainCommit
 from slackwater.tables.delta.opening_errors import error_of_opening
 from slackwater.tables.errors import NotADeltaTable
@@ -88,47 +87,9 @@ class TableHandles:
             return newest if newest is not None and newest.version() == version else self._open(version)
         table = None if newest is None else self._brought_up_to_date(newest)
         if table is None:
-            table = self._open(None)
+            table = self._open_newest()
         if table is not None:
             self.newest, self.lacks_own_commit = table, False
-        return table
-
-    def take_behind(self, version: int) -> OpenTable | None:
-        """The table as of `version`, which somebody has recorded of it, or expects it to have, or as of a
-        newer one; as of now where it has no such version. In an object store the commit is read by its name,
-        with the files of the log that it does not carry, and no newer ones are looked for.
-
-        Raises:
-            NotADeltaTable, LogDamaged: see `take`.
-        """
-        if is_local(self.uri):
-            return self.take()
-        if self.newest is None:
-            with reads(self.uri), suppress(DeltaError):
-                self.newest = self._opened_by_commit(version) or (
-                    self._opened_by_commit(version - 1) if version else None
-                )
-        newest = self.newest
-        return newest if newest is not None and newest.version() >= version else self.take()
-
-    def _opened_by_commit(self, version: int) -> OpenTable | None:
-        """The table as of `version`, by the commit of that version; None where a file of the log is missing.
-
-        Raises:
-            OSError, LogDamaged: see `LogMirror.of`.
-        """
-        content = content_of(filesystem(self.uri), commit_path(version))
-        if content is None:
-            return None
-        carried_log = CarriedLog.of(self.uri, version, content)
-        if carried_log is not None:
-            return OpenTable.of_carried_log(self.uri, carried_log)
-        mirror = LogMirror.between(self.uri, version, content)
-        return None if mirror is None else self._refuse_unbearable(OpenTable.of_mirror(mirror))
-
-    def _refuse_unbearable(self, table: OpenTable) -> OpenTable:
-        if self.is_ours:
-            refuse_unbearable(self.uri, table.base)
         return table
 
     def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
@@ -167,17 +128,21 @@ class TableHandles:
 
     def start_over_with(self, table: DeltaTable) -> OpenTable:
         """Take a table that delta-rs has just made for what is known, whatever was known before."""
-        self.newest, self.lacks_own_commit = None, False
-        table_of_mirror = None if is_local(self.uri) else self.take_behind(table.version())
-        self.newest = table_of_mirror or OpenTable.of(self.uri, table)
+        self.newest, self.lacks_own_commit = OpenTable.of(self.uri, table), False
         return self.newest
+
+    def _open_newest(self) -> OpenTable | None:
+        """The table as of now; in an object store by the last checkpoint and the commits since."""
+        if not is_local(self.uri):
+            with reads(self.uri), suppress(DeltaError):
+                base = open_at_checkpoint(self.uri)
+                table = None if base is None else self._brought_up_to_date(OpenTable.of(self.uri, base))
+                if table is not None:
+                    return self._refuse_unbearable(table)
+        return self._open(None)
 
     def _open(self, version: int | None) -> OpenTable | None:
         try:
-            if version is None and not is_local(self.uri):
-                mirror = LogMirror.of(self.uri)
-                if mirror is not None:
-                    return self._refuse_unbearable(OpenTable.of_mirror(mirror))
             table = DeltaTable(self.uri, version=version)
         except TableNotFoundError:
             # Also of a local folder that it may not enter delta-rs says that there is no table.
@@ -193,6 +158,11 @@ class TableHandles:
         with reads(self.uri):
             check_commits(filesystem(self.uri), self.uri, table.version(), self.checked_to)
         return self._refuse_unbearable(OpenTable.of(self.uri, table))
+
+    def _refuse_unbearable(self, table: OpenTable) -> OpenTable:
+        if self.is_ours:
+            refuse_unbearable(self.uri, table.base)
+        return table
 
     def _brought_up_to_date(self, table: OpenTable) -> OpenTable | None:
         """`table` with the commits since. None where it must be opened anew: it was removed, a commit is not

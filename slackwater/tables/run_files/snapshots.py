@@ -272,15 +272,8 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
 
 
 def _known_paths(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The files of a table that hold rows of a run, by the log as far as this process knows it. Where its
-    newest commits have added what is recorded, no older ones are read.
-    """
-    if not recorded_paths:
-        return ()
-    table = folder.newest_known()
-    if table is not None and table.has_added(recorded_paths):
-        return recorded_paths
-    return _paths_in_log(folder, run_id, table)
+    """The files of a table that hold rows of a run, by the log as far as this process knows it."""
+    return _paths_in_log(folder, run_id, folder.newest_known()) if recorded_paths else ()
 
 
 def _paths_in_log(folder: Folder, run_id: str, table: OpenTable | None = None) -> tuple[str, ...]:

@@ -102,3 +102,14 @@ def test_a_version_does_not_change_by_what_comes_after(tmp_path: Path) -> None:
 def test_what_is_not_plain_is_left_to_delta_rs(action: dict[str, Any]) -> None:
     content = "\n".join(map(json.dumps, ({"commitInfo": {}}, action))).encode()
     assert PlainCommit.of(content) is None
+
+
+def test_a_log_that_a_commit_of_earlier_versions_carries_is_passed_over(tmp_path: Path) -> None:
+    folder = Folder(f"{tmp_path}/t", pa.schema([("n", pa.int64())]))
+    for n in range(3):
+        folder.append(pa.table({"n": [n]}))
+    path = tmp_path / "t" / "_delta_log" / f"{3:020d}.json"
+    info, *lines = path.read_text().splitlines()
+    commit_info = {**json.loads(info)["commitInfo"], "slackwaterPackedLog": "c$@(M0RsIy1OW)"}
+    path.write_text("\n".join([json.dumps({"commitInfo": commit_info}), *lines]))
+    assert sorted(Folder(folder.uri, folder.schema).read()["n"].to_pylist()) == [0, 1, 2]

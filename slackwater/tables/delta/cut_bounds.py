@@ -26,8 +26,10 @@ Column: TypeAlias = pa.ChunkedArray
 
 def widen_bounds(least: Column, greatest: Column) -> tuple[Column, Column]:
     """(lower, upper) bounds of a column in files, from the least and the greatest values that the log has.
-    Columns that are no times keep theirs.
+    Spark writes NaN as the greatest value: it is no bound. Columns of other types keep theirs.
     """
+    if pa.types.is_floating(least.type):
+        least, greatest = (pc.if_else(pc.is_nan(side), None, side) for side in (least, greatest))
     if not pa.types.is_timestamp(least.type):
         return least, greatest
     kind = pa.timestamp("us", tz=least.type.tz)

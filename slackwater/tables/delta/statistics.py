@@ -5,15 +5,25 @@ Computed from the rows as they are written, part by part; knows no table and no 
 """
 
 import json
+import math
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 # Columns of other types have no statistics: readers do not prune files by them.
-_TYPES_WITH_BOUNDS = (pa.types.is_integer, pa.types.is_timestamp, pa.types.is_date, pa.types.is_string)
+_TYPES_WITH_BOUNDS = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_string,
+)
 _COLUMNS = 32  # as many as Delta's writers describe
 _TEXT_CHARACTERS = 32
 _GREATEST = "\U0010ffff"  # no character comes after it
@@ -90,13 +100,20 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
         column = column.cast(pa.timestamp("us", tz=kind.tz)).cast(pa.int64())
     elif pa.types.is_date(kind):
         column = column.cast(pa.int32())
+    elif pa.types.is_floating(kind) and not pc.all(pc.is_finite(column)).as_py():
+        return None
     least_and_greatest = pc.min_max(column).as_py()
     bounds = (least_and_greatest["min"], least_and_greatest["max"])
     if pa.types.is_string(kind):
         return _shorten(bounds)
-    if pa.types.is_integer(kind):
-        return bounds
-    return _as_iso_times(kind, bounds)
+    if pa.types.is_decimal(kind):
+        return _as_numbers(kind, bounds)
+    if pa.types.is_floating(kind):
+        # Some readers take -0.0 for less than 0.0, others for the same.
+        return bounds[0] or -0.0, bounds[1] or 0.0
+    if pa.types.is_temporal(kind):
+        return _as_iso_times(kind, bounds)
+    return bounds
 
 
 def _shorten(bounds: tuple[str, str]) -> tuple[str, str]:
@@ -108,6 +125,18 @@ def _shorten(bounds: tuple[str, str]) -> tuple[str, str]:
     while greatest[end : end + 1] == _GREATEST:
         end += 1
     return least[:_TEXT_CHARACTERS], greatest[:end] + _GREATEST if len(greatest) > end else greatest
+
+
+def _as_numbers(kind: pa.DataType, bounds: tuple[Decimal, Decimal]) -> tuple[float, float] | None:
+    """Bounds of decimals as numbers of JSON: the next integers where a float has another value, or where its
+    text has an exponent, which delta-rs does not read. None where such an integer has too many digits.
+    """
+    least, greatest = (
+        float(bound) if format(bound.normalize(), "f") == repr(float(bound)) else round_to_integer(bound)
+        for bound, round_to_integer in zip(bounds, (math.floor, math.ceil), strict=True)
+    )
+    end = 10 ** (kind.precision - kind.scale)
+    return (least, greatest) if -end < least and greatest < end else None
 
 
 def _as_iso_times(kind: pa.DataType, bounds: tuple[int, int]) -> tuple[str, str] | None:

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.windowing.columnar.timeline.source_progress import SourceProgress, TickAggregates
-from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline, watermark_timeline
+from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK, Timeline
 from slackwater.windowing.processing_time_service import HarnessProcessingTimeService
 from slackwater.windowing.watermarks import (
     TimestampsAndWatermarksOperator,
     WatermarkOutputMultiplexer,
     WatermarkStrategy,
 )
+from tests.windowing.columnar.timeline.timelines import watermark_timeline
 
 from .recorder import Recorder
 

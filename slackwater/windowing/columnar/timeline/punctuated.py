@@ -78,11 +78,6 @@ class PunctuatedTimeline:
         """The watermark at the slice's end; the next run starts from it."""
         return int(self.watermarks[-1]) if len(self.watermarks) else self.initial
 
-    def at_element(self, elements: ArrayLike) -> Longs:
-        """int64[k]: the watermark in force for these elements, by index."""
-        rises = np.searchsorted(self.before, longs(elements), side="right")
-        return np.concatenate([longs(self.initial), self.watermarks])[rises]
-
 
 def punctuated_timeline(
     partitions: ArrayLike,

@@ -42,7 +42,6 @@ __all__ = [
     "Timeline",
     "lowest_watermarks",
     "timeline_of_lowest",
-    "watermark_timeline",
 ]
 
 INITIAL_WATERMARK = int(np.iinfo(np.int64).min)
@@ -132,14 +131,6 @@ class Timeline:
             watermarks=ends - 1,
         )
 
-    def at_tick_end(self, tick_ends_ms: ArrayLike) -> Longs:
-        """int64[m]: the watermark after these tick ends of the slice; TimelineError for anything else."""
-        ends = longs(tick_ends_ms)
-        strangers = ends[ends % self.interval_ms != 0]
-        if len(strangers):
-            raise TimelineError(f"Not a tick end: {strangers[0]} is no multiple of {self.interval_ms} ms.")
-        return self.at_arrival(ends)
-
     def first_tick_end_reaching(self, times_ms: ArrayLike, *, after_ms: ArrayLike | None = None) -> Longs:
         """int64[m]: when an event-time timer for that time fires: the first tick end of this slice that emits
         a watermark >= time, or NEVER.
@@ -192,48 +183,6 @@ class Timeline:
         )
 
 
-def watermark_timeline(
-    ticks: TickAggregates,
-    *,
-    strategy: WatermarkStrategy,
-    from_ms: int,
-    to_ms: int,
-    progress: SourceProgress | None = None,
-    watermark: int = INITIAL_WATERMARK,
-) -> tuple[Timeline, SourceProgress]:
-    """The watermark over the slice [from_ms, to_ms), and the progress that the next run restores.
-
-    At each tick end e with from_ms < e <= to_ms, with M and L a source partition's greatest event time and
-    last arrival so far: active = it has had an element and (no idle timeout or e - L < idle timeout); W =
-    max(previous, min over active partitions of M - out_of_orderness - 1); none active: unchanged.
-    no_watermarks: unchanged. A run over [a, b) and then one over [b, c) that restores it give what one run
-    over [a, c) gives, for any b. O(n log n) in the rows of `ticks` and `progress`, whatever the number of
-    ticks.
-
-    Args:
-        ticks: the slice's usable elements, aggregated.
-        strategy: bounded_out_of_orderness, monotonous or no_watermarks, with an interval above 0.
-        from_ms, to_ms: whole milliseconds, from_ms <= to_ms.
-        progress, watermark: left by the run before; None at the start of a lineage.
-
-    Raises:
-        TimelineError: an arrival outside of the slice, progress from a later time, a strategy that has no
-            such timeline.
-        TimeRangeError: an event time so small that M - out_of_orderness - 1 would wrap, or an arrival beyond
-            ±2^62 ms.
-
-    Called on the driver, for both engines, in place of Flink's TimestampsAndWatermarksOperator and
-    WatermarkOutputMultiplexer; slackwater/windowing/watermarks/README.md states each difference.
-    """
-    lowest, progress_after = lowest_watermarks(
-        ticks, strategy=strategy, from_ms=from_ms, to_ms=to_ms, progress=progress
-    )
-    timeline = timeline_of_lowest(
-        [lowest], strategy=strategy, from_ms=from_ms, to_ms=to_ms, watermark=watermark
-    )
-    return timeline, progress_after
-
-
 class LowestWatermarks(NamedTuple):
     """The lowest watermark of the active source partitions among some, where it changes: int64[n] each.
 
@@ -257,9 +206,31 @@ def lowest_watermarks(
     to_ms: int,
     progress: SourceProgress | None = None,
 ) -> tuple[LowestWatermarks, SourceProgress]:
-    """What some source partitions contribute to the watermark, and their progress that the next run restores;
-    arguments and errors as for `watermark_timeline`. A task with some of the partitions sends this to the
-    driver: at most one row per tick, however many partitions it has.
+    """What some source partitions contribute to the watermark over the slice [from_ms, to_ms), and their
+    progress that the next run restores.
+
+    At each tick end e with from_ms < e <= to_ms, with M and L a source partition's greatest event time and
+    last arrival so far: active = it has had an element and (no idle timeout or e - L < idle timeout); W =
+    max(previous, min over active partitions of M - out_of_orderness - 1); none active: unchanged.
+    no_watermarks: unchanged. A run over [a, b) and then one over [b, c) that restores it give what one run
+    over [a, c) gives, for any b. O(n log n) in the rows of `ticks` and `progress`, whatever the number of
+    ticks; the result has at most one row per tick, however many partitions a task has.
+
+    Args:
+        ticks: the slice's usable elements, aggregated.
+        strategy: bounded_out_of_orderness, monotonous or no_watermarks, with an interval above 0.
+        from_ms, to_ms: whole milliseconds, from_ms <= to_ms.
+        progress: left by the run before; None at the start of a lineage.
+
+    Raises:
+        TimelineError: an arrival outside of the slice, progress from a later time, a strategy that has no
+            such timeline.
+        TimeRangeError: an event time so small that M - out_of_orderness - 1 would wrap, or an arrival beyond
+            ±2^62 ms.
+
+    Called in tasks, with `timeline_of_lowest` on the driver in place of Flink's
+    TimestampsAndWatermarksOperator and WatermarkOutputMultiplexer; slackwater/windowing/watermarks/README.md
+    states each difference.
     """
     restored_progress = SourceProgress.none() if progress is None else progress
     _check(ticks, strategy, from_ms, to_ms, restored_progress)
@@ -281,7 +252,9 @@ def timeline_of_lowest(
     to_ms: int,
     watermark: int = INITIAL_WATERMARK,
 ) -> Timeline:
-    """The watermark over the slice, from the lowest ones of disjoint sets of source partitions."""
+    """The watermark over the slice, from the lowest ones of disjoint sets of source partitions and from
+    `watermark`, which the run before left.
+    """
     tick_ends = distinct_values(np.concatenate([longs(()), *(part.tick_ends for part in parts)]))
     lowest = np.full(len(tick_ends), NEVER)
     for part in parts:

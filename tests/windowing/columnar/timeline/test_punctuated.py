@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +105,8 @@ def test_every_element_sees_what_the_model_says_wherever_the_slice_is_cut(
     for from_ms, to_ms in itertools.pairwise(bounds):
         part = [row for row in rows if from_ms <= row.arrival < to_ms]
         found, progress = timeline(part, from_ms, to_ms, idle, progress, watermark)
-        seen += found.at_element(range(len(part))).tolist() if part else []
+        rises = np.searchsorted(found.before, np.arange(len(part)), side="right")
+        seen += np.append(found.initial, found.watermarks)[rises].tolist()
         watermark = found.final
     assert (seen, watermark) == brute_force(rows, idle)
     whole, progress_of_one = timeline(rows, 0, END, idle, None, INITIAL_WATERMARK)

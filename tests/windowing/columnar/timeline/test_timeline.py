@@ -19,11 +19,11 @@ from slackwater.windowing.columnar.timeline.timeline import (
     INITIAL_WATERMARK,
     NEVER,
     Timeline,
-    watermark_timeline,
 )
 from slackwater.windowing.errors import TimelineError, TimeRangeError
 from slackwater.windowing.watermarks import WatermarkStrategy
 from tests.windowing.columnar.timeline.timeline_model import Element, progress_at, watermarks_by_tick_end
+from tests.windowing.columnar.timeline.timelines import watermark_timeline
 
 
 def strategy_of(bound: int, idle_timeout: int | None, interval: int) -> WatermarkStrategy:
@@ -85,7 +85,7 @@ def test_every_tick_end_has_the_watermark_of_the_element_by_element_model(replay
         elements, bound=bound, idle_timeout=idle_timeout, interval=interval, from_ms=from_ms, to_ms=to_ms
     )
     timeline, _ = run(elements, strategy_of(bound, idle_timeout, interval), from_ms, to_ms)
-    assert timeline.at_tick_end(list(expected)).tolist() == list(expected.values())
+    assert timeline.at_arrival(list(expected)).tolist() == list(expected.values())
     assert changes(timeline) == [
         (end, watermark)
         for (_, before), (end, watermark) in pairwise([(None, INITIAL_WATERMARK), *expected.items()])
@@ -315,8 +315,6 @@ def test_arrivals_outside_of_the_slice_are_refused() -> None:
     timeline, progress = run([Element(0, 5, 1)], strategy, 0, 10)
     with pytest.raises(TimelineError, match="knows nothing of 11"):
         timeline.at_arrival([3, 11])
-    with pytest.raises(TimelineError, match="no multiple of 10"):
-        timeline.at_tick_end([7])
     with pytest.raises(TimelineError, match="arrival at 5"):
         run([], strategy, 5, 20, progress)
     with pytest.raises(TimelineError, match="ends before it starts"):

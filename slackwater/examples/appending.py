@@ -83,7 +83,7 @@ def append_missing(
 def _check_columns(uri: str, table_schema: pa.Schema, example_schema: pa.Schema) -> None:
     if not table_schema.equals(example_schema):
         raise SourceDiffers(
-            f"{uri}: a table with other columns stands here "
+            f"{uri}: a table with other columns is here "
             f"({', '.join(f'{field.name} {field.type}' for field in table_schema)}). "
             "Load into another warehouse, or move that table away.",
             uri=uri,

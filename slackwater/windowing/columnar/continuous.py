@@ -236,7 +236,7 @@ class _ContinuousSlice:
         times = np.minimum(self.fire_times[windows] + numbers * self.interval_ms, self.last_instants[windows])
         rises = np.maximum(np.searchsorted(self.timeline.watermarks, times), self.armed_at[windows])
         taken_by_then = self._count_taken(windows, rises)
-        # Contents are running totals; the restored contents of a window stand in front of its elements.
+        # Contents are running totals; the restored contents of a window precede its elements.
         path_owners = np.append(self.assignments.restored_numbers, self.owners)
         path = np.argsort(path_owners, kind="stable")
         starts = run_starts(path_owners[path])

@@ -147,7 +147,7 @@ def _contents(
     holding = np.arange(len(assignments.restored_numbers))
     if not rules.accumulates:
         holding = holding[counts_at_start[assignments.restored_numbers] > 0]
-    # The restored contents of a window stand in front of its elements.
+    # The restored contents of a window precede its elements.
     rows = np.append(holding, takings.order + len(assignments.restored_numbers))
     owners = np.append(assignments.restored_numbers[holding], takings.owners)
     nothing_restored = np.zeros(len(holding), np.int64)

@@ -1,6 +1,6 @@
 """Lists of elements as accumulators: a window's contents for a function that is called with its elements.
 
-An element is its number: the elements of parked windows come first, window by window, then those of the slice
+An element is its number: the elements of parked windows come first, window by window, then the slice's,
 in order of arrival. A window's list is its elements' numbers, ascending, so no kernel sees an element. A list
 is a span of one long column, because the lists of a window's refires begin alike:
 

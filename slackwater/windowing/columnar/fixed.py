@@ -209,7 +209,7 @@ class _FixedSlice:
 
         Returns:
             The refired windows afterwards; bool for each existing window that one of them replaces; the
-                firings; and their accumulators, whose rows are numbered on from those of `existing`.
+                firings; and their accumulators, whose rows are numbered after the rows of `existing`.
         """
         begins = run_starts(late.keys, late.numbers)
         runs = run_numbers(begins, len(late.keys))

@@ -84,7 +84,7 @@ class SliceResult(NamedTuple, Generic[A]):
     """The firings of the slice, and the state at its end.
 
     Attributes:
-        firings: blocks of firings, not copied into one; those of one kind in the order that the kernel
+        firings: blocks of firings, not copied into one; one kind in the order that the kernel
             documents.
         windows: the windows open at the slice's end, in the order in which they are parked.
         triggers: the trigger state of each window; None for stateless triggers.

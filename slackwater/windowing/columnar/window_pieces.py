@@ -69,7 +69,7 @@ def _pieces_of_overlapping_windows(
     """
     groups, keys, slices = group_pairs(pieces.keys, pieces.firsts)
     ascends = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (slices[1:] > slices[:-1]))
-    if not ascends.all():  # groups of far keys and slices stand in order of appearance
+    if not ascends.all():  # groups of far keys and slices come in order of appearance
         order = np.lexsort((slices, keys))
         ranks = np.empty(groups.size, np.int64)
         ranks[order] = np.arange(groups.size)

@@ -24,7 +24,7 @@ Words = npt.NDArray[np.uint64]
 _MASK: Final = (1 << 64) - 1
 _TEXT_MULTIPLIER: Final = 0x9E3779B97F4A7C15
 _FINISHING: Final = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
-# Two tags may occur in one column: this tag → the one that stands for both.
+# Two tags may occur in one column: this tag → the one that is used for both.
 _SHARED_TAGS: Final = {"I": "i", "f": "t"}
 # Texts of up to so many bytes are mixed 8 bytes at a time, longer ones hashed with SHA-256, a call of 2 µs
 # each. Keys are mostly short.
@@ -202,7 +202,7 @@ def _words_of_texts(column: pa.Array) -> Words:
     offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
     sizes = np.diff(offsets)
     octets = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    octets = np.concatenate([octets, np.zeros(8, np.uint8)])  # so that eight bytes stand behind every place
+    octets = np.concatenate([octets, np.zeros(8, np.uint8)])  # so that eight bytes follow every place
     words = sizes.astype(np.uint64)
     rows = np.flatnonzero((sizes > 0) & (sizes <= _SHORT_BYTES))
     for place in range(0, int(sizes[rows].max(initial=0)), 8):

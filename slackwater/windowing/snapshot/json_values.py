@@ -41,7 +41,7 @@ class JsonValues:
     | `$int` | integers of more than 14,000 bits, in hexadecimal |
     | `$text` | text with lone surrogates: base64 of its UTF-8 |
     | `$bytes` | base64 |
-    | `$tuple`, `$set`, `$frozenset` | items; those of a set in the order of their texts |
+    | `$tuple`, `$set`, `$frozenset` | items; a set's in the order of their texts |
     | `$dict` | [key, value] pairs in order, of a dict whose keys are not all plain text or begin with `$` |
     | `$decimal`, `$timedelta` | text; microseconds |
     | `$date`, `$time`, `$datetime` | ISO 8601, or [that, named zone or null, fold] |

@@ -33,7 +33,7 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 _ABSENT: Final = object()
 _PLACE: Final = "__place"
 _NO_CONTENTS: Final = "[]"  # beside typed columns, whose nulls may be an accumulator of nulls
-UNFIRED_ELEMENTS: Final = "elements-not-fired"  # stands among the trigger's states
+UNFIRED_ELEMENTS: Final = "elements-not-fired"  # stored among the trigger's states
 
 WindowId = tuple[Any, Window]
 

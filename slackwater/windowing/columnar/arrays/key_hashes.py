@@ -190,5 +190,5 @@ def _scramble(codes: Codes) -> Codes:
         bits ^= bits >> np.uint32(shift)
         bits *= np.uint32(multiplier)
     bits ^= bits >> np.uint32(16)
-    # Math.abs of the signed number, and 0 for Integer.MIN, of which nothing but the sign is set.
+    # Math.abs of the signed number, and 0 for Integer.MIN, whose only set bit is the sign.
     return np.abs(bits.view(np.int32)).view(np.uint32) & np.uint32(0x7FFFFFFF)

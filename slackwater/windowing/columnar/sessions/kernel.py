@@ -13,7 +13,7 @@ that has fired ends at W + 1 or before, so a harmless element touches none of th
 
 1. Sessions of harmless elements, whatever their order of arrival, are the chains of intervals that touch.
 They are merged with the open sessions at once, by one sort.
-2. For tardy elements order matters: one may be late, fire a session again, or merge sessions of which some
+2. For tardy elements order matters: one may be late, fire a session again, or merge sessions, some of which
 have fired. But the merged sessions may already be complete when the walk starts: what has not arrived of one
 yet lies beyond W + 1, where it decides neither whether the tardy element is late nor whether its session
 fires now. So only the chains that hold a tardy element are walked, element by element.

@@ -41,7 +41,7 @@ class Rounds:
         chains = self.chains
         finished_sessions = [columns_of(OpenWindows, [])]
         for number in range(int(chains.counts.max(initial=0))):
-            # Chains stand by length, the longest first: the first ones have an element in this round.
+            # Chains come by length, the longest first: the first ones have an element in this round.
             chain_count = int(np.searchsorted(-chains.counts, -number))
             is_finished = self._sessions.keys >= chain_count
             finished_sessions.append(rows_of(self._sessions, is_finished))

@@ -59,7 +59,7 @@ class TickAggregates:
 
         Args:
             partitions: int64[n], or the one code that all elements have.
-            arrivals, event_times: int64[n], in units of which `per_ms` make a millisecond; results are
+            arrivals, event_times: int64[n], `per_ms` units per millisecond; results are
                 floored to milliseconds.
         """
         check_interval(interval_ms)

@@ -9,14 +9,13 @@ import pyarrow as pa
 
 from slackwater.engine.columnar import windows
 from slackwater.engine.functions.element_texts import has_text
-from slackwater.engine.functions.session_walk import is_session
+from slackwater.engine.functions.sessions import is_session
 from slackwater.engine.functions.trigger_range import why_not_walked
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.rows.derived_columns import with_derived_columns
 from slackwater.pipelines import Pipeline
 from slackwater.windowing import (
     DeltaTrigger,
-    EventTimeTrigger,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
@@ -45,7 +44,7 @@ def keeps_state(pipeline: Pipeline) -> bool:
 
 def is_walked(pipeline: Pipeline) -> bool:
     """Whether the windows of `pipeline` are walked with their trigger."""
-    return keeps_state(pipeline) or _why_no_kernel(pipeline) is not None
+    return keeps_state(pipeline) or is_session(pipeline) or windows.why_not(pipeline) is not None
 
 
 def why_not_selected(pipeline: Pipeline) -> str | None:
@@ -79,15 +78,6 @@ def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     for name in record._fields:
         if not has_text(columns.field(name).type):
             return f"the column {name!r} of its elements is a {columns.field(name).type}"
-    return None
-
-
-def _why_no_kernel(pipeline: Pipeline) -> str | None:
-    """Why no kernel decides the windows of `pipeline`."""
-    if not is_session(pipeline):
-        return windows.why_not(pipeline)
-    if type(pipeline.effective_trigger.firing_trigger) is not EventTimeTrigger:
-        return "sessions have a kernel only where they fire at their end"
     return None
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from slackwater.engine.columnar.arrow_columns import times, times_in_ms, values_of_keys
 from slackwater.engine.functions.element_texts import ElementTexts, join_lists
 from slackwater.engine.functions.left_over import AsksForState, LeftToOperator
-from slackwater.engine.functions.session_walk import StateWindows
+from slackwater.engine.functions.sessions import StateWindows
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.window_columns import OpenWindows
 from slackwater.windowing.runtime.window_operator_builder import CONTENTS

@@ -33,7 +33,6 @@ from slackwater.engine.functions.calls import (
     elements_of,
     in_order_of_calls,
 )
-from slackwater.engine.functions.clock_sessions import ClockSessions, is_clock_session
 from slackwater.engine.functions.element_columns import ElementColumns
 from slackwater.engine.functions.element_texts import ElementTexts
 from slackwater.engine.functions.eviction import NumberEvictor, evict
@@ -46,18 +45,7 @@ from slackwater.engine.functions.left_over import AsksForState, LeftToOperator
 from slackwater.engine.functions.pane_table import pane_table
 from slackwater.engine.functions.parked_lists import ParkedLists, park_lists, state_windows_in
 from slackwater.engine.functions.range_memory import RangeMemory
-from slackwater.engine.functions.session_contents import (
-    FoldsOfSessions,
-    ListsOfSessions,
-    WalkedFolds,
-)
-from slackwater.engine.functions.session_walk import (
-    SessionWalk,
-    StateWindows,
-    gaps_of,
-    is_session,
-    verdict_of_walk,
-)
+from slackwater.engine.functions.sessions import ClockSessions, StateWindows, is_clock_session
 from slackwater.engine.operator.elements import element_class
 from slackwater.engine.operator.emitted_rows import EmittedRowError, output_of, side_outputs_of
 from slackwater.engine.operator.firing import Owners, side_rows
@@ -80,7 +68,6 @@ from slackwater.windowing.columnar.kernels import SliceInput, SliceResult, Windo
 from slackwater.windowing.columnar.window_columns import (
     Elements,
     OpenWindows,
-    PaneKind,
     Pieces,
     columns_of,
     concatenate,
@@ -134,9 +121,9 @@ class FunctionRange:
         return ElementTexts(self.record, schema, keeps_times=self.pipeline.evictor is not None)
 
     @cached_property
-    def family(self) -> Family | None:
-        """The family of the windows; None for sessions, which are walked."""
-        return None if is_session(self.pipeline) else family_of(self.setting)
+    def family(self) -> Family:
+        """The family of the windows, which a range that walks its windows does not have."""
+        return family_of(self.setting)
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are.
@@ -180,14 +167,12 @@ class FunctionRange:
         if self.pipeline.distinct_by is not None:
             keyed_rows = without_remembered_rows(keyed_rows)
         window_rows = rows["window_state"]
-        has_trigger_state = self.family is not None and self.family.trigger_state is not None
-        for name in ("user_state",) if has_trigger_state else ("user_state", "trigger_state"):
+        for name in ("user_state",) if self.family.trigger_state else ("user_state", "trigger_state"):
             if window_rows.column(name).null_count < window_rows.num_rows:
                 raise AsksForState(f"{name} of parked windows")
         if self.fold is not None:
             return window_rows, ParkedLists.of_values(window_rows, keyed_rows)
-        merges = self.family is None or is_clock_session(self.pipeline)
-        prefix = STATE_WINDOW if merges else "window"
+        prefix = STATE_WINDOW if is_clock_session(self.pipeline) else "window"
         return window_rows, ParkedLists.read(
             window_rows, keyed_rows, self.keys.names, self.texts, owner=prefix
         )
@@ -213,72 +198,18 @@ class FunctionRange:
         elements, verdict = self._judge(keys)
         event_times = self.rows.column(columns_read.EVENT).to_numpy()[verdict.accepted_rows]
         columns = ElementColumns(self.texts, parked_lists.texts, self._accepted_rows(verdict), event_times)
-        if self.family is None:
-            return self._walk_sessions(
-                elements, parked_part.rows, windows_at_start, parked_lists.lengths, columns
-            )
         initial_state = self._state_at_start(windows_at_start, parked_part.rows, parked_lists.lengths)
         rows = RowMaker(self.record, columns.of_slice().column)
-        clock_sessions = ClockSessions.of(self.pipeline, elements, rows)
-        slice_result = self._replay(self.family, elements, initial_state, clock_sessions)
+        clock_sessions = None
+        if is_clock_session(self.pipeline):
+            clock_sessions = ClockSessions(self.pipeline, elements, rows)
+        slice_result = self._replay(elements, initial_state, clock_sessions)
         fired_windows = self._let_fire(slice_result, windows_at_start, columns, verdict, parked_lists.texts)
         if clock_sessions is not None:
             fired_windows.state_windows = clock_sessions.state_windows(
                 slice_result.windows, windows_at_start, state_windows_in(parked_part.rows)
             )
         return fired_windows
-
-    def _walk_sessions(
-        self,
-        elements: Elements,
-        parked_rows: pa.Table,
-        windows_at_start: OpenWindows,
-        parked_lengths: Longs,
-        columns: ElementColumns,
-    ) -> FiredWindows:
-        """`_replay_slice` of sessions."""
-        evictor = self.pipeline.evictor
-        parked_lists = ElementLists.from_lengths(parked_lengths)
-        new_rows = RowMaker(self.record, columns.of_slice().column)
-        gaps = gaps_of(self.pipeline, elements, new_rows)
-        folds, number_evictor = None, None
-        if evictor is not None:
-            columns.decode(parked_lists.numbers)
-            number_evictor = NumberEvictor(evictor, columns.times(), RowMaker(self.record, columns.column))
-        elif self.fold is not None:
-            self.memory.require_elements(len(elements.keys))
-            each = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64))
-            objects = (row for [row] in elements_of(each, new_rows))
-            folds = FoldsOfSessions(
-                self.fold,
-                columns.parked_texts,
-                json_of(self.pipeline, self.record),
-                dict(enumerate(objects, start=len(parked_lists.numbers))),
-                merges_target_first=self.replay.order_mode.merges_target_first,
-            )
-        contents = folds or ListsOfSessions(number_evictor)
-        walk = SessionWalk(self.pipeline, self.replay.timeline, gaps, contents)
-        with objects_set_aside():
-            sessions = walk.walk(elements, windows_at_start, state_windows_in(parked_rows), parked_lists)
-        [events], slice_result = sessions.slice_result.firings, sessions.slice_result
-        is_withdrawal = events.kinds == PaneKind.WITHDRAWN
-        calls, causes = rows_of(events, ~is_withdrawal), sessions.causing_elements[~is_withdrawal]
-        firings, lists = in_order_of_calls(calls, slice_result.accumulators, causes)
-        self.memory.require_elements(int(lists.lengths.max(initial=0)))
-        if evictor is None and folds is None:
-            columns.decode(lists.distinct_numbers())
-        return FiredWindows(
-            slice_result=slice_result,
-            firings=firings,
-            lists=lists,
-            columns=columns,
-            verdict=verdict_of_walk(slice_result.late, elements),
-            windows_at_start=windows_at_start,
-            folding=None if folds is None else WalkedFolds(folds, firings, slice_result.windows),
-            withdrawals=rows_of(events, is_withdrawal),
-            state_windows=sessions.state_windows,
-            unjudged_count=len(elements.keys),
-        )
 
     def _judge(self, keys: Longs) -> tuple[Elements, Verdict]:
         """The elements that a window takes, and the verdict on all."""
@@ -305,14 +236,13 @@ class FunctionRange:
     ) -> WindowState[ElementLists]:
         """The parked windows. `lengths` are those of their lists."""
         triggers = None
-        if self.family is not None and self.family.trigger_state is not None:
+        if self.family.trigger_state is not None:
             texts = parked_rows.column("trigger_state")
             triggers = read_trigger_texts(self.family.trigger_state, texts, windows)
         return WindowState(windows, triggers, ElementLists.from_lengths(lengths))
 
     def _replay(
         self,
-        family: Family,
         elements: Elements,
         initial_state: WindowState[ElementLists],
         clock_sessions: ClockSessions | None,
@@ -321,10 +251,10 @@ class FunctionRange:
         parked_count = len(initial_state.accumulators.numbers)
         lists = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
         if clock_sessions is not None:
-            return family.replay(clock_sessions.slice_input(lists), initial_state)
+            return self.family.replay(clock_sessions.slice_input(lists), initial_state)
         pieces = columns_of(Pieces, [])
         slice_input = SliceInput(pieces, lists.take(slice(0, 0)), elements, lists)
-        return family.replay(slice_input, initial_state)
+        return self.family.replay(slice_input, initial_state)
 
     def _let_fire(
         self,
@@ -472,7 +402,7 @@ class FunctionRange:
         if state_windows is not None:
             of_windows[f"{STATE_WINDOW}_start"] = times(state_windows.starts)
             of_windows[f"{STATE_WINDOW}_end"] = times(state_windows.ends)
-        if self.family is not None and self.family.trigger_state and slice_result.triggers is not None:
+        if self.family.trigger_state and slice_result.triggers is not None:
             of_windows["trigger_state"] = trigger_texts(
                 self.family.trigger_state, slice_result.triggers, windows
             )

@@ -32,11 +32,11 @@ from slackwater.engine.functions.session_contents import (
     SessionContents,
     WalkedFolds,
 )
-from slackwater.engine.functions.session_walk import (
+from slackwater.engine.functions.sessions import (
     StateWindows,
     gaps_of,
     is_session,
-    verdict_of_walk,
+    verdict_of_sessions,
 )
 from slackwater.engine.functions.trigger_walk import (
     KeyState,
@@ -175,7 +175,7 @@ class TriggerRange(FunctionRange):
             slice_result = _slice_result(output, contents.lists())
         [firings, withdrawals], lists = slice_result.firings, slice_result.accumulators
         if self._merges:
-            verdict = verdict_of_walk(slice_result.late, elements)
+            verdict = verdict_of_sessions(slice_result.late, elements)
         lists_of_firings = lists.take(firings.contents)
         if not self.pipeline.select:
             self.memory.require_elements(int(lists_of_firings.lengths.max(initial=0)))

@@ -29,7 +29,6 @@ class Change(NamedTuple):
 
     Attributes:
         words: what the pipeline is then, as in "columnar …".
-        declarations: arguments of `Pipeline`.
     """
 
     words: str
@@ -41,10 +40,6 @@ def columnar_by(
 ) -> str | None:
     """The fewest changes that would make `pipeline` columnar, "with bounded watermarks, or without its
     evictor"; None where no few do.
-
-    Args:
-        schema: of the source, None where it is not known.
-        is_columnar: whether the columnar engine is exact for a pipeline.
     """
     changes = list(_changes(pipeline, schema))
     for count in range(1, _MOST_CHANGES + 1):

@@ -34,7 +34,6 @@ class Choice:
     """An engine for a pipeline.
 
     Attributes:
-        engine: its name.
         why: one line, which also says what would make the pipeline columnar where one or two declarations
             decide it.
         calls_back: whether a function of the pipeline is called, or its trigger is asked about each element.
@@ -45,15 +44,14 @@ class Choice:
     calls_back: bool
 
     def make(self) -> Engine:
-        """The engine."""
         if self.engine == OPERATOR:
             return OperatorEngine()
         return FunctionEngine() if self.calls_back else ColumnarEngine()
 
 
 def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | None = None) -> Choice:
-    """The engine for `pipeline` on a source of that schema (None: not known; its types are assumed to suit),
-    or the engine `override`.
+    """The engine for `pipeline` on a source of that schema (None: its types are assumed to suit), or
+    `override`.
 
     Raises:
         EngineNotExact: `override` is the columnar engine, which would not be exact.

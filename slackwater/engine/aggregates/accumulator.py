@@ -17,8 +17,8 @@ Starts = npt.NDArray[np.int64]
 
 
 class Accumulator(Protocol):
-    """One aggregate, bound to the type of its column. What it makes, the accumulators, are plain values; a
-    result of None is SQL's null.
+    """One aggregate, bound to the type of its column. Accumulators are plain values; a result of None is
+    SQL's null.
 
     Attributes:
         parts: (suffix, type) of the columns `<result>__<suffix>` that hold the accumulator.
@@ -28,31 +28,25 @@ class Accumulator(Protocol):
     parts: tuple[Part, ...]
     result_type: pa.DataType
 
-    def create(self) -> Any:
-        """The accumulator of no elements."""
+    def create(self) -> Any: ...
 
-    def add(self, accumulator: Any, value: Any) -> Any:
-        """The accumulator with one more value of the column, which is not null."""
+    def add(self, accumulator: Any, value: Any) -> Any: ...
 
-    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any:
-        """The accumulator with more values of the column, none of them null."""
+    def add_all(self, accumulator: Any, values: Sequence[Any]) -> Any: ...
 
     def totals(self, column: pa.ChunkedArray | None, starts: Starts) -> list[Any] | None:
-        """For each i the accumulator of rows starts[i] to starts[i + 1] - 1 of a column without nulls (None:
-        of an aggregate without a column). The caller may not change them in place. None where the aggregate
-        has no fast way to compute them together."""
+        """The accumulators of rows starts[i] to starts[i + 1] - 1 of a column without nulls, or of no column;
+        not to be changed in place. None: there is no fast way to compute them together.
+        """
 
-    def merge(self, a: Any, b: Any) -> Any:
-        """The accumulator of both sets of elements."""
+    def merge(self, a: Any, b: Any) -> Any: ...
 
-    def result(self, accumulator: Any) -> Any:
-        """The result that a firing emits."""
+    def result(self, accumulator: Any) -> Any: ...
 
     def encode(self, accumulator: Any) -> tuple[Any, ...]:
         """The values of `parts`, canonical: equal multisets of values give equal parts."""
 
-    def decode(self, parts: Sequence[Any]) -> Any:
-        """The inverse of `encode`."""
+    def decode(self, parts: Sequence[Any]) -> Any: ...
 
 
 class OneByOne:

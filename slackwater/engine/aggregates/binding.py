@@ -25,11 +25,7 @@ Types = Mapping[str, pa.DataType]
 
 
 def bind_select(pipeline: Pipeline, types: Types) -> dict[str, Accumulator]:
-    """The accumulators of a pipeline's `select`, by result, on a source whose columns have `types`.
-
-    Raises:
-        PipelineError: see `bind`.
-    """
+    """The accumulators of a pipeline's `select`, by result; raises as `bind`."""
     order_by, hashed_columns = pipeline.roles.order_by, columns_read(pipeline, tuple(types))
     return {
         name: bind(name, aggregate, types, order_by, hashed_columns)
@@ -44,8 +40,8 @@ def bind(
     order_by: str | None = None,
     hashed_columns: tuple[str, ...] = (),
 ) -> Accumulator:
-    """The accumulator of `aggregate` on a source whose columns have `types`, `order_by` among them; a row's
-    hash is of the columns `hashed_columns`.
+    """The accumulator of `aggregate` on a source whose columns have `types`; `hashed_columns` are those that
+    a row's hash covers.
 
     Raises:
         PipelineError: a column is missing, or its type does not suit the aggregate or its condition.

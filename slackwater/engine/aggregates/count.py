@@ -62,8 +62,6 @@ def running_sum(values: Longs, starts: Longs) -> Longs:
 
 
 class ColumnarCount:
-    """The number of elements, or of non-null values of a column."""
-
     columns: Parts = (("count", pa.int64()),)
 
     def __init__(self, column: str | None) -> None:
@@ -78,7 +76,6 @@ class ColumnarCount:
         return [pa.array(sum_of_groups(accumulators[0].to_numpy(), groups))]
 
     def adds_up(self, accumulators: Columns) -> bool:
-        """Always: a count fits 64 bits."""
         return True
 
     def running(self, accumulators: Columns, starts: Longs) -> Columns:

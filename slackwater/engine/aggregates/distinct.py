@@ -48,7 +48,6 @@ class CountDistinct(OneByOne):
         return len(accumulator)
 
     def encode(self, accumulator: set[Any]) -> tuple[list[Any]]:
-        """The values, sorted: equal sets give equal lists."""
         values = (math.nan if member is None else member for member in accumulator)
         return (sorted(values, key=nan_greatest),)
 

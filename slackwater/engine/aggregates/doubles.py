@@ -69,10 +69,8 @@ _SPECIALS = ("nan", "positive_infinity", "negative_infinity")
 
 
 class ColumnarDouble:
-    """Sum or mean of a float column.
-
-    Accumulator: `exact`, the base and the limbs of the sum as 64-bit words, equally many in all rows of one
-    partial; the count of each special value; the count of all values.
+    """Sum or mean of a float column. Accumulator: the base and the limbs of the sum as 64-bit words, equally
+    many in all rows of one partial; the count of each special value; the count of all values.
     """
 
     columns: Parts = (

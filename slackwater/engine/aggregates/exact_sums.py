@@ -31,7 +31,6 @@ ZERO = ExactSum(0, 0)
 
 
 def add(total: ExactSum, x: float) -> ExactSum:
-    """`total` + `x`, exactly."""
     if math.isfinite(x):
         numerator, denominator = x.as_integer_ratio()
         return ExactSum(
@@ -43,7 +42,6 @@ def add(total: ExactSum, x: float) -> ExactSum:
 
 
 def merge(a: ExactSum, b: ExactSum) -> ExactSum:
-    """The sum of both sets of terms."""
     return ExactSum(a.units + b.units, a.specials | b.specials)
 
 
@@ -59,9 +57,7 @@ def round_sum(total: ExactSum, divisor: int = 1) -> float:
 
 
 def quotient(dividend: int, divisor: int) -> float:
-    """`divided` / `divisor` (positive) as the nearest double (ties to even); an overflow is ±inf, and no zero
-    is negative.
-    """
+    """The nearest double (ties to even); an overflow is ±inf, and no zero is negative."""
     try:
         return dividend / divisor + 0.0
     except OverflowError:
@@ -69,11 +65,9 @@ def quotient(dividend: int, divisor: int) -> float:
 
 
 def root(dividend: int, divisor: int) -> float:
-    """√(`divided` / `divisor`), of numbers not negative, as the nearest double; it can't overflow where both
-    come from doubles.
-
-    The integer root of the quotient is taken with more bits than a double has; a further last bit is set if
-    the root is inexact. Rounding that integer gives the rounded root.
+    """√(dividend / divisor), of numbers not negative, as the nearest double. The integer root is taken with
+    more bits than a double has, and its last bit is set if it is inexact: rounding that integer gives the
+    rounded root.
     """
     if dividend == 0:
         return 0.0
@@ -99,5 +93,4 @@ def encode(total: ExactSum) -> bytes:
 
 
 def decode(data: bytes) -> ExactSum:
-    """The inverse of `encode`."""
     return ExactSum(int.from_bytes(data[3:], "big", signed=True) << int.from_bytes(data[1:3], "big"), data[0])

@@ -133,14 +133,12 @@ class ColumnarFirstOrLast:
         return None if self._scalar.order_by is None else rows.column(self._scalar.order_by).combine_chunks()
 
     def _order_keys(self, order: pa.Array | None) -> list[Longs]:
-        """Sort keys of the order column: nulls first, then by value."""
         if order is None:
             return []
         numbers, is_valid, _ = as_ordinals(order)
         return [is_valid.astype(np.int64), np.where(is_valid, numbers, 0)]
 
     def _parts_of(self, rows: pa.Table) -> Columns:
-        """Each row as an accumulator."""
         columns = {
             name: rows.column(name).combine_chunks()
             for name in (self._column, self._scalar.order_by)
@@ -173,8 +171,8 @@ class ColumnarFirstOrLast:
         return _take(accumulators, winners)
 
     def _best(self, keys: Sequence[Longs], rows: Longs, groups: Groups) -> Longs:
-        """Those of `rows` that are first or last in their group by `keys`, the first key being the most
-        significant; several of a group where they are equal.
+        """The first or last of `rows` in each group by `keys`, the most significant first; equal rows all
+        stay.
         """
         best_of = greatest_of_groups if self._scalar.is_last else least_of_groups
         for key in keys:
@@ -196,8 +194,8 @@ class ColumnarFirstOrLast:
         return _take(accumulators, row_of[best])
 
     def _places_of(self, accumulators: Columns, valid_rows: Longs) -> Longs:
-        """The place of each accumulator that holds a row, in the order of all keys; equal places only for
-        equal rows.
+        """The place of each accumulator that holds a row, in the order of all keys; equal rows have one
+        place.
         """
         columns = self._columns_by_name(_take(accumulators, valid_rows))
         times = [_moments(columns[name]) for name in ("event_time", "arrival") if name in columns]
@@ -242,7 +240,6 @@ def _time(rows: pa.Table, name: str) -> pa.Array:
 
 
 def _take(accumulators: Columns, rows: Longs) -> Columns:
-    """The rows at these positions; nulls at -1."""
     indices = pa.array(rows, mask=rows < 0)
     return [column.take(indices) for column in accumulators]
 

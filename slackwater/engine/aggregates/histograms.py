@@ -35,9 +35,7 @@ LEAST_EXPONENT = -1021  # of the least normal double, 0.5 · 2 ** −1021; small
 
 @cache
 def buckets_per_octave(relative_error: float) -> int:
-    """The least number of buckets between a number and its double, so that the middle of each is within
-    `relative_error` of every value in it.
-    """
+    """The least number of buckets in an octave whose middles are within `relative_error` of their values."""
     error = Fraction(repr(relative_error))
     width = (1 + error) / (1 - error)
     number = max(1, int(0.999 / math.log2(width)))
@@ -48,9 +46,7 @@ def buckets_per_octave(relative_error: float) -> int:
 
 @cache
 def octave(buckets: int) -> tuple[float, ...]:
-    """The lower borders of the buckets in [0.5, 1): 2 ** (i / buckets − 1) for each i, as the nearest
-    doubles.
-    """
+    """The lower borders of the buckets in [0.5, 1): 2 ** (i / buckets − 1), as the nearest doubles."""
     exact = Context(prec=60)
     return tuple(
         float(exact.power(2, exact.divide(Decimal(i - buckets), Decimal(buckets)))) for i in range(buckets)
@@ -58,9 +54,7 @@ def octave(buckets: int) -> tuple[float, ...]:
 
 
 def bucket_of(value: float, buckets: int) -> int:
-    """The bucket of a value, with `buckets` buckets an octave: 0 for 0, growing with the value, greatest for
-    NaN.
-    """
+    """The bucket of a value: 0 for 0, growing with the value, greatest for NaN."""
     if math.isnan(value):
         return NAN_BUCKET
     if math.isinf(value):
@@ -73,9 +67,7 @@ def bucket_of(value: float, buckets: int) -> int:
 
 
 def middle(bucket: int, buckets: int) -> float:
-    """The value that represents a bucket with the borders a and b: 2·a·b / (a + b), at equal relative
-    distance from both.
-    """
+    """The value that represents a bucket with the borders a and b: 2·a·b / (a + b)."""
     if bucket == NAN_BUCKET:
         return math.nan
     if abs(bucket) == INFINITY_BUCKET:
@@ -100,9 +92,7 @@ def quantile_of(counts: Mapping[int, int], quantile: Fraction, buckets: int) -> 
 
 
 class ApproxQuantile(OneByOne):
-    """Accumulator: bucket → number of values in it, changed in place. Values of every numeric type are added
-    as the nearest double.
-    """
+    """Accumulator: bucket → number of values (as the nearest doubles) in it, changed in place."""
 
     result_type = pa.float64()
     parts: tuple[Part, ...] = (("buckets", pa.list_(BUCKET)),)
@@ -135,7 +125,7 @@ class ApproxQuantile(OneByOne):
 
 
 class ColumnarApproxQuantile(SparseMaps):
-    """Keys are buckets, values the numbers of column values in them; the accumulator is the parked form."""
+    """The accumulator is the parked form: buckets, and the numbers of column values in them."""
 
     fold = Fold.SUM
 
@@ -178,7 +168,6 @@ class ColumnarApproxQuantile(SparseMaps):
 
 
 def buckets_of(values: np.ndarray, buckets: int) -> Longs:
-    """`bucket_of` each of `values`."""
     fractions, exponents = np.frexp(np.abs(values))
     numbers = (exponents.astype(np.int64) - LEAST_EXPONENT) * buckets + np.searchsorted(
         np.array(octave(buckets)), fractions, side="right"

@@ -66,14 +66,12 @@ def hash_text(value: str) -> int:
 
 
 def hash_decimal(value: Decimal) -> int:
-    """The hash of a decimal, by its plain digits without trailing zeros; the same for decimals of all
-    scales."""
+    """The hash of a decimal, by its plain digits without trailing zeros, so that all scales agree."""
     digits = format(abs(value) if value.is_zero() else value, "f")
     return hash_text(digits.rstrip("0").rstrip(".") if "." in digits else digits)
 
 
 def hash_of(kind: pa.DataType) -> Callable[[Any], int]:
-    """The hash function for values of a column of that type, as `to_python` returns them."""
     if pa.types.is_floating(kind):
         return hash_double
     if pa.types.is_decimal(kind):
@@ -82,9 +80,7 @@ def hash_of(kind: pa.DataType) -> Callable[[Any], int]:
 
 
 def estimate(histogram: Mapping[int, int], precision: int) -> int:
-    """The estimated number of different values, rounded to a whole number; histogram[rank] registers have
-    each rank, 0 those that no value has raised.
-    """
+    """The estimated number of different values; histogram[rank] registers have each rank."""
     registers, most = 1 << precision, HASH_BITS - precision
     untouched_share = histogram.get(0, 0) / registers
     if untouched_share == 1:
@@ -121,9 +117,7 @@ def tau(x: float) -> float:
 
 
 def encode_registers(registers: Registers, precision: int) -> bytes:
-    """Canonical bytes: one byte for each register or, where that is shorter, 3 bytes (number big-endian,
-    rank) for each register above 0, in order.
-    """
+    """Canonical bytes: one for each register or, where shorter, (number big-endian, rank) of each above 0."""
     touched_registers = (
         list(registers.items())
         if isinstance(registers, dict)
@@ -141,16 +135,13 @@ def encode_registers(registers: Registers, precision: int) -> bytes:
 
 
 def decode_registers(data: bytes, precision: int) -> Registers:
-    """The inverse of `encode_registers`."""
     if len(data) == 1 << precision:
         return bytearray(data)
     return {int.from_bytes(data[i : i + 2], "big"): data[i + 2] for i in range(0, len(data), SPARSE)}
 
 
 class ApproxDistinct(OneByOne):
-    """Accumulator: register → rank of those above 0, or all registers once these are a third; changed in
-    place.
-    """
+    """Accumulator: register → rank of those above 0, all once they are a third; changed in place."""
 
     result_type = pa.int64()
     parts: tuple[Part, ...] = (("registers", pa.binary()),)
@@ -259,8 +250,8 @@ class ColumnarApproxDistinct(SparseMaps):
 
 
 def estimates(of_rank: Sequence[Longs], untouched_counts: Longs, precision: int) -> Longs:
-    """`estimate` for each of many rows: of_rank[k] has the row of each register of rank k, `untouched_counts`
-    the number of registers of rank 0 in each row.
+    """`estimate` for many rows: of_rank[k] has the row of each register of rank k, `untouched_counts` the
+    number of registers of rank 0 in each row.
     """
     registers, most = 1 << precision, HASH_BITS - precision
     greatest = np.bincount(of_rank[most + 1], minlength=len(untouched_counts))
@@ -275,13 +266,11 @@ def estimates(of_rank: Sequence[Longs], untouched_counts: Longs, precision: int)
 
 
 def _of_each(function: Callable[[float], float], values: np.ndarray) -> np.ndarray:
-    """The function of each value; few of them are different."""
     distinct, numbers = np.unique(values, return_inverse=True)
     return np.array(list(map(function, distinct.tolist())), np.float64)[numbers]
 
 
 def hashes_of(values: pa.Array) -> np.ndarray:
-    """The hash of each of `values`, none of which is null: uint64[n]."""
     kind = values.type
     if pa.types.is_floating(kind):
         doubles = values.cast(pa.float64()).to_numpy() + 0.0

@@ -67,8 +67,6 @@ class IntegerSum(_IntegerSums):
 
 
 class IntegerMean(_IntegerSums):
-    """Mean of an integer column: the exact quotient, rounded once."""
-
     result_type = pa.float64()
 
     def result(self, accumulator: tuple[int, int]) -> float | None:
@@ -77,10 +75,8 @@ class IntegerMean(_IntegerSums):
 
 
 class _DecimalSums(SumAndCount):
-    """Decimals of one scale. Accumulator: (count, sum in units of the last digit); parked as a readable
-    decimal, the sum in binary, and the count.
-
-    The readable decimal is null while the sum has more than 38 digits, which later terms may undo.
+    """Accumulator: (count, sum in units of the last digit); parked as a readable decimal, which is null while
+    the sum has more than 38 digits, the sum in binary, and the count.
     """
 
     zero = 0
@@ -123,8 +119,6 @@ class DecimalSum(_DecimalSums):
 
 
 class DecimalMean(_DecimalSums):
-    """Mean of a decimal column as a double, rounded once."""
-
     result_type = pa.float64()
 
     def result(self, accumulator: tuple[int, int]) -> float | None:
@@ -141,7 +135,6 @@ def to_units(value: Decimal, scale: int) -> int:
 
 
 def from_units(number: int, scale: int) -> Decimal:
-    """The inverse of `to_units`."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
@@ -218,13 +211,10 @@ def _fits(digits: list[Longs], bounds: tuple[int, int]) -> bool:
 
 
 def _where(values: pa.Array, counts: Longs) -> pa.Array:
-    """`values`, null where the count is 0."""
     return pc.if_else(pa.array(counts > 0), values, pa.scalar(None, values.type))
 
 
 class ColumnarInteger(_DigitSums):
-    """Sum or mean of an integer column."""
-
     digits = 2
 
     def _digits_of(self, values: pa.Array) -> list[Longs]:
@@ -312,7 +302,6 @@ def powers_of_ten(exponent: int) -> list[int]:
 
 
 def _decimals(digits: list[Longs], scale: int) -> pa.Array:
-    """Sums as decimals, from their lowest two digits."""
     low, high = digits[:2]
     words = np.stack([low, high - (low < 0)], axis=1)
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(words), [None, pa.py_buffer(words)])

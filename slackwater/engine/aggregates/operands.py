@@ -23,8 +23,8 @@ from slackwater.windowing.snapshot import row_digests
 def totals(
     pipeline: Pipeline, elements: pa.Table, accumulators: Sequence[Accumulator], order: Starts, starts: Starts
 ) -> list[Any]:
-    """For each aggregate of the `select` the accumulators of rows order[starts[i] : starts[i + 1]]; None for
-    an aggregate that must add row by row.
+    """For each aggregate the accumulators of rows order[starts[i] : starts[i + 1]]; None: it must add row by
+    row.
     """
     columns_of_totals = []
     for aggregate, accumulator in zip(pipeline.select.values(), accumulators, strict=True):
@@ -43,9 +43,7 @@ def totals(
 
 
 def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | None]:
-    """For each aggregate of the `select` one value a row of `elements`, or None for an aggregate that only
-    counts rows.
-    """
+    """For each aggregate one value a row of `elements`; None: it only counts rows."""
     ranks: dict[str, list[Any]] = {}
     types = {field.name: field.type for field in elements.schema}
     columns: list[Sequence[Any] | None] = []
@@ -68,9 +66,7 @@ def _only(is_chosen: Any, values: list[Any] | None) -> list[Any]:
 
 
 def _ranks(pipeline: Pipeline, elements: pa.Table) -> dict[str, list[Any]]:
-    """What `first` and `last` rank rows by, as columns: times in microseconds, the rank of the order column,
-    and the hash of the columns that the pipeline reads.
-    """
+    """The columns by which `first` and `last` rank rows: times in microseconds, order column, row hash."""
     order = pipeline.roles.order_by
     names = columns_read(pipeline, elements.column_names)
     return {

@@ -15,9 +15,7 @@ _GREATEST = np.iinfo(np.int64).max
 
 
 def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
-    """(integers that sort as the values do, whether each value is not null, the inverse: (integers, whether
-    each is valid) → values).
-    """
+    """(integers that sort as the values do, whether each value is not null, the inverse)."""
     kind = values.type
     is_valid = np.asarray(values.is_valid())
     storage = _storage(kind)
@@ -41,7 +39,6 @@ def as_ordinals(values: pa.Array) -> tuple[Longs, Booleans, Any]:
 
 
 def _storage(kind: pa.DataType) -> pa.DataType | None:
-    """The integer type of up to 64 bits that stores values of a type in their order; None for other types."""
     if pa.types.is_signed_integer(kind) or (pa.types.is_integer(kind) and kind.bit_width < 64):
         return kind
     if pa.types.is_timestamp(kind):

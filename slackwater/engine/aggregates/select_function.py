@@ -10,11 +10,9 @@ from slackwater.windowing.folds import BulkAggregateFunction
 
 
 class SelectFunction(BulkAggregateFunction):
-    """All aggregates of a `select` at once: the element is a row number, the accumulator a list of
-    accumulators.
-
-    `columns[i]` has the operands of aggregate i, or is None where it counts rows. Row numbers mean something
-    in one slice only and never enter state.
+    """All aggregates of a `select` at once: the element is a row number, which never enters state, the
+    accumulator a list of accumulators. `columns[i]` has the operands of aggregate i; None where it counts
+    rows.
     """
 
     def __init__(self, accumulators: Sequence[Accumulator], columns: Sequence[Sequence[Any] | None]) -> None:
@@ -46,8 +44,8 @@ class SelectFunction(BulkAggregateFunction):
 
 @dataclass(slots=True)
 class RowStretch:
-    """Rows `start` to `stop` - 1 as one element, with the accumulator of each aggregate over them; None for
-    an aggregate that must add row by row.
+    """Rows `start` to `stop` - 1 as one element, with the accumulator of each aggregate over them; None where
+    it must add row by row.
     """
 
     start: int

@@ -17,8 +17,8 @@ BUCKET = pa.struct([pa.field("bucket", pa.int32()), pa.field("count", pa.int64()
 
 
 class SparseMaps(ABC):
-    """Accumulator: one list of (key, value) for each row, in ascending order of keys. Subclasses make keys
-    and values of column values, and choose how values of one key fold.
+    """Accumulator: one list of (key, value) for each row, by ascending key. Subclasses make both of column
+    values, and choose how values of one key fold.
     """
 
     columns: Parts = (("entries", pa.list_(BUCKET)),)
@@ -28,8 +28,7 @@ class SparseMaps(ABC):
         self._column = column
 
     @abstractmethod
-    def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]:
-        """(keys, values): one of each for every value of the column; none is null."""
+    def _entries_of(self, values: pa.Array) -> tuple[Longs, Longs]: ...
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
         column = rows.column(self._column).combine_chunks()
@@ -50,12 +49,10 @@ class SparseMaps(ABC):
 
 
 def entries_of(column: pa.Array) -> Entries:
-    """The entries of an accumulator column."""
     rows, items = flatten_lists(column)
     return Entries(rows, items.field(0).to_numpy().astype(np.int64), items.field(1).to_numpy())
 
 
 def columns_of(entries: Entries, size: int) -> Columns:
-    """The accumulator columns of `size` rows that have these entries."""
     fields = [pa.array(entries.keys.astype(np.int32)), pa.array(entries.values)]
     return [build_lists(entries.rows, pa.StructArray.from_arrays(fields, fields=list(BUCKET)), size)]

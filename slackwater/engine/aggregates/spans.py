@@ -21,8 +21,7 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 class AdditiveAggregate(Protocol):
     """An aggregate whose accumulators add up, column by column, unless they are too large for that."""
 
-    def adds_up(self, accumulators: Columns) -> bool:
-        """Whether every sum of some of these accumulators is that of their columns, within 64 bits."""
+    def adds_up(self, accumulators: Columns) -> bool: ...
 
 
 def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:

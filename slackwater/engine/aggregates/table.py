@@ -56,7 +56,6 @@ class AggregatedColumn:
 
     Attributes:
         family: of its type, one of COLUMN_FAMILIES.
-        type: its type in `window_state`.
         order: (name, type in `window_state`) of the source's order column, for an aggregate that ranks rows;
             None: there is none.
         hashed_columns: the columns that a row's hash covers.
@@ -73,8 +72,6 @@ class AggregateForms:
     """One kind of aggregate.
 
     Attributes:
-        families: of the columns that it takes.
-        accumulator: makes its accumulator for a declaration and its column.
         columnar: makes its columnar form for that accumulator and the declaration; None: it has none, and
             pipelines that select it run in the operator engine.
     """
@@ -86,9 +83,7 @@ class AggregateForms:
 
 def register(kind: str, forms: AggregateForms, settings: tuple[str, ...] = ()) -> None:
     """Add an aggregate: from now on `Aggregate(kind, column)` may be selected, with the `settings` that its
-    declaration must have.
-
-    A registration counts in its own process only, so call it in a module that executors import, too.
+    declaration must have. It counts in its own process only: call it in a module that executors import.
 
     Raises:
         ValueError: an aggregate of that kind exists.
@@ -100,7 +95,6 @@ def register(kind: str, forms: AggregateForms, settings: tuple[str, ...] = ()) -
 
 
 def column_of(aggregate: Aggregate) -> str:
-    """The column of an aggregate that has one."""
     assert aggregate.column is not None
     return aggregate.column
 

@@ -31,8 +31,8 @@ _KEY: Final = "unknown"
 
 
 class _Unknown(Enum):
-    """The accumulator of elements that are not all known. An enum, so that it is one object in each process,
-    also where it was pickled.
+    """The accumulator of elements that are not all known; an enum, so that it is one object in
+    each process.
     """
 
     UNKNOWN = "unknown"
@@ -42,15 +42,12 @@ UNKNOWN: Final = _Unknown.UNKNOWN
 
 
 def text_of_unknown(results: Iterable[str]) -> str | None:
-    """The names of results whose accumulators are unknown, as they stand in the column `contents`; null where
-    there are none.
-    """
+    """The names of results with unknown accumulators, as in the column `contents`; None for none."""
     names = sorted(results)
     return json.dumps({_KEY: names}) if names else None
 
 
 def unknown_in(text: str | None) -> frozenset[str]:
-    """The inverse of `text_of_unknown`."""
     return frozenset() if text is None else frozenset(json.loads(text)[_KEY])
 
 
@@ -86,8 +83,8 @@ class UnknowableAccumulator:
 
 
 class UnknowableColumns:
-    """An aggregate on whole columns, of which some rows may be unknown; see `ColumnarAggregate`. One more
-    column says which. What the other columns hold in such a row has no meaning.
+    """An aggregate on whole columns that may be unknown in some rows: one more column says where. The other
+    columns have no meaning there.
 
     Args:
         aggregate: the aggregate that is wrapped.
@@ -144,10 +141,8 @@ class UnknowableColumns:
 
     @staticmethod
     def are_unknown(accumulators: Columns) -> Booleans:
-        """For each row, whether it is unknown."""
         return accumulators[-1].to_numpy(zero_copy_only=False).astype(np.bool_)
 
 
 def none_unknown(rows: int) -> pa.Array:
-    """The column that says of each of so many accumulators that it is known."""
     return pa.array(np.zeros(rows, np.bool_))

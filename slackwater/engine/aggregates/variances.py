@@ -53,11 +53,8 @@ _MOMENT_PARTS: tuple[Part, ...] = (
 
 
 class _Variance(OneByOne, ABC):
-    """Accumulator: (count, Σx, Σx²), Σx in units of `1 / units`, Σx² in units of its square. Subclasses
+    """Accumulator: (count, Σx, Σx²), Σx in units of `1 / units`, Σx² in units of its square; subclasses
     choose the unit.
-
-    Args:
-        is_root: whether the result is the standard deviation.
     """
 
     result_type = pa.float64()
@@ -84,11 +81,9 @@ class _Variance(OneByOne, ABC):
         return self.of_sums([*parts[:-3], parts[-1]], self.squares_of(parts[-2]))
 
     @abstractmethod
-    def of_sums(self, sums: Sequence[Any], squares: int) -> Any:
-        """The accumulator from the parts of a sum of the same column, and Σx²."""
+    def of_sums(self, sums: Sequence[Any], squares: int) -> Any: ...
 
     def squares_of(self, data: bytes) -> int:
-        """Σx² from its binary part."""
         return exact_sums.decode(data).units
 
     def _encode_squares(self, squares: int) -> tuple[float, bytes]:
@@ -96,9 +91,7 @@ class _Variance(OneByOne, ABC):
 
 
 class IntegerVariance(_Variance):
-    """Of an integer column. Σx is parked in 128 bits; Σx² may need more, so it is parked in binary, beside a
-    readable double.
-    """
+    """Σx is parked in 128 bits, Σx², which may need more, in binary beside a readable double."""
 
     units = 1
     parts = (("sum", WIDE), *_MOMENT_PARTS)
@@ -174,8 +167,7 @@ _BELOW = 34  # limbs below 2^-1074 that the least square needs
 
 
 class ColumnarVariance:
-    """Accumulator: the columns of the sum, then the squares in limbs of 2^(32 base - 1074), then the
-    count."""
+    """Accumulator: the sum's columns, the squares in limbs of 2^(32 base - 1074), the count."""
 
     def __init__(self, column: str, scalar: Scalar, is_root: bool) -> None:
         self._column = column
@@ -264,7 +256,6 @@ class ColumnarVariance:
         return pc.if_else(pa.array(counts > 1), pa.array(quotients), pa.scalar(None, pa.float64()))
 
     def _totals(self, accumulators: Columns) -> tuple[Longs, int]:
-        """(limbs, exponent of two) of the sums."""
         if isinstance(self._scalar, DoubleVariance):
             numbers, base = unpack_limbs(accumulators[0])
             return numbers, limbs.BITS * base - limbs.UNIT_BITS

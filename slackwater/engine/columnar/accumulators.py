@@ -36,23 +36,19 @@ class ArrowAccumulators:
     def of(
         cls, aggregates: tuple[ColumnarAggregate, ...], columns: Iterable[Columns], size: int
     ) -> "ArrowAccumulators":
-        """Accumulators from the columns of each aggregate, `size` rows long."""
         return cls(aggregates, (_Block(tuple(columns), size),))
 
     @classmethod
     def of_elements(cls, aggregates: tuple[ColumnarAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
-        """One accumulator for each row of the source, of that row alone."""
-        each = Groups.singletons(rows.num_rows)
+        each = Groups.of_each(rows.num_rows)
         return cls.of(aggregates, (item.partial(rows, each) for item in aggregates), rows.num_rows)
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
         return sum(block.size for block in self.blocks)
 
     @cached_property
     def columns(self) -> tuple[Columns, ...]:
-        """The columns of each aggregate; several blocks are concatenated."""
         if len(self.blocks) == 1:
             return self.blocks[0].columns
         return tuple(
@@ -91,9 +87,7 @@ class ArrowAccumulators:
         return zip(self.aggregates, self.columns, strict=True)
 
     def _take_by_block(self, rows: Longs) -> "ArrowAccumulators":
-        """`take` of few rows out of several blocks: take each block's own rows, then put these in order. The
-        blocks themselves are not concatenated.
-        """
+        """`take` of few rows out of several blocks, which are not concatenated."""
         ends = np.cumsum([block.size for block in self.blocks])
         owners = np.searchsorted(ends, rows, side="right")
         by_block = np.argsort(owners, kind="stable")
@@ -110,7 +104,6 @@ class ArrowAccumulators:
         return self.of(self.aggregates, taken_rows.columns, taken_rows.size).take(places)
 
     def _blocks_between(self, first: int, beyond: int) -> tuple["_Block", ...]:
-        """The blocks of the rows from `first` to before `beyond`, not copied."""
         blocks, start = [], 0
         for block in self.blocks:
             blocks.append(block.rows(first - start, beyond - start))
@@ -120,15 +113,11 @@ class ArrowAccumulators:
 
 @dataclass(frozen=True)
 class _Block:
-    """The columns of each aggregate, `size` rows long."""
-
     columns: tuple[Columns, ...]
     size: int
 
     def rows(self, first: int, beyond: int) -> "_Block":
-        """The rows of the block that lie from `first` to before `beyond`, not copied; bounds may lie
-        outside.
-        """
+        """The rows from `first` to before `beyond`, not copied; bounds may lie outside."""
         first, beyond = (min(max(bound, 0), self.size) for bound in (first, beyond))
         if beyond - first == self.size:
             return self
@@ -137,9 +126,7 @@ class _Block:
 
 
 def _as_slice(rows: Longs) -> Longs | slice:
-    """Consecutive ascending positions as a slice, which needs no copy of the rows; other positions as they
-    are.
-    """
+    """Consecutive ascending positions as a slice, which copies no rows; other positions as they are."""
     if not len(rows):
         return slice(0, 0)
     first, last = int(rows[0]), int(rows[-1])

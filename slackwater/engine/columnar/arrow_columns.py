@@ -24,9 +24,7 @@ def times(moments: Longs) -> pa.Array:
 
 
 def watermarks(values: Longs) -> pa.Array:
-    """Watermarks as timestamps; null for INITIAL_WATERMARK, and for NEVER, the watermark of a closed
-    source.
-    """
+    """Watermarks as timestamps; null before the first one and for NEVER, that of a closed source."""
     return times(np.where((values == INITIAL_WATERMARK) | (values == NEVER), NO_TIME, values))
 
 
@@ -43,7 +41,6 @@ def values_of_keys(distinct: pa.Table, keys: Longs) -> dict[str, Any]:
 
 
 def times_in_ms(column: pa.ChunkedArray) -> Longs:
-    """The inverse of `times`."""
     numbers = column.cast(pa.int64())
     if not numbers.null_count:
         return numbers.to_numpy() // 1000

@@ -80,8 +80,8 @@ class CountClockFamily(CountFamily):
 
 
 def fired_by_clock(slice_result: SliceResult[A], timeline: Timeline) -> SliceResult[A]:
-    """The result of a kernel for which the clock stood as a watermark, with the moments and the watermarks of
-    its firings; `timeline` is the slice's own. Windows that the clock fires fire as their end is reached.
+    """The result of a kernel that took the clock as watermark, with the firings' own moments and
+    watermarks.
     """
     return slice_result._replace(
         firings=[_with_moments(firings, timeline) for firings in slice_result.firings]
@@ -106,12 +106,12 @@ def _with_moments(firings: Firings, timeline: Timeline) -> Firings:
 @dataclass(frozen=True)
 class SessionClockFamily(SessionFamily):
     """Sessions of processing time with ProcessingTimeTrigger, also inside a purging trigger. Where each
-    element has its own gap, which map tasks do not know, its range makes the pieces.
+    element has its own gap, its range makes the pieces.
     """
 
     @property
     def rules(self) -> SessionRules:
-        """As in the kernel of event time, but sessions that only touch do not merge: the gap is 1 ms less."""
+        """Sessions that only touch do not merge, other than with event time: the gap is 1 ms less."""
         windows = self.setting.pipeline.windows
         assert isinstance(windows, ProcessingTimeSessionWindows)
         return SessionRules(gap_ms=windows.gap_ms - 1, lateness_ms=0, accumulates=not self.setting.purges)

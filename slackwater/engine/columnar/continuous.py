@@ -94,7 +94,6 @@ class ContinuousFamily(ElementFamily):
         return split
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
-        """Elements and the first elements of cells, in order. Each has a piece: its cell, or itself."""
         cells, single_elements = parts[CELLS], parts[ELEMENTS_BEHIND]
         if not cells.rows.num_rows:
             return super().receive(parts)
@@ -138,9 +137,7 @@ class ContinuousFamily(ElementFamily):
         return replay_continuous(slice_input, initial_state, self.setting.timeline, rules)
 
     def _may_share_cells(self, elements: BatchElements) -> bool:
-        """Whether elements are several times as many as keys and rises that they may differ in; also without
-        elements.
-        """
+        """Whether elements are several times as many as keys and rises in which they may differ."""
         if not len(elements.keys):
             return True
         first, last = self._rises(np.array([elements.clocks.min(), elements.clocks.max()])).tolist()
@@ -148,21 +145,18 @@ class ContinuousFamily(ElementFamily):
         return cells * ROWS_PER_CELL <= len(elements.keys)
 
     def _rises(self, clocks: Longs) -> Longs:
-        """How often the watermark has risen in the slice before each clock."""
         return np.searchsorted(self.setting.timeline.tick_ends, clocks, side="right")
 
     def _cells(self, elements: BatchElements, slices: Longs, rows_behind: Longs) -> tuple[Groups, Longs]:
-        """(the cell of each element, the key of each cell); elements at `rows_behind` make one more group,
-        the last.
+        """(cell of each element, key of each cell); elements at `rows_behind` make one more
+        group, the last.
         """
         moments, _, _ = group_pairs(slices, self._rises(elements.clocks))
         groups, keys, _ = group_pairs(elements.keys, moments.codes, rows_behind)
         return groups, keys
 
     def _part_of_cells(self, elements: BatchElements, groups: Groups, keys: Longs) -> Part:
-        """For each cell the source columns of its first element, and the accumulators of all of its
-        elements.
-        """
+        """The source columns of each cell's first element, and the accumulators of all of its elements."""
         of_cells = slice(len(keys))
         firsts = self._first_elements(elements, groups)[of_cells]
         rows = elements.rows.select([*self.setting.source_columns, ARRIVAL, EVENT]).take(pa.array(firsts))
@@ -195,6 +189,5 @@ class ContinuousFamily(ElementFamily):
 
 
 def _accumulators_of_cells(rows: pa.Table) -> pa.Table:
-    """The columns of accumulators of the part CELLS, under the names that other parts give them."""
     names = [name for name in rows.column_names if name.startswith(_ACCUMULATOR)]
     return rows.select(names).rename_columns([name.removeprefix(_ACCUMULATOR) for name in names])

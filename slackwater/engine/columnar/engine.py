@@ -78,7 +78,6 @@ class ColumnarEngine:
 
 
 def setting_of(replay: Replay) -> Setting:
-    """The pipeline, aggregates and timeline of a replay, as the family of its windows needs them."""
     types = {field.name: field.type for field in replay.schema}
     forms, widths = [], []
     for name, accumulator in bind_select(replay.pipeline, types).items():
@@ -98,8 +97,8 @@ def setting_of(replay: Replay) -> Setting:
 
 @dataclass(frozen=True)
 class SplitBatches:
-    """Map task: judge the rows of the slice and aggregate what may be; parts go to the ranges of their
-    keys, counts to range 0.
+    """Map task: judge the rows and aggregate them; parts go to the ranges of their keys, counts
+    to range 0.
     """
 
     replay: Replay
@@ -141,8 +140,8 @@ class SplitBatches:
         counts: Counter[str],
         read_full_rows: Callable[[Longs], pa.Table] | None = None,
     ) -> Iterator[pa.Table]:
-        """The parts and late rows that these elements make; what is counted of them is added to `counts`. The
-        rows of a part have their keys beside them and ascend by key group.
+        """The parts, which have their keys beside them and ascend by key group, and the late rows of these
+        elements, which are added to `counts`.
         """
         if not rows.num_rows:
             return
@@ -158,9 +157,7 @@ class SplitBatches:
             yield mark_table(LATE, self._late_rows(split.late, elements, keys))
 
     def _route(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of a table for each range: those of parts packed, and late ones for the ranges of their
-        keys, so that no task holds all of them.
-        """
+        """The rows of a table for each range: parts packed, late rows by their keys."""
         name, ranges = name_of(table), self.replay.ranges
         if name == QUARANTINE:
             yield from spread_quarantine_rows(table, ranges)
@@ -180,7 +177,6 @@ class SplitBatches:
         return late_table(late, elements.full_rows(positions), groups, schema, self.replay.shape)
 
     def _count_folded(self, quarantine_rows: pa.Table) -> int:
-        """How many quarantined rows arrived before the slice."""
         arrivals = quarantine_rows.column("arrival_time")
         return int(
             pc.sum(
@@ -218,9 +214,7 @@ class MergeRange:
 
 @dataclass(frozen=True)
 class MergeFirstRows:
-    """Range task of a pipeline with `distinct_by`: deduplicate the elements of one key-group range,
-    split those that count, and merge, fire and park their windows.
-    """
+    """Range task of a pipeline with `distinct_by`: deduplicate the elements, split and merge them."""
 
     replay: Replay
     keys: Keys
@@ -234,7 +228,6 @@ class MergeFirstRows:
         yield from RangeMerge(self.replay, self.keys, self.family, number).run(self._split(rows))
 
     def _split(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """What map tasks send of these rows where they are not deduplicated."""
         splitting = SplitBatches(
             self.replay, Judge.of(self.replay.pipeline, self.replay.scan), self.keys, self.family
         )
@@ -248,7 +241,6 @@ class MergeFirstRows:
 
 
 def _by_key(part: Part) -> Part:
-    """The rows of `part` by their key numbers, which ascend with key groups."""
     if bool(np.all(part.keys[1:] >= part.keys[:-1])):
         return part
     order = np.argsort(part.keys, kind="stable")

@@ -38,11 +38,7 @@ class Setting:
     """One pipeline and one slice, as a family needs them.
 
     Attributes:
-        pipeline: the user's declaration.
-        shape: the columns of its tables.
-        aggregates: the columnar forms of its `select`, in its order.
         widths: how many columns of `shape.parts` each of them has.
-        timeline: the slice's watermarks.
         source_columns: the source columns that the pipeline's meaning depends on; a row that is not
             aggregated on the map side travels with these columns.
     """
@@ -56,24 +52,19 @@ class Setting:
 
     @property
     def purges(self) -> bool:
-        """Whether a firing empties its window."""
         return self.pipeline.effective_trigger.purges
 
     @property
     def trigger(self) -> Trigger:
-        """The trigger that decides when windows fire: the pipeline's, or the one inside its
-        PurgingTrigger.
-        """
         return self.pipeline.effective_trigger.firing_trigger
 
     @property
     def windows_are_global(self) -> bool:
-        """Whether the windows are global: one for each key, which never ends."""
         return isinstance(self.pipeline.windows, GlobalWindows)
 
     @property
     def passes_with_clock(self) -> bool:
-        """Whether windows are assigned by the clock and pass with it: those of processing time."""
+        """Whether windows are of processing time."""
         return not (self.windows_are_global or self.pipeline.windows.is_event_time)
 
     @cached_property
@@ -83,25 +74,21 @@ class Setting:
 
     @property
     def lateness_ms(self) -> int:
-        """How long after its last instant a window is collected; at once where windows pass with the
-        clock.
-        """
+        """0 where windows pass with the clock: they are collected at once."""
         return 0 if self.passes_with_clock else self.pipeline.allowed_lateness_ms
 
     def clocks(self, arrivals: Longs) -> Longs:
-        """The clock at each element: its arrival, or the slice's start for an element that arrived before the
-        slice and is folded into it.
+        """The clock at each element: its arrival, or the slice's start for an element folded from
+        before it.
         """
         return np.maximum(arrivals, self.timeline.from_ms)
 
     def times(self, rows: pa.Table, clocks: Longs) -> Longs:
-        """The time by which each element, of which the clock is known, is assigned to windows."""
+        """The time by which each element is assigned to windows."""
         return clocks if self.passes_with_clock else rows.column(EVENT).to_numpy()
 
     def watermarks(self, rows: pa.Table, clocks: Longs) -> Longs:
-        """The watermark in force at each element, of which the clock is known; the clock's where windows pass
-        with it.
-        """
+        """The watermark in force at each element; the clock's where windows pass with it."""
         if self.passes_with_clock:
             return clocks - 1
         if isinstance(self.timeline, CarriedTimeline):
@@ -137,7 +124,6 @@ class BatchElements(NamedTuple):
         setting: Setting,
         read_full_rows: Callable[[Longs], pa.Table] | None = None,
     ) -> "BatchElements":
-        """The elements in `rows`; `keys` are the numbers of their keys."""
         clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
         return cls(
             rows=rows,
@@ -149,7 +135,6 @@ class BatchElements(NamedTuple):
         )
 
     def full_rows(self, positions: Longs) -> pa.Table:
-        """All columns of the source and both times, for the rows at ascending `positions`."""
         if self.read_full_rows is None or not len(positions):
             return self.rows.take(pa.array(positions))
         times = self.rows.select([ARRIVAL, EVENT]).take(pa.array(positions))
@@ -194,7 +179,6 @@ class RangeInput(NamedTuple):
     """The kernel's input, made of the parts that all batches have sent to a range.
 
     Attributes:
-        slice_input: pieces and elements.
         doubtful_places: int64[m], the place of each element in the part DOUBTFUL; -1 for an element of
             another part.
     """
@@ -207,30 +191,27 @@ class Family(Protocol):
     """A family of windows. It travels to executors and holds no state."""
 
     @property
-    def setting(self) -> Setting:
-        """The pipeline and the slice."""
+    def setting(self) -> Setting: ...
 
     @property
     def trigger_state(self) -> StateDescriptor | None:
         """The trigger's state of a window, as the snapshot names it; None for triggers without state."""
 
     def split(self, elements: BatchElements) -> Split:
-        """Map side: decide which elements of a batch are late, and aggregate those whose order does not
-        matter. Of a batch without rows every part is in the result, of others an empty one may be left
-        out.
+        """Map side: decide which elements are late, and aggregate those whose order does not matter. The
+        split of a batch without rows has every part.
         """
 
     def receive(self, parts: Mapping[str, Part]) -> RangeInput:
-        """Range side: the kernel's input from each part, concatenated over all batches. Keys are numbered in
-        the order in which a snapshot has them.
+        """Range side: the kernel's input from each part, concatenated over all batches; keys are numbered in
+        the order of a snapshot.
         """
 
-    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]:
-        """Run the family's kernel with the rules of the pipeline."""
+    def replay(self, slice_input: SliceInput[A], initial_state: WindowState[A]) -> SliceResult[A]: ...
 
 
 def accumulator_names(setting: Setting) -> list[list[str]]:
-    """For each aggregate the names under which the columns of its accumulators travel."""
+    """The names under which the columns of each aggregate's accumulators travel."""
     return [
         [f"{number}_{name}" for name, _ in aggregate.columns]
         for number, aggregate in enumerate(setting.aggregates)
@@ -238,15 +219,12 @@ def accumulator_names(setting: Setting) -> list[list[str]]:
 
 
 def read_accumulators(rows: pa.Table, setting: Setting) -> ArrowAccumulators:
-    """The accumulators that stand in rows of a part, under `accumulator_names`."""
     columns = ([rows.column(name).combine_chunks() for name in names] for names in accumulator_names(setting))
     return ArrowAccumulators.of(setting.aggregates, columns, rows.num_rows)
 
 
 def elements_in_order(setting: Setting, part: Part) -> tuple[Elements, pa.Table]:
-    """(elements, their rows) of a part in processing order: by arrival, order column and hash, as
-    `slackwater.engine.rows.element_order` defines it.
-    """
+    """(elements, their rows) of a part in processing order, see `slackwater.engine.rows.element_order`."""
     rows = in_order(setting.pipeline, part.rows.append_column(KEY_NUMBER, pa.array(part.keys)))
     clocks = setting.clocks(rows.column(ARRIVAL).to_numpy())
     elements = Elements(

@@ -87,7 +87,6 @@ def columns_of_firings(firings: Firings, distinct: pa.Table, setting: Setting) -
 
 
 def _results(firings: Firings, accumulators: ArrowAccumulators, setting: Setting) -> Columns:
-    """One array for each result column, one row for each firing."""
     results = []
     shown = accumulators.take(firings.contents)
     for name, aggregate, columns in zip(
@@ -105,9 +104,8 @@ def _results(firings: Firings, accumulators: ArrowAccumulators, setting: Setting
 def late_table(
     late: LateRows, rows: pa.Table, key_groups: pa.Array, schema: pa.Schema, shape: Shape
 ) -> pa.Table:
-    """Rows of `late_events` without run_id, one for each late element.
-
-    `rows` and `key_groups` have a row for each of `late.positions`: the source's columns, and the key groups.
+    """Rows of `late_events` without run_id; `rows` and `key_groups` have a row for each of
+    `late.positions`.
     """
     events = rows.column(EVENT).to_numpy()
     columns = {name: rows.column(name) for name, _ in (*shape.source, *shape.keys)}
@@ -126,7 +124,7 @@ def late_table(
 
 
 class FailedFiring(Exception):
-    """A firing has no result; the engine knows the key of that number and raises `located`."""
+    """A firing has no result; the engine, which knows the key of its number, raises `error_of_key`."""
 
     def __init__(self, result: str, key: int, window: Window, error: Exception) -> None:
         super().__init__(result, key, window, error)
@@ -135,5 +133,4 @@ class FailedFiring(Exception):
         self.error = error
 
     def error_of_key(self, key: object) -> UserCodeError:
-        """The error that the operator engine raises for the same firing."""
         return UserCodeError.of(self.error, "firing a window", key, self.window, self.window.max_timestamp())

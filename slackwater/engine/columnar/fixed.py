@@ -55,7 +55,7 @@ def fixed_windows(setting: Setting) -> NumberedWindows | None:
 
 
 def grid_of(windows: WindowAssigner) -> Grid | Calendar | None:
-    """The grid on which the times of elements, or the clock at them, place their windows; None for others."""
+    """The grid that places windows by the times of elements or their clocks; None for others."""
     return windows.grid or windows.clock_grid
 
 
@@ -68,7 +68,6 @@ class FixedFamily:
 
     @property
     def windows(self) -> NumberedWindows:
-        """The windows of the pipeline's assigner."""
         windows = fixed_windows(self.setting)
         assert windows is not None
         return windows
@@ -109,7 +108,6 @@ class FixedFamily:
         return replay_fixed(slice_input, initial_state, self.setting.window_timeline, rules)
 
     def _cells(self, elements: BatchElements, slices: Longs, tardy: Longs) -> Part:
-        """Partial aggregates by key and slice of all rows but those at `tardy`."""
         groups, keys, slices = group_pairs(elements.keys, slices, tardy)
         first, last = self._arrival_bounds(groups, slices, elements.clocks)
         of_cells = slice(len(keys))  # the group of the tardy rows comes last
@@ -127,9 +125,7 @@ class FixedFamily:
         return Part(keys, pa.table(columns))
 
     def _arrival_bounds(self, groups: Groups, slices: Longs, clocks: Longs) -> tuple[Longs, Longs]:
-        """First and last arrival of each group; 0 for groups whose windows are all collected by the slice's
-        end, as these are parked nowhere.
-        """
+        """First and last arrival of each group; 0 for groups that are collected by the slice's end."""
         stays = np.zeros(groups.size, np.bool_)
         newest = self.windows.newest_windows(slices)
         stays[: len(slices)] = self.windows.cleanup_times(newest) > self.setting.window_timeline.final
@@ -176,7 +172,7 @@ def verdict_of(
 
 
 def verdict_of_taken(count: int) -> Verdict:
-    """The verdict on `count` elements that windows take, all of them: those of global windows."""
+    """The verdict on `count` elements that global windows take."""
     nothing = np.zeros(0, np.int64)
     return Verdict(
         np.arange(count),
@@ -193,8 +189,8 @@ def verdict_of_taken(count: int) -> Verdict:
 def judge_elements(
     setting: Setting, windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
 ) -> Split:
-    """Split the elements at `candidates`, which the watermark has passed in some window of theirs: accepted
-    elements, which a window still takes, and late ones.
+    """Split the elements at `candidates`, which the watermark has passed in some window of theirs, into
+    accepted and late ones.
     """
     rows, late, counts = verdict_of(windows, elements, slices, candidates)
     rows_accepted = elements.rows.select([*setting.source_columns, ARRIVAL, EVENT]).take(pa.array(rows))

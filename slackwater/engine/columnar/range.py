@@ -77,8 +77,8 @@ _NOT_RESTORED = (
 
 @dataclass(frozen=True)
 class RangeMerge:
-    """The work of range `number`: merge what the map tasks have sent into the parked windows, fire and park
-    them, and hand the rows over.
+    """The work of range `number`: merge what the map tasks have sent into the parked windows,
+    fire and park.
     """
 
     replay: Replay
@@ -87,9 +87,8 @@ class RangeMerge:
     number: int
 
     def run(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the range, each table marked with what it holds.
-
-        A range that is too large for the memory of one task is merged in parts, each of some keys.
+        """The rows, hashes and counts, each table marked with its name. A range too large for the memory of
+        one task is merged in parts, each of some keys.
         """
         packed_tables: dict[str, list[pa.Table]] = {}
         passing_rows = PassingRows(self.replay, self.number)
@@ -124,8 +123,7 @@ class RangeMerge:
     def _divide(
         self, packed_tables: dict[str, list[pa.Table]], parts: Sequence[KeyRange]
     ) -> list[dict[str, list[pa.Table]]]:
-        """For each part of the range its rows of the packed tables, which are let go, by name. Each table is
-        divided once, however many parts there are."""
+        """For each part its rows of the packed tables, by name. Each table is divided once, and let go."""
         if len(parts) == 1:
             return [packed_tables]
         cuts = KeyRange.cuts(parts)
@@ -162,9 +160,7 @@ class _PartMerge:
         self._state_s = 0.0
 
     def run(self, tables: dict[str, pa.Table]) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the part; `tables` are the parts that the map tasks have sent, by
-        name.
-        """
+        """The rows, hashes and counts of the part, from what the map tasks have sent, by name."""
         numbers, parts_by_name, parked_part = self._number_keys(tables)
         unknown = unknown_results(self.replay, parked_part.rows)
         if unknown:
@@ -181,9 +177,7 @@ class _PartMerge:
         yield range_counts(counts, self._state_s)
 
     def _number_keys(self, tables: dict[str, pa.Table]) -> tuple[KeyNumbers, dict[str, Part], Part]:
-        """(key numbers, the parts by name, the rows of parked windows): the keys of all of them are numbered
-        together.
-        """
+        """(key numbers, the parts by name, the rows of parked windows), all numbered together."""
         split = {name: split_keys(tables.get(name, empty)) for name, empty in self._empty_parts().items()}
         with self._timing_state():
             parked_rows = self._read_parked_rows()
@@ -202,9 +196,7 @@ class _PartMerge:
         return KeyNumbers(numbers.numbers, distinct), parts_by_name, Part(pieces[-1], parked_rows)
 
     def _let_be_unknown(self, results: frozenset[str], parts_by_name: dict[str, Part]) -> dict[str, Part]:
-        """Wrap the aggregates of `results`, which are unknown in some of the parked windows; what the map
-        tasks have sent is known.
-        """
+        """Wrap the aggregates of `results`, which are unknown in some of the parked windows."""
         setting, no_rows = self.family.setting, self._no_elements()
         sent_names = accumulator_names(setting)
         aggregates = tuple(
@@ -229,14 +221,11 @@ class _PartMerge:
         }
 
     def _no_elements(self) -> pa.Table:
-        """The columns of elements, without rows."""
         times_of_element = [pa.field(ARRIVAL, pa.int64()), pa.field(EVENT, pa.int64())]
         return pa.schema([*self.replay.element_fields, *times_of_element]).empty_table()
 
     def _empty_parts(self) -> dict[str, pa.Table]:
-        """Every part of the family, without rows: a range merges its parked windows also when no map task has
-        sent anything.
-        """
+        """Every part of the family without rows, for a range to which no map task has sent any."""
         rows = self._no_elements()
         nobody = keys_of(self.schemas["window_state"].empty_table(), self.keys)
         nobody = pa.table(
@@ -246,9 +235,6 @@ class _PartMerge:
         return {name: with_keys(part.rows, part.keys, nobody) for name, part in split.parts.items()}
 
     def _read_parked_rows(self) -> pa.Table:
-        """The rows of the parent's `window_state` of these keys, without the columns that follow from others;
-        row groups of other key groups are not read.
-        """
         schema = pa.schema(
             [field for field in self.schemas["window_state"] if field.name not in _NOT_RESTORED]
         )
@@ -287,7 +273,6 @@ class _PartMerge:
     def _table_handed_over(
         self, name: str, pieces: list[pa.Table], content_hash: ContentHash | None
     ) -> Iterator[pa.Table]:
-        """The rows of one table, handed over and added to the hash; nothing where there are no rows."""
         rows = pa.concat_tables(pieces) if pieces else None
         if rows is None or not rows.num_rows:
             return
@@ -299,9 +284,7 @@ class _PartMerge:
 
     @contextmanager
     def _timing_state(self) -> Iterator[None]:
-        """Adds the CPU seconds of the block, which reads or writes the snapshot, to `_state_s`. Only this
-        thread does such work.
-        """
+        """Adds the CPU seconds of the block, which reads or writes the snapshot, to `_state_s`."""
         began = time.thread_time()
         yield
         self._state_s += time.thread_time() - began
@@ -334,9 +317,7 @@ class _PartMerge:
 def counts_of_slice(
     slice_result: SliceResult[A], windows_at_start: OpenWindows, doubtful_count: int = 0
 ) -> dict[str, int]:
-    """The counts of one part of a slice under the ledger's names, without those of elements that were judged
-    before; `doubtful_count` elements were not.
-    """
+    """The ledger's counts of one part, without elements judged before; `doubtful_count` were not."""
     kinds = np.concatenate([firings.kinds for firings in slice_result.firings])
     counts = slice_result.counts
     late_count = len(slice_result.late.positions)
@@ -361,7 +342,6 @@ def counts_of_slice(
 
 
 def _with_columns(rows: pa.Table, names: list[str], column: pa.Array) -> pa.Table:
-    """`rows` with `column` once more under each of `names`."""
     for name in names:
         rows = rows.append_column(name, column)
     return rows

@@ -46,7 +46,6 @@ class SessionFamily:
 
     @property
     def rules(self) -> SessionRules:
-        """The rules of the pipeline's sessions."""
         pipeline = self.setting.pipeline
         gap_ms = pipeline.windows.session_gap_ms
         assert gap_ms is not None
@@ -58,8 +57,8 @@ class SessionFamily:
         )
 
     def split(self, elements: BatchElements) -> Split:
-        """Three parts: pieces of sessions; tardy elements that are accepted in any case; doubtful elements,
-        which are late unless they join an open session.
+        """Three parts: pieces of sessions; tardy elements, which are accepted; doubtful elements, which are
+        late unless they join an open session.
         """
         harmless = is_harmless(elements.times, elements.watermarks)
         is_late = self.rules.are_late(elements.times + (self.rules.gap_ms - 1), elements.watermarks)
@@ -107,10 +106,8 @@ class SessionFamily:
         return replay_sessions(slice_input, initial_state, self.setting.timeline, self.rules)
 
     def _pieces(self, elements: BatchElements, chosen: Booleans | None) -> Part:
-        """Partial aggregates by key and session of the chosen rows (None: of all rows).
-
-        The other rows make one group more, which is cut off the result: that is cheaper than a copy of the
-        chosen rows.
+        """Partial aggregates by key and session of the chosen rows; None: of all. The others make one more
+        group, which is cut off: cheaper than a copy of the chosen rows.
         """
         keys, events, clocks = elements.keys, elements.times, elements.clocks
         codes = np.empty(len(keys), np.int64)

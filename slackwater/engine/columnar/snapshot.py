@@ -32,8 +32,8 @@ def read_windows(
     trigger_state: StateDescriptor | None,
     added_results: frozenset[str] = frozenset(),
 ) -> WindowState[ArrowAccumulators]:
-    """The open windows that rows of `window_state` hold, in the order of the rows, with the numbers that
-    `trigger_state` has for each; `added_results` are unknown in all of them.
+    """The open windows in rows of `window_state`, in their order, with the numbers of `trigger_state`;
+    `added_results` are unknown in all of them.
     """
     rows = parked_part.rows
     is_empty = pc.equal(rows.column("contents"), NO_CONTENTS_TEXT)
@@ -53,9 +53,6 @@ def read_windows(
 
 
 def read_open_windows(parked_part: Part, has_contents: Booleans) -> OpenWindows:
-    """The open windows that rows of `window_state` hold, in the order of the rows; `has_contents` says which
-    of them have contents.
-    """
     rows = parked_part.rows
     return OpenWindows(
         keys=parked_part.keys,
@@ -71,7 +68,6 @@ def read_open_windows(parked_part: Part, has_contents: Booleans) -> OpenWindows:
 
 
 def _read_accumulators(rows: pa.Table, setting: Setting, added_results: frozenset[str]) -> ArrowAccumulators:
-    """The accumulators of rows of `window_state` that all have contents."""
     names, first = [name for name, _ in setting.shape.parts], 0
     columns = []
     for result, aggregate, width in zip(
@@ -87,7 +83,6 @@ def _read_accumulators(rows: pa.Table, setting: Setting, added_results: frozense
 
 
 def _are_unknown(result: str, rows: pa.Table, added_results: frozenset[str]) -> Booleans:
-    """For each row, whether the accumulator of a result is unknown."""
     if result in added_results:
         return np.ones(rows.num_rows, np.bool_)
     texts = rows.column("contents").combine_chunks().dictionary_encode()
@@ -96,7 +91,6 @@ def _are_unknown(result: str, rows: pa.Table, added_results: frozenset[str]) -> 
 
 
 def _contents_texts(accumulators: ArrowAccumulators, setting: Setting) -> pa.Array:
-    """The results that are unknown in each row, as they stand in the column `contents`."""
     names, masks = [], []
     for result, aggregate, columns in zip(
         setting.pipeline.select, accumulators.aggregates, accumulators.columns, strict=True
@@ -117,9 +111,7 @@ def window_table(
     setting: Setting,
     trigger_state: StateDescriptor | None,
 ) -> pa.Table:
-    """Rows of `window_state`, one for each window that is open at the slice's end, in the order of the
-    result, with the result's numbers of `trigger_state`.
-    """
+    """Rows of `window_state`, one for each window that is open at the slice's end."""
     windows = slice_result.windows
     rows, is_empty = len(windows.keys), windows.contents == NO_CONTENTS
     accumulators = slice_result.accumulators.take(windows.contents[~is_empty])
@@ -149,9 +141,7 @@ def window_table(
 def columns_of_open_windows(
     slice_result: SliceResult[A], distinct: pa.Table, setting: Setting
 ) -> dict[str, Any]:
-    """The columns of `window_state` without those of contents and trigger state, for the windows that are
-    open at the slice's end.
-    """
+    """The columns of `window_state` but contents and trigger state."""
     windows = slice_result.windows
     return {
         **values_of_keys(distinct, windows.keys),
@@ -168,13 +158,11 @@ def columns_of_open_windows(
 
 
 def _cleanup_times(windows: OpenWindows, setting: Setting) -> Longs:
-    """When each window is collected; NO_TIME for global windows, which never are."""
     cleanups = windows.ends - 1 + setting.lateness_ms
     return np.where(windows.ends == NO_TIME, NO_TIME, cleanups)
 
 
 def timer_table(timers: Timers, distinct: pa.Table, setting: Setting) -> pa.Table:
-    """Rows of `timers`, one for each pending timer, in order."""
     rows, domain = len(timers.keys), "processing" if setting.passes_with_clock else "event"
     return pa.table(
         {

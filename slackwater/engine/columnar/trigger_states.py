@@ -38,7 +38,6 @@ def _text(state: StateDescriptor, value: int, unfired_elements: int) -> str | No
 
 
 def read_trigger_texts(state: StateDescriptor, texts: pa.ChunkedArray, windows: OpenWindows) -> TriggerStates:
-    """The inverse of `trigger_texts`."""
     encoded_texts = texts.combine_chunks().dictionary_encode(null_encoding="encode")
     pairs = [_read(state, text) for text in encoded_texts.dictionary.to_pylist()]
     values, unfired_elements = np.array(pairs, np.int64).reshape(-1, 2).T[:, encoded_texts.indices.to_numpy()]

@@ -40,9 +40,8 @@ _MOST_WINDOWS_PER_ELEMENT = 1000
 
 @dataclass(frozen=True)
 class _SupportedWindows:
-    """The assigners and triggers that one family runs; each trigger also inside a PurgingTrigger.
-
-    Classes match exactly, as a subclass holds a user's code.
+    """The assigners and triggers, by their exact classes, that one family runs; each trigger also inside a
+    PurgingTrigger.
     """
 
     assigners: tuple[type, ...]
@@ -50,7 +49,6 @@ class _SupportedWindows:
     family: Callable[[Setting], Family]
 
     def takes(self, trigger: Trigger) -> bool:
-        """Whether the family runs windows with this trigger."""
         return type(trigger.firing_trigger) in self.triggers
 
 
@@ -105,6 +103,5 @@ def family_of(setting: Setting) -> Family:
 
 
 def _class_names(trigger: Trigger) -> str:
-    """The class of a trigger and of the trigger inside it: "PurgingTrigger of CountTrigger"."""
     inner = getattr(trigger, "trigger", None)
     return type(trigger).__name__ + (f" of {_class_names(inner)}" if isinstance(inner, Trigger) else "")

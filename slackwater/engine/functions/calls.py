@@ -33,7 +33,6 @@ class ResultRows:
     """What the calls of a function have emitted.
 
     Attributes:
-        results: the rows, as the function gave them.
         firings: the place of each row's firing in the order of the calls.
         ordinals: the place of each row among those of its firing.
         owners: (key, window) of each row.
@@ -50,12 +49,12 @@ class ResultRows:
 
     @classmethod
     def one_for_each(cls, firings: Firings) -> "ResultRows":
-        """One row of each firing, of which the results stand elsewhere."""
+        """One row of each firing, whose results are columns elsewhere."""
         count = len(firings.keys)
         return cls(firings=list(range(count)), ordinals=[0] * count)
 
     def add(self, firing: int, owner: tuple[Any, Window], results: Iterable[Any]) -> None:
-        """Note the rows of one firing; a generator runs meanwhile."""
+        """Take over the rows of one firing; a generator runs meanwhile."""
         before = len(self.results)
         self.results.extend(results)
         count = len(self.results) - before
@@ -70,19 +69,14 @@ class ResultRows:
 class StateStores(Protocol):
     """Where a function finds its state."""
 
-    def window_state(self, window: Window) -> Any:
-        """The store of the key's state for a window."""
+    def window_state(self, window: Window) -> Any: ...
 
-    def global_state(self) -> Any:
-        """The store of the key's state without a window."""
+    def global_state(self) -> Any: ...
 
 
 class NoState:
-    """The stores of state of a function that keeps none: whoever asks them for state raises AsksForState,
-    even if the function catches what they raise.
-
-    Attributes:
-        was_asked: whether anybody has.
+    """The stores of a function without state: whoever asks them raises AsksForState, and `was_asked` says so
+    even if the function catches that.
     """
 
     was_asked = False
@@ -99,8 +93,8 @@ class NoState:
 
 
 class FiringContext:
-    """The WindowContext of the calls, pointed at a firing before each call, or at a window that is
-    collected.
+    """The WindowContext of the calls, pointed at a firing, or at a window that is collected, before each
+    call.
     """
 
     def __init__(self, stores: StateStores, side_rows: list[SideRow]) -> None:
@@ -184,10 +178,7 @@ def call_function(
 
     Args:
         function: not yet opened; it is closed in the end.
-        firings: in the order of the calls.
         contents: of each; None where a fold has no result, for which the function is not called.
-        keys: each key by its number.
-        clocks: at each firing.
 
     Raises:
         LeftToOperator: the function has raised.

@@ -16,7 +16,6 @@ class ElementColumns:
         texts: how an element stands in the snapshot; None where none does.
         parked_texts: the texts of the elements of parked windows.
         rows: the elements of the slice; columns that are no fields of an element are ignored.
-        row_times: their timestamps.
 
     Attributes:
         parked_texts, rows: the same.
@@ -43,7 +42,7 @@ class ElementColumns:
         return ElementColumns(self._texts_of_elements, no_texts, self.rows, self._row_times)
 
     def decode(self, numbers: Longs) -> None:
-        """Read the elements of parked windows that are among `numbers`, which ascend: `column` then has their
+        """Read the elements of parked windows among `numbers`, which ascend, so that `column` has their
         values.
         """
         parked_count = len(self.parked_texts)
@@ -74,7 +73,6 @@ class ElementColumns:
         return column
 
     def texts(self, numbers: Longs) -> pa.Array:
-        """The texts of elements."""
         first = len(self.parked_texts)
         distinct, places = np.unique(numbers, return_inverse=True)
         is_new = distinct >= first

@@ -34,7 +34,6 @@ _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Whether values of a type have a text here."""
     tests = (
         pa.types.is_integer,
         pa.types.is_boolean,
@@ -52,7 +51,6 @@ class ElementTexts:
     """The texts of elements of one class.
 
     Args:
-        record: the named tuple that elements are.
         schema: the types of its fields, which all have a text (`has_text`).
         keeps_times: whether an element stands with its timestamp.
     """
@@ -72,7 +70,6 @@ class ElementTexts:
         self._prefix_length = len(f"{_STARTS}[{name},")
 
     def encode(self, rows: pa.Table, times: Longs) -> pa.Array:
-        """The text of each row; `rows` has the columns of the schema, `times` the timestamps."""
         pieces: list[Any] = []
         for label, name in zip([self._begin, *self._between], self._schema.names, strict=True):
             pieces += [label, _texts(rows.column(name), self._json)]
@@ -87,15 +84,15 @@ class ElementTexts:
         return bool(pc.all(pc.match_substring_regex(texts, self._pattern)).as_py() is not False)
 
     def times(self, texts: pa.Array) -> Longs:
-        """The timestamps with which these elements stand; zeros where they stand without."""
+        """The timestamps in the texts; zeros where they have none."""
         if not self._keeps_times:
             return np.zeros(len(texts), np.int64)
         times = pc.struct_field(pc.extract_regex(texts, _TIME_PATTERN), 0)
         return times.cast(pa.int64()).to_numpy()
 
     def split(self, texts: pa.Array) -> pa.Array:
-        """The inverse of `join_lists`. Inside a text every quotation mark has a backslash before it, and no
-        line ends there.
+        """The inverse of `join_lists`. In a text every quotation mark follows a backslash, and no
+        line ends.
         """
         starts = _STARTS_WITH_TIME if self._keeps_times else _STARTS
         return pc.split_pattern(pc.replace_substring(texts, f",{starts}", f"\n{starts}"), "\n")
@@ -148,7 +145,6 @@ def _holds(texts: pa.Array, pattern: str) -> bool:
 
 
 def _texts(column: pa.ChunkedArray, json_values: JsonValues) -> pa.ChunkedArray:
-    """The text of each value."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         texts = column.cast(pa.string())
@@ -190,7 +186,6 @@ def _moment_texts(moments: pa.Array) -> pa.Array:
 
 
 def _parsed_type(kind: pa.DataType) -> pa.DataType:
-    """The type as which Arrow reads the JSON of a value."""
     for test, tag in (
         (pa.types.is_timestamp, "$datetime"),
         (pa.types.is_date32, "$date"),
@@ -202,7 +197,6 @@ def _parsed_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _without_tags(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """The column as its own type, in place of the type as which it was read."""
     if not pa.types.is_struct(column.type):
         return column
     texts = pa.chunked_array([pc.struct_field(chunk, 0) for chunk in column.chunks], pa.string())

@@ -51,8 +51,8 @@ class FunctionEngine:
 
 @dataclass(frozen=True)
 class CallInRange:
-    """Range task: fire the windows of one range of keys, on columns, and call the function where there is
-    one; by the operator where the range is left to it.
+    """Range task: fire the windows of one range of keys on columns, or by the operator where it is left to
+    it.
     """
 
     replay: Replay

@@ -46,10 +46,7 @@ class Eviction(NamedTuple):
     """Firings and windows of a slice after their evictor.
 
     Attributes:
-        firings: those that take place, in the order of the calls.
         lists: the elements that the function sees in each.
-        windows: those that are open at the slice's end; `contents` are rows of `accumulators`.
-        accumulators: their elements.
     """
 
     firings: Firings
@@ -62,8 +59,6 @@ class NumberEvictor:
     """A pipeline's evictor, on numbers of elements.
 
     Args:
-        evictor: the user's.
-        times: the timestamp of each element.
         rows: makes elements, for an evictor that looks at them.
     """
 
@@ -84,12 +79,10 @@ class NumberEvictor:
             self.before, self.after = (_all, rule) if is_after else (rule, _all)
 
     def _newest(self, numbers: Longs, window: Window, time: EvictorContext) -> Longs:
-        """CountEvictor's rule."""
         assert isinstance(self._evictor, CountEvictor)
         return numbers[max(len(numbers) - self._evictor.max_count, 0) :]
 
     def _recent(self, numbers: Longs, window: Window, time: EvictorContext) -> Longs:
-        """TimeEvictor's rule."""
         assert isinstance(self._evictor, TimeEvictor)
         if not len(numbers):
             return numbers
@@ -110,7 +103,6 @@ class NumberEvictor:
         return _survivors(values, places, numbers)
 
     def _values(self, numbers: Longs) -> tuple[list[TimestampedValue], dict[int, tuple[int, object]]]:
-        """(the elements as an evictor takes them, the place of each by its identity)."""
         rows, times = self._rows.rows(numbers), self._times[numbers].tolist()
         values = list(map(TimestampedValue, rows, times))
         return values, {id(value): (place, value) for place, value in enumerate(values)}
@@ -143,11 +135,6 @@ def evict(
     """Let the evictor take elements from the windows of a slice.
 
     Args:
-        firings: in the order of the calls.
-        increments: their elements, and those of `windows`.
-        windows: those that are open at the slice's end.
-        windows_at_start: those that were open at its start.
-        evictor: called at each firing.
         accumulates: whether windows keep what a firing leaves; otherwise it purges them.
     """
     left_by_owner: dict[int, Longs] = {}
@@ -218,7 +205,7 @@ def _without_empty_firings(
     increments: Increments,
     takes_place: Booleans,
 ) -> OpenWindows:
-    """The windows with the number and the time of those of their firings that have taken place."""
+    """The windows, whose firings without elements do not count."""
     size = int(max(increments.owners.max(initial=-1), increments.window_owners.max(initial=-1))) + 1
     empty_counts = np.bincount(increments.owners[~takes_place], minlength=size)
     last_fired_at = windows.last_fired_at.copy()

@@ -43,13 +43,12 @@ def keeps_state(pipeline: Pipeline) -> bool:
 
 
 def is_walked(pipeline: Pipeline) -> bool:
-    """Whether the windows of `pipeline` are walked with their trigger."""
     return keeps_state(pipeline) or is_session(pipeline) or windows.why_not(pipeline) is not None
 
 
 def why_not_selected(pipeline: Pipeline) -> str | None:
-    """Why the windows of a pipeline with built-in aggregates, which no kernel decides, are not walked with
-    their trigger, in one line; None when they are.
+    """Why windows with built-in aggregates and no kernel are not walked with their trigger; None:
+    they are.
     """
     trigger = pipeline.effective_trigger
     no_kernel = windows.why_not(pipeline)
@@ -60,9 +59,16 @@ def why_not_selected(pipeline: Pipeline) -> str | None:
     return None if why_not_walked(pipeline, keeps_state=False) is None else no_kernel
 
 
+def shows_no_ties(pipeline: Pipeline) -> bool:
+    """Whether the order of timers of one time shows nowhere: in one key they are of different windows, which
+    a function without state sees one by one.
+    """
+    return not pipeline.select and not keeps_state(pipeline)
+
+
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
-    """Why the function of `pipeline` is not called on columns, in one line; None when it is. `schema` is that
-    of the source, None where it is not known.
+    """Why the function is not called on columns, in one line; None when it is. `schema` is the source's, None
+    where it is not known.
     """
     if is_walked(pipeline) and (reason := why_not_walked(pipeline, keeps_state(pipeline))) is not None:
         return reason
@@ -89,8 +95,8 @@ def _overrides_clear(function: object) -> bool:
 
 
 def _names_a_state(function: Function) -> bool:
-    """Whether a method of the function's class names a way to its state. The range of a function that gets
-    there by another way is done anew when it does.
+    """Whether a method of the function's class names a way to its state. A range whose function gets there by
+    another way is replayed anew.
     """
     return any(
         _names_state(method.__code__)

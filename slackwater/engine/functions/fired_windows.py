@@ -19,12 +19,6 @@ class FiredWindows:
     """The firings of a slice, as a function is called for them.
 
     Attributes:
-        slice_result: of the kernel; windows and firings as the evictor has left them.
-        firings: in the order of the calls.
-        lists: the elements of each.
-        columns: the columns of elements.
-        verdict: which elements are late.
-        windows_at_start: those that were open at the slice's start.
         folding: folds the elements; None where the function takes them.
         withdrawals: of the rows of sessions that another has absorbed; None for other windows.
         state_windows: where the contents of sessions stand; None for other windows.
@@ -46,5 +40,4 @@ class FiredWindows:
 
     @property
     def clocks(self) -> Longs:
-        """int64[k], the clock at each firing."""
         return clocks_of(self.firings) if self.firing_clocks is None else self.firing_clocks

@@ -24,7 +24,6 @@ class FiringTables:
     """The calls for the firings of one range.
 
     Attributes:
-        calls: of the pipeline.
         column_of: a column of all elements, by its name.
         distinct: the key columns at each key number.
     """
@@ -50,7 +49,6 @@ class FiringTables:
         return [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)]
 
     def _columns(self, firings: Firings, lists: ElementLists) -> tuple[dict[str, Any], dict[str, pa.Array]]:
-        """(keys and bounds of each window, the list of its elements' values for each column)."""
         of_firings = pa.array(firings.keys)
         keys = {name: self.distinct.column(name).take(of_firings) for name, _ in self.calls.keys}
         bounds = {"window_start": times(firings.starts), "window_end": times(firings.ends)}

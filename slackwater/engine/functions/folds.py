@@ -29,8 +29,7 @@ class WindowFold(Protocol):
     def add(self, value: Any, elements: Iterable[Any]) -> Any:
         """The value with these elements folded into it; None: there has been no element yet."""
 
-    def merge(self, value: Any, other: Any) -> Any:
-        """Two values as one."""
+    def merge(self, value: Any, other: Any) -> Any: ...
 
     def result(self, value: Any) -> Any:
         """What a firing hands on; None for nothing."""
@@ -82,12 +81,7 @@ class Folding:
     """The folds of the windows of one range and slice.
 
     Args:
-        fold: the user's.
-        increments: the elements of firings and windows.
         parked_texts: the values of parked windows; value i is element number i.
-        json: how values are written.
-        elements_of: makes the elements of lists.
-        accumulates: whether windows keep their value when they fire.
     """
 
     def __init__(
@@ -109,8 +103,8 @@ class Folding:
         self._values: dict[int, Any] = {}
 
     def results(self) -> Iterator[Any]:
-        """What each firing hands on, in the order of the calls; each is made when it is asked for, because
-        the user's code may change a value in its place.
+        """The result of each firing, in the order of the calls, each made when it is asked for: the user's
+        code may change a value in place.
         """
         fold = self._fold
         for owner, elements, parked_number in self._with_owners(
@@ -124,8 +118,8 @@ class Folding:
                 del self._values[owner]
 
     def texts(self) -> list[str | None]:
-        """The values of the windows that are open at the slice's end, as the snapshot has them; None for a
-        window without one. Called once, after the results were taken.
+        """The values of the open windows, as in the snapshot; None: without one. Called once, after the
+        results.
         """
         texts: list[str | None] = []
         for owner, elements, parked_number in self._with_owners(
@@ -141,7 +135,6 @@ class Folding:
     def _with_owners(
         self, owners: list[int], lists: ElementLists
     ) -> Iterator[tuple[int, list[Any], int | None]]:
-        """(window, its new elements, the number of its parked value or None) of each list."""
         parked_count = len(self._parked_texts)
         numbers = lists.numbers[lists.starts[lists.lengths > 0]].tolist()
         firsts = iter(numbers)

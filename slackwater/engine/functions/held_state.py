@@ -32,8 +32,7 @@ class HeldState(Protocol):
 
     kind: str
 
-    def put_back(self) -> None:
-        """Give the back end the value, or its absence."""
+    def put_back(self) -> None: ...
 
 
 class _Held:

@@ -24,7 +24,6 @@ class Increments(NamedTuple):
 
     Attributes:
         owners: int64[k], the number of each firing's window.
-        of_firings: a list for each firing.
         window_owners: int64[n], the number of each window that is open at the slice's end.
         of_windows: what came to each of these after its last firing in the slice.
     """
@@ -44,9 +43,8 @@ class Increments(NamedTuple):
         *,
         accumulates: bool,
     ) -> "Increments":
-        """The increments of firings in the order of the calls, with `lists` of their elements, and of the
-        windows that are open afterwards, whose `contents` are rows of `accumulators`. Where firings purge, a
-        list is what came since the firing before.
+        """The increments of firings in the order of the calls, with `lists` of their elements, and of open
+        windows, whose `contents` are rows of `accumulators`. Where firings purge, a list is an increment.
         """
         count = len(firings.keys)
         lists_of_windows = contents_of(windows, accumulators)

@@ -14,11 +14,7 @@ from slackwater.windowing.windows import Window
 
 
 class BackendStores:
-    """The stores of a function's state in a back end (`StateStores`).
-
-    Attributes:
-        current_key: the key of the call.
-    """
+    """The stores of a function's state in a back end (`StateStores`)."""
 
     def __init__(self, backend: StateBackend, merges: bool) -> None:
         self.current_key: Any = None
@@ -39,7 +35,6 @@ class FunctionCalls:
     Args:
         function: opened here; the caller closes it.
         stores: of its state.
-        keys: each key by its number.
         elements_of: makes what the function is handed of what a firing shows.
 
     Attributes:
@@ -70,7 +65,6 @@ class FunctionCalls:
         self.result_rows.add(place, (owner, window), rows)
 
     def clear(self, key: int, window: Window, time: FiringTime) -> None:
-        """Tell the function that a window is collected."""
         self._point_at(key, window, None, time)
         self._function.clear(self._context)
 

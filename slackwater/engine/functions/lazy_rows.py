@@ -23,13 +23,6 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 class RowMaker:
-    """Makes the elements of one range.
-
-    Args:
-        record: the named tuple that elements are.
-        column_of: a column of all elements, by its name.
-    """
-
     def __init__(self, record: type, column_of: Callable[[str], pa.Array]) -> None:
         self._record: Any = record
         self._column_of = column_of
@@ -37,8 +30,8 @@ class RowMaker:
         self._names_read: list[str] = []
 
     def rows(self, numbers: Longs) -> list[Any]:
-        """The elements of these numbers. The fields that earlier ones were asked for are made at once; where
-        that is all fields, elements are the named tuples themselves.
+        """The elements of these numbers. Fields that earlier ones were asked for are made at once; where that
+        is all fields, elements are plain named tuples.
         """
         columns = _FieldValues(self._column_of, pa.array(numbers), self._names_read)
         names = list(self._names_read)
@@ -74,8 +67,8 @@ class _FieldValues:
 
 
 class LazyRow(Sequence[Any]):
-    """A named tuple whose fields stand in slots and are made when they are read. It says that it is of the
-    class of the named tuple, equals it, and is pickled as it.
+    """A named tuple whose fields are made when they are read. It says that it is of the named tuple's class,
+    equals it, and is pickled as it.
     """
 
     __slots__ = ("_origin",)
@@ -143,7 +136,6 @@ class LazyRow(Sequence[Any]):
 
 
 def _lazy_class(record: Any) -> Any:
-    """The subclass of `LazyRow` for one class of named tuples."""
     return type(
         record.__name__,
         (LazyRow,),
@@ -165,5 +157,4 @@ def _plain(value: Any) -> Any:
 
 
 def _set_all(slot: Any, rows: Iterable[Any], values: Iterable[Any]) -> None:
-    """Set a slot of each row, without a loop in Python."""
     deque(map(slot.__set__, rows, values), maxlen=0)

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 
 class LeftToOperator(Exception):
-    """What has come up in a range that only the operator engine does: a function that asks for state, one
-    that raises, or parked state of another form. The operator engine replays the range from its first
-    element, and raises what there is to raise.
+    """Something in a range that only the operator engine does: a function that raises or asks for state, or
+    parked state of another form. It replays the range from its first element, and raises what there is to
+    raise.
     """
 
 
@@ -17,7 +17,9 @@ class AsksForState(LeftToOperator):
 
 @contextmanager
 def leaving_errors(caller: str) -> Iterator[None]:
-    """Whatever code of the user's raises inside, the operator engine raises it, too."""
+    """Errors of the user's code inside the block leave the range to the operator engine, which meets them,
+    too.
+    """
     try:
         yield
     except LeftToOperator:

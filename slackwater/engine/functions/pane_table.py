@@ -21,9 +21,8 @@ def pane_table(
     distinct: pa.Table,
     setting: Setting,
 ) -> pa.Table:
-    """A row for each row that the function has emitted, and one for each firing that withdraws those of the
-    firing before it because it has emitted none, and for each of `withdrawals`. `distinct` has the key group
-    and key of each key number.
+    """A row for each emitted row, for each firing that withdraws the rows of the one before because it has
+    none, and for each of `withdrawals`. `distinct` has the key group and key of each key number.
     """
     places, empty = np.array(result_rows.firings, np.int64), np.array(result_rows.empty_firings, np.int64)
     if setting.purges or setting.windows_are_global:

@@ -50,8 +50,8 @@ class ParkedLists:
         *,
         owner: str = "window",
     ) -> "ParkedLists":
-        """The lists in rows of `window_state`, in their order, and in all rows of `keyed_state`; `owner` is
-        the prefix of the columns that say under which window contents stand.
+        """The lists of windows, in the order of `window_rows`; `owner` is the prefix of the columns that name
+        the window of contents.
 
         Raises:
             LeftToOperator: they hold state that is no element of an open window.
@@ -85,7 +85,6 @@ def state_windows_in(window_rows: pa.Table) -> StateWindows:
 def _with_long_lists(
     texts: pa.Array, window_rows: pa.Table, keyed_rows: pa.Table, keys: Sequence[str], owner_prefix: str
 ) -> pa.Array:
-    """`texts` with those of lists that stand in pieces in `keyed_rows`."""
     if pc.unique(keyed_rows.column("state_name")).to_pylist() != [CONTENTS]:
         raise AsksForState("state of a function")
     pieces: dict[tuple[Any, ...], dict[int, str]] = {}
@@ -122,11 +121,7 @@ def park_lists(
     """(the column `contents` of `window_state`, rows of `keyed_state` for long lists; None for none).
 
     Args:
-        windows: the open windows.
         lengths: int64[n], how many elements the contents of each have; 0 for a window without contents.
-        texts: of their elements, window by window.
-        distinct: key groups and keys by their numbers.
-        namespaces: under which window the contents of each stand.
         keeps_lists_whole: as of `Replay`.
     """
     ends = np.cumsum(lengths)
@@ -165,5 +160,4 @@ def park_lists(
 
 
 def _text_length(texts: pa.Array, count: int) -> int:
-    """How many characters the text of the first `count` elements has, as a list."""
     return int(pc.sum(pc.utf8_length(texts.slice(0, count))).as_py()) + count + 1

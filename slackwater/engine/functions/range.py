@@ -79,14 +79,7 @@ from slackwater.windowing.snapshot.columns import STATE_WINDOW
 
 
 class FunctionRange:
-    """The work of range `number`.
-
-    Args:
-        replay: the slice.
-        keys: of its pipeline.
-        number: of the range.
-        rows: the elements of its keys, in processing order.
-    """
+    """The work of range `number` on `rows`, the elements of its keys in processing order."""
 
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
         self.replay = replay
@@ -158,7 +151,6 @@ class FunctionRange:
         return self._hand_over(output, state, [range_counts(of_slice, state_s), range_counts(counts)])
 
     def _read_parked_lists(self) -> tuple[pa.Table, ParkedLists]:
-        """The parent's rows of `window_state` in this range, and the elements of these windows."""
         rows = {}
         for name in ("window_state", "keyed_state"):
             schema = pa.schema([field for field in self.schemas[name] if field.name != "run_id"])
@@ -178,9 +170,7 @@ class FunctionRange:
         )
 
     def _number_keys(self, parked_rows: pa.Table) -> tuple[Longs, pa.Table]:
-        """(the number of the key of each element and, behind them, of each parked window; key group and key
-        of each number).
-        """
+        """(key numbers of the elements and then of the parked windows; key group and key of each number)."""
         schema = pa.schema(
             [self.schemas["window_state"].field(name) for name in (KEY_GROUP, *self.keys.names)]
         )
@@ -191,8 +181,8 @@ class FunctionRange:
         return numbers.numbers, numbers.distinct.select(schema.names).cast(schema)
 
     def _replay_slice(self, keys: Longs, parked_part: Part, parked_lists: ParkedLists) -> FiredWindows:
-        """Decide which windows fire, with which elements, and what stays of them; `keys` are the numbers of
-        the elements' keys.
+        """Decide which windows fire, with which elements, and what stays; `keys` are the elements' key
+        numbers.
         """
         windows_at_start = read_open_windows(parked_part, parked_lists.lengths > 0)
         elements, verdict = self._judge(keys)
@@ -212,7 +202,6 @@ class FunctionRange:
         return fired_windows
 
     def _judge(self, keys: Longs) -> tuple[Elements, Verdict]:
-        """The elements that a window takes, and the verdict on all."""
         batch = BatchElements.of(self.rows, keys, self.setting)
         if self.windows is None:
             verdict = verdict_of_taken(len(keys))
@@ -225,7 +214,6 @@ class FunctionRange:
         return elements, verdict
 
     def _accepted_rows(self, verdict: Verdict) -> pa.Table:
-        """The fields of the elements that a window takes."""
         rows = self.rows.select(self.element_columns)
         if len(verdict.accepted_rows) < rows.num_rows:
             rows = rows.take(pa.array(verdict.accepted_rows))
@@ -234,7 +222,6 @@ class FunctionRange:
     def _state_at_start(
         self, windows: OpenWindows, parked_rows: pa.Table, lengths: Longs
     ) -> WindowState[ElementLists]:
-        """The parked windows. `lengths` are those of their lists."""
         triggers = None
         if self.family.trigger_state is not None:
             texts = parked_rows.column("trigger_state")
@@ -247,7 +234,6 @@ class FunctionRange:
         initial_state: WindowState[ElementLists],
         clock_sessions: ClockSessions | None,
     ) -> SliceResult[ElementLists]:
-        """Run the kernel."""
         parked_count = len(initial_state.accumulators.numbers)
         lists = ElementLists.from_lengths(np.ones(len(elements.keys), np.int64), first=parked_count)
         if clock_sessions is not None:
@@ -357,7 +343,6 @@ class FunctionRange:
         return pane_table(firings, result_rows, results, withdrawals, distinct=distinct, setting=self.setting)
 
     def _side_tables(self, result_rows: ResultRows) -> dict[str, pa.Table]:
-        """The rows of each side output, by its table."""
         rows: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.side_columns}
         for row in result_rows.side_rows:
             if row.tag not in rows:
@@ -367,7 +352,6 @@ class FunctionRange:
         return {side_table(tag): side_rows(of_tag, owners, columns[tag]) for tag, of_tag in rows.items()}
 
     def _late_table(self, verdict: Verdict, numbers: Longs, distinct: pa.Table) -> pa.Table:
-        """Rows of `late_events`."""
         positions = verdict.late.positions
         groups = distinct.column(KEY_GROUP).take(pa.array(numbers[positions]))
         rows = self.rows.take(pa.array(positions))
@@ -376,8 +360,8 @@ class FunctionRange:
     def parked_contents(
         self, fired_windows: FiredWindows, namespaces: StateWindows, distinct: pa.Table
     ) -> tuple[pa.Array, pa.Table | None]:
-        """(what stands in each parked window's row; the pieces of lists that stand in rows of their own, None
-        where windows hold folded values).
+        """(the text in each window's row; long lists in rows of their own, None where windows hold folded
+        values).
         """
         if fired_windows.folding is not None:
             return pa.array(fired_windows.folding.texts(), pa.string()), None
@@ -393,7 +377,6 @@ class FunctionRange:
         )
 
     def _state_tables(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
-        """What is parked, by table."""
         slice_result, state_windows = fired_windows.slice_result, fired_windows.state_windows
         windows = slice_result.windows
         namespaces = state_windows or StateWindows(windows.starts, windows.ends)

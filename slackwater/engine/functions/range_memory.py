@@ -22,25 +22,14 @@ _BYTES_OF_OBJECT: Final = 200
 
 @dataclass(frozen=True)
 class RangeMemory:
-    """The memory of a task that replays a range.
-
-    Attributes:
-        limit_bytes: how many a range may take.
-    """
-
     limit_bytes: int
 
     @classmethod
     def of(cls, replay: Replay) -> "RangeMemory":
-        """That of a task of `replay`."""
         return cls(replay.state_memory_mb * spilling.BYTES_PER_MB)
 
     def require_range(self, replay: Replay, key_range: KeyRange, rows: pa.Table) -> None:
-        """Room for the range's `rows` and all that is parked in it.
-
-        Raises:
-            LeftToOperator: they would not fit.
-        """
+        """Room for the range's `rows` and its parked rows, or LeftToOperator is raised."""
         parked_bytes = sum(
             restored_bytes(replay, name, key_range) for name in ("window_state", "keyed_state")
         )
@@ -48,10 +37,6 @@ class RangeMemory:
             raise LeftToOperator("more elements than fit the memory of a task")
 
     def require_elements(self, count: int) -> None:
-        """Room for so many elements as objects at once.
-
-        Raises:
-            LeftToOperator: they would not fit.
-        """
+        """Room for so many elements as objects at once, or LeftToOperator is raised."""
         if count * _BYTES_OF_OBJECT > self.limit_bytes:
             raise LeftToOperator("a window of more elements than fit the memory of a task")

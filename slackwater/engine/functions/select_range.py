@@ -33,8 +33,6 @@ from slackwater.windowing.columnar.kernels import SliceResult
 
 
 class SelectRange(TriggerRange):
-    """The work of range `number`; arguments as those of FunctionRange."""
-
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
         super().__init__(replay, keys, number, rows, keeps_state=False)
         self.setting = setting_of(replay)

@@ -31,17 +31,15 @@ class SessionContents(Protocol):
 
     are_lists: bool
 
-    def restored_contents(self, numbers: list[int]) -> Any:
-        """What a parked session holds, whose list has these numbers."""
+    def restored_contents(self, numbers: list[int]) -> Any: ...
 
-    def add(self, contents: Any | None, number: int) -> Any:
-        """The contents with an element; None: there have been none."""
+    def add(self, contents: Any | None, number: int) -> Any: ...
 
     def merge(self, target: Any | None, sources: Sequence[Any]) -> Any:
-        """The contents of a session that absorbs others; `target` stand where the new ones will."""
+        """The contents of a session that absorbs others; `target` are those under its state window."""
 
     def fire(self, contents: Any, window: TimeWindow, time: EvictorContext) -> tuple[int, Any | None]:
-        """(the number of what a firing shows, the contents that it leaves; None for none)."""
+        """(number of what a firing shows, contents that it leaves; None for none)."""
 
     def park(self, contents: Any) -> int:
         """The number of what is parked of a session."""
@@ -54,11 +52,7 @@ class SessionContents(Protocol):
 
 
 class ListsOfSessions:
-    """Lists of numbers. Those of refires begin alike, and are parts of one column.
-
-    Args:
-        evictor: the pipeline's; None for none.
-    """
+    """Lists of numbers. Those of refires begin alike, and are parts of one column."""
 
     are_lists = True
 
@@ -116,10 +110,6 @@ class FoldsOfSessions:
     which is then merged with the target's.
 
     Args:
-        fold: the user's.
-        parked_texts: the values of parked sessions; value i is number i.
-        json: how values are written.
-        elements: by their numbers.
         merges_target_first: whether the target's value comes first and null is skipped, as in Flink's heap
             state; else as in its RocksDB state.
 
@@ -197,24 +187,16 @@ class FoldsOfSessions:
 
 @dataclass(frozen=True)
 class WalkedFolds:
-    """The values of folds after the walk, as `Folding` gives them.
-
-    Attributes:
-        folds: of the walk.
-        firings: in the order of the calls.
-        windows: those that are open at the slice's end.
-    """
+    """The values of folds after the walk, as `Folding` gives them."""
 
     folds: FoldsOfSessions
     firings: Firings
     windows: OpenWindows
 
     def results(self) -> Iterator[Any]:
-        """What each firing hands on, in the order of the calls."""
         return (self.folds.results[number] for number in self.firings.contents.tolist())
 
     def texts(self) -> list[str | None]:
-        """The values of the open windows, as the snapshot has them; None for a window without one."""
         return [
             None if number == NO_CONTENTS else self.folds.results[number]
             for number in self.windows.contents.tolist()

@@ -87,8 +87,8 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
 
 
 def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
-    """Why the windows of a pipeline can't be walked with their trigger, in one line; None when they can.
-    `keeps_state`: whether its function has state, which shows the order of timers of one time.
+    """Why windows can't be walked with their trigger, in one line; None: they can. A function that keeps
+    state shows the order of timers of one time.
     """
     if not is_session(pipeline) and type(pipeline.window) not in (*GRID_ASSIGNERS, GlobalWindows):
         return why_not(pipeline) or f"a function keeps state on {type(pipeline.window).__name__}"
@@ -98,11 +98,7 @@ def why_not_walked(pipeline: Pipeline, keeps_state: bool) -> str | None:
 
 
 class TriggerRange(FunctionRange):
-    """The work of range `number`; arguments as those of FunctionRange.
-
-    Args:
-        keeps_state: whether the function has state, and is called during the walk.
-    """
+    """The work of range `number`; `keeps_state`: the function has state, and is called during the walk."""
 
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table, keeps_state: bool) -> None:
         super().__init__(replay, keys, number, rows)
@@ -140,16 +136,13 @@ class TriggerRange(FunctionRange):
         return window_rows, self._lists_in(window_rows, keyed_rows)
 
     def _lists_in(self, window_rows: pa.Table, keyed_rows: pa.Table) -> ParkedLists:
-        """What the windows of these rows of `window_state` hold; `keyed_rows` are the pieces of long
-        lists.
-        """
         if self.fold is not None:
             return ParkedLists.of_values(window_rows, keyed_rows)
         owner = STATE_WINDOW if self._merges else "window"
         return ParkedLists.read(window_rows, keyed_rows, self.keys.names, self.texts, owner=owner)
 
     def _number_keys(self, parked_rows: pa.Table) -> tuple[Longs, pa.Table]:
-        """As of FunctionRange; keys that have nothing but timers or state have a number, too."""
+        """As of FunctionRange; keys with nothing but timers or state have a number, too."""
         names = ["key_group", *self.keys.names]
         parked_tables = [parked_rows, self._parked_tables.timers, self._parked_tables.keyed_state]
         numbers, distinct = super()._number_keys(
@@ -197,7 +190,6 @@ class TriggerRange(FunctionRange):
     def _contents(
         self, columns: ElementColumns, parked_count: int, count: int
     ) -> tuple[SessionContents, FoldsOfSessions | None]:
-        """What windows hold, and the same again where that is folded."""
         evictor = self.pipeline.evictor
         if evictor is not None:
             columns.decode(np.arange(parked_count))
@@ -217,7 +209,6 @@ class TriggerRange(FunctionRange):
         return folds, folds
 
     def _objects(self, columns: ElementColumns, count: int) -> list[Any]:
-        """All elements of these columns as named tuples."""
         self.memory.require_elements(count)
         values = (to_user_values(pa.chunked_array([columns.column(name)])) for name in self.record._fields)
         return list(map(self.record._make, zip(*values, strict=True)))
@@ -260,7 +251,6 @@ class TriggerRange(FunctionRange):
         return rules.output
 
     def _contents_maker(self, columns: ElementColumns, count: int) -> Callable[[Any], Any]:
-        """Makes what a function is handed of what a firing shows."""
         if self.pipeline.evictor is None and self.fold is not None:
             return _itself
         columns.decode(np.arange(len(columns.parked_texts)))
@@ -268,8 +258,8 @@ class TriggerRange(FunctionRange):
         return lambda numbers: [objects[number] for number in numbers]
 
     def _elements_of_keys(self, elements: Elements, first_number: int) -> Iterator[Iterable[tuple[Any, ...]]]:
-        """The elements of each key (see `KeyWalk.run`), in order of arrival. Those of one key are to be taken
-        before the next key is. `first_number`: that of the slice's first element.
+        """The elements of each key (see `KeyWalk.run`), in order of arrival, to be taken before the next key
+        is.
         """
         order = stable_order(elements.keys, len(self._key_values))
         times, clocks = elements.times[order], elements.clocks[order]
@@ -290,11 +280,9 @@ class TriggerRange(FunctionRange):
         return (islice(rows, count) for count in counts)
 
     def _column(self, name: str) -> pa.Array:
-        """A field of the elements of the slice."""
         return self._new_columns.column(name)
 
     def _windows_of(self, elements: Elements, order: Longs) -> Iterator[Sequence[Window]]:
-        """The windows of each of these elements."""
         times = elements.times[order]
         if self._merges:
             rows = RowMaker(self.record, self._new_columns.column)
@@ -346,7 +334,6 @@ class TriggerRange(FunctionRange):
 
 
 def _one_by_one(column: Longs) -> Iterator[int]:
-    """The numbers of a column as Python's."""
     return chain.from_iterable(numbers for [numbers] in _some_at_a_time(column))
 
 

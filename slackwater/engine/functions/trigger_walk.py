@@ -39,15 +39,11 @@ _Pairs = Sequence[tuple[Window, Window]]
 
 
 class InlineCalls(Protocol):
-    """A function that is called while windows are walked, because it keeps state."""
-
     def call_at_firing(
         self, place: int, key: int, window: Window, firing: int, *, time: FiringTime, contents: Any
-    ) -> None:
-        """Call it for a firing."""
+    ) -> None: ...
 
-    def clear(self, key: int, window: Window, time: FiringTime) -> None:
-        """Tell it that a window is collected."""
+    def clear(self, key: int, window: Window, time: FiringTime) -> None: ...
 
 
 @dataclass
@@ -55,10 +51,8 @@ class KeyState:
     """What a key has at the start or the end of a slice.
 
     Attributes:
-        lives: the history of each open window.
         contents: by the window under which they stand.
         pairs: (session, where its contents stand) of windows that merge.
-        event, processing: pending timers.
     """
 
     lives: dict[Window, WindowLife] = field(default_factory=dict)
@@ -102,10 +96,6 @@ class WalkRules:
     """What is the same for all keys of a walk.
 
     Args:
-        config: of the pipeline's window operator.
-        timeline: of the slice.
-        contents: what windows hold.
-        backend: the state of triggers and of the function.
         calls: a function that keeps state; None for one that is called after the walk.
         first_number: the number of the slice's first element.
     """
@@ -142,13 +132,7 @@ class WalkRules:
 
 
 class KeyWalk:
-    """The walk over the windows of one key; while one goes on there is no other of the same rules.
-
-    Args:
-        rules: of the walk.
-        number, key: of the key.
-        state: what it has parked.
-    """
+    """The walk over the windows of one key; while one goes on there is no other of the same rules."""
 
     def __init__(self, rules: WalkRules, number: int, key: Any, state: KeyState) -> None:
         self._rules, self._number, self._output = rules, number, rules.output
@@ -436,7 +420,6 @@ class KeyWalk:
         )
 
     def _park(self) -> None:
-        """Note the open windows and the pending timers of the key."""
         output, contents = self._output, self._contents
         pairs = [(window, window) for window in self._lives]
         if self._sessions is not None:
@@ -475,5 +458,4 @@ def _note_arrival(life: WindowLife, clock: int) -> None:
 
 
 def _bounds(window: Window) -> tuple[int, int]:
-    """Start and end as the columns of windows have them."""
     return (NO_TIME, NO_TIME) if window is GLOBAL_WINDOW else (window.start, window.end)

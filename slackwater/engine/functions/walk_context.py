@@ -31,7 +31,6 @@ class WalkContext(KeyTimers):
             may look at the back end meanwhile.
 
     Attributes:
-        current_key: that of the windows in question.
         window: the window in question; the walk sets it before each call.
         merged_windows: the absorbed windows, during `on_merge`.
     """
@@ -72,7 +71,6 @@ class WalkContext(KeyTimers):
         self.start_key(watermark, clock)
 
     def leave_key(self) -> None:
-        """Give the back end the state that is held."""
         for state in self._held_states.values():
             state.put_back()
         self._held_states.clear()
@@ -106,7 +104,6 @@ class WalkContext(KeyTimers):
         return self._handle
 
     def state_of(self, descriptor: StateDescriptor, window: Window) -> Any:
-        """The handle of a window's state."""
         name = (descriptor.name, window)
         held_state = self._held_states.get(name)
         if held_state is not None and held_state.kind == descriptor.kind:
@@ -125,9 +122,7 @@ class WalkContext(KeyTimers):
 
 
 def looks_at_elements(trigger: Trigger) -> bool:
-    """Whether `trigger` may look at the elements that it is asked about: it has not promised that it doesn't,
-    and its code names them.
-    """
+    """Whether the trigger has not promised to look at no element, and its code names the element."""
     if not trigger.looks_at_elements:
         return False
     method = type(trigger).on_element

@@ -28,9 +28,6 @@ class ParkedState(NamedTuple):
 
     Attributes:
         columns: `trigger_state` and `user_state` of each open window.
-        next_firings: of each open window; None for none.
-        keyed_rows: rows of `keyed_state` for state of functions.
-        timers: rows of `timers`.
     """
 
     columns: Mapping[str, pa.Array]
@@ -40,14 +37,6 @@ class ParkedState(NamedTuple):
 
 
 class WalkState:
-    """State and timers of one range.
-
-    Args:
-        codec: of the pipeline's window operator.
-        tables: what the parent has parked.
-        backend: the state of triggers and functions, new.
-    """
-
     def __init__(self, codec: SnapshotCodec, tables: SnapshotTables, backend: StateBackend) -> None:
         self._codec, self._backend = codec, backend
         windows = tables.window_state
@@ -62,8 +51,8 @@ class WalkState:
         )
 
     def restore(self, contents: SessionContents, parked_lists: ParkedLists) -> dict[Any, KeyState]:
-        """Fill the back end. Returns the windows and timers of each key; their contents are the lists, which
-        stand in the order of the windows.
+        """Fill the back end. Returns the windows and timers of each key; the lists are in the order of the
+        windows.
         """
         states: dict[Any, KeyState] = {}
         entries: list[StateEntry] = []
@@ -96,7 +85,6 @@ class WalkState:
         return states
 
     def park(self, output: WalkOutput, keys: Sequence[Any], groups: Sequence[int]) -> ParkedState:
-        """What the walk has left. `keys` and `groups` are those of each key number."""
         windows = tuple(
             OpenWindow(groups[number], keys[number], window, life) for number, window, life in output.lives
         )

@@ -49,10 +49,7 @@ class OperatorElements:
     """The elements of one key-group range, one by one or step by step.
 
     Args:
-        pipeline: their pipeline.
         rows: their columns, in order of arrival.
-        element_class: from `element_class`.
-        accumulators: of the pipeline's `select`.
         steps: the steps in which the operator takes them, where it does not take them one by one. Where row
             numbers do, an element then is a `RowStretch`.
 
@@ -91,9 +88,7 @@ class OperatorElements:
             ]
 
     def of_steps(self, first: int, steps: Sequence[ElementStep]) -> Iterable[Any]:
-        """What the operator is given at each of `steps`, which are the steps from number `first` on: all
-        elements of a step that takes them together, else its only element.
-        """
+        """What the operator is given at each step, from step number `first` on."""
         if self.are_stretches:
             chosen = slice(first, first + len(steps))
             rows_of_totals = zip(
@@ -117,20 +112,16 @@ class OperatorElements:
         return self.rows.take(pa.array(places if self._order is None else self._order[places]))
 
     def values(self) -> Iterator[Any]:
-        """Each element."""
         if self._class is None:
             return iter(range(self.rows.num_rows))
         return self._tuples_between(0, self.rows.num_rows)
 
     def _tuples_between(self, start: int, end: int) -> Iterator[Any]:
-        """The elements from `start` to before `end`, made a piece at a time: as Python's objects they take
-        far more memory than as columns.
-        """
+        """Made a piece at a time: Python's objects take far more memory than columns."""
         pieces = range(start, end, _AT_ONCE)
         return chain.from_iterable(self._tuples(first, min(_AT_ONCE, end - first)) for first in pieces)
 
     def _tuples(self, start: int, count: int) -> Iterator[Any]:
-        """`count` elements from `start` on."""
         rows = self._rows_in_order.slice(start, count)
         columns: list[Iterable[Any]] = [
             to_user_values(rows.column(name)) for name in self._class._fields if name != _OPERANDS

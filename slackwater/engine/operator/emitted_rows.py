@@ -26,7 +26,6 @@ class EmittedColumns:
 
     Attributes:
         output_name: what errors call it, e.g. ``output``.
-        declared_columns: all of its columns, in order.
         keys: the pipeline's key columns; of these a row may only repeat the key.
     """
 
@@ -36,7 +35,6 @@ class EmittedColumns:
 
     @property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
-        """The declared columns but the keys, with their types."""
         return tuple(
             (name, arrow_type(kind)) for name, kind in self.declared_columns if name not in self.keys
         )
@@ -59,12 +57,10 @@ class EmittedColumns:
         ]
 
     def _are_plain(self, rows: Sequence[Any]) -> bool:
-        """Whether each row is a tuple with a value for each declared column."""
         width = len(self.declared_columns)
         return all(type(row) is tuple and len(row) == width for row in rows)
 
     def _split(self, row: Any, owner: tuple[Any, Any]) -> list[Any]:
-        """The values of `results` in one row."""
         if row is None:
             return [None] * len(self.results)
         values = self._by_name(row, owner)
@@ -119,12 +115,10 @@ class EmittedColumns:
 
 
 def output_of(pipeline: Pipeline) -> EmittedColumns:
-    """The columns of the rows that a pipeline's function emits; no columns for a `select`."""
     return EmittedColumns("output", pipeline.output_columns, pipeline.keys)
 
 
 def side_outputs_of(pipeline: Pipeline) -> dict[str, EmittedColumns]:
-    """Tag → columns of each side output."""
     return {
         tag: EmittedColumns(f"side output {tag!r}", columns, pipeline.keys)
         for tag, columns in pipeline.side_columns.items()

@@ -41,8 +41,6 @@ class OperatorEngine:
 
 @dataclass(frozen=True)
 class ReplayRange:
-    """Range task: replay the elements of one key-group range."""
-
     replay: Replay
     keys: Keys
 

@@ -23,8 +23,8 @@ class FunctionRaised(PermanentError):
 
 
 def failed_rows(pipeline: Pipeline, failed_elements: Sequence[FailedElement], elements: pa.Table) -> pa.Table:
-    """Rows of `quarantine`, without run_id and source version: one for each element that was taken back,
-    whose `position` counts the rows of `elements`.
+    """Rows of `quarantine`, without run_id and source version, of elements that were taken back; their
+    `position` counts the rows of `elements`.
     """
     rows = elements.take(pa.array([item.position for item in failed_elements], pa.int64()))
     source = pipeline.roles.source
@@ -42,7 +42,6 @@ def failed_rows(pipeline: Pipeline, failed_elements: Sequence[FailedElement], el
 
 
 def function_raised(pipeline: Pipeline, error: UserCodeError, row: pa.Table) -> FunctionRaised:
-    """The error that ends the run for `row`, on which a function raised."""
     [text] = as_json(row.select(source_columns(row.column_names)))
     way_out = (
         "Mend the function; what a firing or merge raises always fails the run"

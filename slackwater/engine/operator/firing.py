@@ -23,24 +23,18 @@ from slackwater.windowing.snapshot import WindowColumns, times
 
 @dataclass(frozen=True)
 class Owners:
-    """The columns that say which key and window a row is of.
-
-    Attributes:
-        keys, windows: of the pipeline.
-    """
+    """The columns that say which key and window a row is of."""
 
     keys: Keys
     windows: WindowColumns
 
     @classmethod
     def of(cls, pipeline: Pipeline, keys: Keys) -> "Owners":
-        """The owners of the rows of a pipeline."""
         return cls(keys, WindowColumns(own_window_class_of(pipeline)))
 
     def arrays(
         self, rows: Sequence[LoggedPane] | Sequence[SideRow] | Sequence[ProcessRow]
     ) -> dict[str, pa.Array]:
-        """Key group, key columns and columns of the window of each row."""
         keys = [row.key for row in rows]
         return {
             "key_group": pa.array(self.keys.groups_of(keys), pa.int32()),
@@ -52,9 +46,8 @@ class Owners:
 def pane_rows(
     panes: Sequence[LoggedPane], owners: "Owners", shape: Shape, output: EmittedColumns
 ) -> pa.Table:
-    """One row for each pane. The result of a pane is the row that a user's function emitted or, under a
-    `select`, a tuple with one value for each result column. None, the result of a withdrawal, is null in each
-    column.
+    """One row for each pane. Its result is the row that a function emitted or, under a `select`, a tuple of
+    the result columns; None, that of a withdrawal, is null in each column.
     """
     results: Sequence[pa.Array]
     if output.declared_columns:
@@ -81,7 +74,6 @@ def pane_rows(
 
 
 def side_rows(rows: Sequence[SideRow], owners: "Owners", output: EmittedColumns) -> pa.Table:
-    """One row of `side_<tag>` for each row that a function has written to that side output."""
     values = output.arrays([row.value for row in rows], [(row.key, row.window) for row in rows])
     return pa.table(
         {
@@ -99,9 +91,7 @@ def side_rows(rows: Sequence[SideRow], owners: "Owners", output: EmittedColumns)
 def late_rows(
     late: Sequence[LoggedLateElement], rows: pa.Table, owners: "Owners", schema: pa.Schema
 ) -> pa.Table:
-    """One row for each late element: the source's columns, which stand in `rows`, and the windows that it
-    missed.
-    """
+    """One row for each late element: the source's columns, from `rows`, and the windows that it missed."""
     columns = {name: rows.column(name) for name in schema.names if name in rows.column_names}
     columns["key_group"] = rows.column(KEY_GROUP)
     columns["event_time"] = times(rows.column(EVENT).to_pylist(), "event_time")
@@ -113,7 +103,6 @@ def late_rows(
 
 
 def _missed_windows(late: Sequence[LoggedLateElement], windows: WindowColumns) -> pa.Array:
-    """For each late element a list with the columns of each window that it missed."""
     columns = windows.arrays(window for item in late for window in item.windows)
     names = ["start", "end", *(name for name, _ in windows.own_columns)]
     offsets = [0]

@@ -26,8 +26,8 @@ def collector_resting() -> Iterator[None]:
 
 @contextmanager
 def objects_set_aside() -> Iterator[None]:
-    """Inside the block the collector passes over objects that existed before it. It still looks at new ones,
-    because functions of users may leave cycles.
+    """Inside the block the collector passes over objects that existed before it. It looks at new ones:
+    functions of users may leave cycles.
     """
     gc.freeze()
     try:
@@ -38,8 +38,8 @@ def objects_set_aside() -> Iterator[None]:
 
 @contextmanager
 def collector_waiting() -> Iterator[None]:
-    """Inside the block the collector looks at new objects when there are many more, because functions of
-    users may leave cycles. For work that makes thousands of objects at a time that are soon gone without it.
+    """Inside the block the collector waits until there are many more new objects; for work that makes
+    thousands at a time that are soon gone without it.
     """
     thresholds = gc.get_threshold()
     gc.set_threshold(max(_MANY_OBJECTS, thresholds[0]), *thresholds[1:])

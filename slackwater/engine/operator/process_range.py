@@ -26,7 +26,6 @@ FIRING = 1
 def process_rows(
     rows: Sequence[ProcessRow], owners: Owners, shape: Shape, output: EmittedColumns
 ) -> pa.Table:
-    """Rows of `panes`: one for each row that the function has emitted."""
     results = output.arrays([row.value for row in rows], [(row.key, None) for row in rows])
     return pa.table(
         {
@@ -44,8 +43,6 @@ def process_rows(
 
 
 class ProcessRange(RangeWork[KeyedProcessRunner]):
-    """A range of a process function."""
-
     @cached_property
     def codec(self) -> SnapshotCodec:
         return codec_of_process(

@@ -52,18 +52,9 @@ BETWEEN_LOOKS: Final = 1000  # elements, or steps, between two looks at how larg
 
 
 class RangeWork(ABC, Generic[Runner]):
-    """What range `number` restores, replays and stages.
-
-    Args:
-        replay: the slice.
-        keys: of its pipeline.
-        number: of the range.
-        rows: the elements of its keys, in order of arrival.
-
-    Attributes:
-        element_class: the class of named tuples that elements are; None where row numbers suffice.
-        schemas: of the pipeline's tables.
-        unknown_results: results that are unknown in a parked window.
+    """What range `number` restores, replays and stages, on `rows`, the elements of its keys in order of
+    arrival. `element_class` is None where row numbers suffice; `unknown_results` are unknown in a parked
+    window.
     """
 
     def __init__(self, replay: Replay, keys: Keys, number: int, rows: pa.Table) -> None:
@@ -80,25 +71,20 @@ class RangeWork(ABC, Generic[Runner]):
 
     @cached_property
     def elements(self) -> OperatorElements:
-        """The elements that `rows` hold."""
         return OperatorElements(self.pipeline, self.rows, self.element_class)
 
     @property
     @abstractmethod
-    def codec(self) -> SnapshotCodec:
-        """How what the operator remembers stands in the tables."""
+    def codec(self) -> SnapshotCodec: ...
 
     @abstractmethod
-    def make_runner(self, storage: OperatorStorage) -> Runner:
-        """The operator of the range, at the start of the slice, with state and timers in `storage`."""
+    def make_runner(self, storage: OperatorStorage) -> Runner: ...
 
     @abstractmethod
-    def pane_table(self, runner: Runner) -> pa.Table:
-        """Rows of `panes`: what the operator has emitted."""
+    def pane_table(self, runner: Runner) -> pa.Table: ...
 
     @abstractmethod
-    def late_table(self, runner: Runner) -> pa.Table:
-        """Rows of `late_events`."""
+    def late_table(self, runner: Runner) -> pa.Table: ...
 
     def run(self) -> Iterator[pa.Table]:
         """The rows, hashes and counts of the range, marked with what they are."""
@@ -150,14 +136,13 @@ class RangeWork(ABC, Generic[Runner]):
         yield range_counts(counts)
 
     def _forget_elements(self) -> None:
-        """Let go of the elements: what is read of their columns has been read."""
         self.rows = self.rows.slice(0, 0)
         for name in ("elements", "step_sequence"):
             self.__dict__.pop(name, None)
 
     def _state_tables(self, runner: Runner, spilling: Spilling) -> Iterator[dict[str, pa.Table]]:
-        """What is to be parked. Of a state that is too large for memory only one part at a time exists as
-        objects and columns, and so do pieces of long lists.
+        """What is to be parked. Of a state too large for memory, and of long lists, only one part at a time
+        exists as objects and columns.
         """
         for part in spilling.parts(self.key_range):
             divides_groups = part.divides_groups and part != self.key_range
@@ -171,7 +156,6 @@ class RangeWork(ABC, Generic[Runner]):
                 yield from hand_over(replay, self.number, name, rows, self.schemas[name], part=part)
 
     def _side_tables(self, runner: Runner) -> dict[str, pa.Table]:
-        """The rows of each side output, by its table."""
         sides: dict[str, list[SideRow]] = {tag: [] for tag in self.pipeline.side_columns}
         for row in runner.side_rows:
             if row.tag not in sides:
@@ -192,12 +176,11 @@ class RangeWork(ABC, Generic[Runner]):
             total.add(name, as_hashed(name, conform(rows, self.schemas[name])), without=("run_id",))
 
     def _read_counts(self) -> dict[str, int]:
-        """The ledger's counts of rows read: all, and those that had arrived before the slice."""
         folded_count = np.count_nonzero(self.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
         return {"rows_read": self.rows.num_rows, "rows_folded": int(folded_count)}
 
     def _feed_all(self, runner: Runner, spilling: Spilling) -> None:
-        """Feed the elements; an error of the user's function names the element on which it was raised."""
+        """Feed the elements; an error of the user's function names its element."""
         try:
             self.feed(runner, spilling)
         except UserCodeError as error:
@@ -218,8 +201,8 @@ class RangeWork(ABC, Generic[Runner]):
         return timeline.without_rises() if isinstance(timeline, CarriedTimeline) else timeline
 
     def feed(self, runner: Runner, spilling: Spilling) -> None:
-        """Give the operator the elements in order of arrival. Those folded from before the slice come first,
-        as if they arrived at its start.
+        """Give the operator the elements in order of arrival, first those folded from before the slice, as if
+        they arrived at its start.
         """
         if isinstance(self.replay.timeline, CarriedTimeline):
             self._feed_between_watermarks(runner, spilling, self.replay.timeline)
@@ -230,9 +213,7 @@ class RangeWork(ABC, Generic[Runner]):
             spilling.look(runner)
 
     def _feed_between_watermarks(self, runner: Runner, spilling: Spilling, timeline: CarriedTimeline) -> None:
-        """As `feed`, with each watermark in its place between the elements; after the last of them those that
-        are left.
-        """
+        """As `feed`, with each watermark in its place between the elements, and those left after the last."""
         rise = 0
         rises = list(zip(timeline.watermarks.tolist(), timeline.tick_ends.tolist(), strict=True))
         numbers_of_rises = timeline.rises_before(self.pipeline, self.rows).tolist()
@@ -248,9 +229,7 @@ class RangeWork(ABC, Generic[Runner]):
             runner.emit_watermark(watermark, moment)
 
     def _elements_with_times(self) -> Iterator[tuple[Any, Any, int, int]]:
-        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time.
-        Those from before the slice arrive at its start.
-        """
+        """(key, element, timestamp, arrival) of each element, made as Python's objects a piece at a time."""
         values = self.elements.values()
         from_ms = self.replay.scan.from_ms
         for start in range(0, self.rows.num_rows, _FED_AT_ONCE):

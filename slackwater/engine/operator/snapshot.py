@@ -34,7 +34,6 @@ class ParentSnapshot:
     Attributes:
         tables: without `keyed_state` where that is large.
         keyed_parts: reads it then, file by file.
-        bytes: size of all of them.
     """
 
     tables: SnapshotTables
@@ -49,8 +48,8 @@ class StateNameTaken(PermanentError):
 def parent_snapshot(
     replay: Replay, schemas: Mapping[str, pa.Schema], keys: Keys, key_range: KeyRange
 ) -> ParentSnapshot:
-    """The rows of the parent's snapshot in this range, without those that deduplication remembers; row
-    groups of other key groups are not read.
+    """The parent's rows in this range but those of deduplication; row groups of other key groups are not
+    read.
     """
     columns = {
         name: pa.schema([field for field in schemas[name] if field.name != "run_id"])
@@ -83,9 +82,8 @@ def parent_snapshot(
 def restore_snapshot(
     runner: SliceRunner, codec: SnapshotCodec, parent: ParentSnapshot, keys: Keys, parts: Iterable[KeyRange]
 ) -> None:
-    """Give the operator what the parent has parked, one part of the keys after the other. What is read
-    file by file comes first: windows that are past their cleanup are collected as soon as they are restored,
-    and everything of theirs has to be there.
+    """Give the operator what the parent has parked, one part of the keys after the other. What is read file
+    by file comes first: windows past their cleanup are collected as soon as they are restored.
     """
     pieces = PieceOrder()
     for rows in parent.keyed_parts():

@@ -32,7 +32,6 @@ class ElementStep(NamedTuple):
     operator takes at once.
 
     Attributes:
-        key: the key of all of them.
         times: their timestamps; where their order does not matter, only that of the first.
         first_arrival, last_arrival: when the first and the last of them arrive, at the slice's start at the
             earliest.
@@ -52,8 +51,6 @@ class StepSequence:
     """The steps of a range's elements, of a pipeline with tumbling, sliding or calendar windows.
 
     Args:
-        replay: the slice.
-        keys: of its pipeline.
         rows: the elements in order of arrival.
         keeps_order: whether a window's contents show the order of its elements.
 
@@ -85,7 +82,6 @@ class StepSequence:
         self._numbers: Longs = numbers[order[starts[:-1]]]
 
     def key_groups(self) -> Iterable[tuple[Any, int]]:
-        """(key, key group) of each distinct key."""
         return zip(self._keys, self._groups.tolist(), strict=True)
 
     def pieces(self, at_once: int) -> Iterator[tuple[int, list[ElementStep]]]:

@@ -42,8 +42,8 @@ _MANY_TOGETHER: Final = 1000
 
 
 def _may_step(pipeline: Pipeline) -> bool:
-    """Whether elements may be taken together. Under on_error='quarantine' they may not: an element on which a
-    function raises is taken back alone. Nor may they where rows carry watermarks, which rise between any two.
+    """Whether elements may be taken together. Not under on_error='quarantine', which takes an element back
+    alone, nor where rows carry watermarks, which rise between any two.
     """
     is_allowed = takes_together(pipeline.windows, pipeline.effective_trigger, OrderMode.ROCKSDB)
     is_periodic = pipeline.watermarks.kind != "punctuated"
@@ -51,13 +51,10 @@ def _may_step(pipeline: Pipeline) -> bool:
 
 
 def _keeps_order(pipeline: Pipeline) -> bool:
-    """Whether the contents of a window show the order of its elements."""
     return not pipeline.select or pipeline.evictor is not None
 
 
 class WindowRange(RangeWork[KeyGroupRunner]):
-    """A range of windows."""
-
     @cached_property
     def _orders_of_blocks(self) -> list[npt.NDArray[np.int32]]:
         """For each block that was fed, the positions of its rows in the order in which they were taken."""
@@ -65,7 +62,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @cached_property
     def accumulators(self) -> dict[str, Accumulator]:
-        """Of the pipeline's `select`, by result. Those that are unknown in a parked window may be so."""
+        """Of the `select`, by result; those that are unknown in a parked window may be so."""
         types = {field.name: field.type for field in self.replay.schema}
         return {
             name: UnknowableAccumulator(accumulator) if name in self.unknown_results else accumulator
@@ -74,8 +71,8 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @cached_property
     def step_sequence(self) -> StepSequence | None:
-        """The steps in which all elements are taken; None where they are taken one by one or, as objects that
-        only a user's function reads, block by block.
+        """The steps in which all elements are taken; None: one by one or, as objects that only a user's
+        function reads, block by block.
         """
         if not _may_step(self.pipeline) or not self.pipeline.select:
             return None
@@ -89,7 +86,6 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @cached_property
     def config(self) -> WindowOperatorConfig:
-        """The pipeline's window operator."""
         function = StretchFunction if self.elements.are_stretches else SelectFunction
         return window_config(
             self.pipeline,
@@ -100,7 +96,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
 
     @property
     def _one_by_one(self) -> OneFiring | OneFiringOfAll | None:
-        """The pipeline's vectorized function, called with one firing at a time; None for another function."""
+        """The vectorized function, called with one firing at a time; None for another function."""
         if not isinstance(self.pipeline.process, VectorizedFunction):
             return None
         names = getattr(self.element_class, "_fields", ())

@@ -8,9 +8,7 @@ from pathlib import Path
 
 
 def cache() -> Path:
-    """SLACKWATER_CACHE, else `slackwater` under XDG_CACHE_HOME, else under the user's `.cache`. The folder
-    need not exist yet.
-    """
+    """SLACKWATER_CACHE, else `slackwater` under XDG_CACHE_HOME or `.cache`. It need not exist yet."""
     chosen_folder = os.environ.get("SLACKWATER_CACHE")
     if chosen_folder:
         return Path(chosen_folder).expanduser().absolute()

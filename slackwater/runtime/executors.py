@@ -59,7 +59,6 @@ class ExecutorPython:
     Attributes:
         host: its name, as it calls itself.
         executable: the interpreter's path there.
-        python: its version; empty where it does not run.
         packages: (name, version) of those that tasks compute with.
     """
 
@@ -70,7 +69,6 @@ class ExecutorPython:
 
     @property
     def summary(self) -> str:
-        """What it has, in a line."""
         packages = ", ".join(f"{name} {version}" for name, version in self.packages)
         return f"Python {self.python} ({self.executable}), {packages}"
 
@@ -123,11 +121,7 @@ def pythons_of_executors(spark: SparkSession) -> list[ExecutorPython]:
 
 @contextmanager
 def cluster_errors(master: str) -> Iterator[None]:
-    """In the block an error of the JVM is that the cluster does not do what it is asked for.
-
-    Raises:
-        ClusterUnavailable: it does not.
-    """
+    """An error of the JVM in the block becomes ClusterUnavailable."""
     from py4j.protocol import Py4JError
 
     try:
@@ -143,7 +137,6 @@ def cluster_errors(master: str) -> Iterator[None]:
 
 
 def _executor_count(context: Any) -> int:
-    """How many executors the application has. One entry of Spark's list is the driver."""
     return len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 
@@ -193,7 +186,6 @@ _checked_applications: set[str] = set()
 
 
 def refuse_others(pythons: Iterable[ExecutorPython]) -> None:
-    """Raises DifferentVersions where one of `pythons` is not as the driver's."""
     faults = [(python, fault) for python in pythons if (fault := python.fault()) is not None]
     if faults:
         hosts = "; ".join(f"on {python.host} {fault}" for python, fault in faults)
@@ -206,7 +198,6 @@ def refuse_others(pythons: Iterable[ExecutorPython]) -> None:
 
 
 def _answers(lines: Sequence[str], command: str) -> dict[tuple[str, str], ExecutorPython]:
-    """(host, JVM) → its answer. Other lines are what a start of Python prints besides."""
     pythons = {}
     for line in lines:
         if line.startswith('{"host": '):

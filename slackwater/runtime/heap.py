@@ -18,8 +18,8 @@ _MALLOPT_VALUES = {
 
 
 def keep_heap() -> None:
-    """Give numpy and Arrow one heap for all threads, which keeps unused memory until `give_back`. Does
-    nothing where there is no glibc.
+    """Give numpy and Arrow one heap for all threads, which keeps unused memory until `give_back`;
+    for glibc.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -29,9 +29,7 @@ def keep_heap() -> None:
 
 
 def give_back() -> None:
-    """Return unused memory of this process to the system, for example to Spark's tasks. Does nothing where
-    there is no glibc.
-    """
+    """Return unused memory of this process to the system, for example to Spark's tasks; for glibc."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)

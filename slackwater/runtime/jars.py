@@ -41,24 +41,20 @@ class JarsUnavailable(RetryableError):
 
 
 def declared_jars() -> list[str]:
-    """Where Spark takes the jars from: what SLACKWATER_JARS names, paths or URIs (`local:///opt/…` of an
-    image, `hdfs:…`, `s3a:…`), else their paths in the cache once they are fetched. Fetches nothing.
-    """
+    """Where Spark takes the jars from: SLACKWATER_JARS, paths or URIs, else the cache. Fetches nothing."""
     locations = [part.strip() for part in os.environ.get(VARIABLE, "").split(",") if part.strip()]
     return locations or [str(path) for path in jar_paths()]
 
 
 def jar_locations() -> list[str]:
-    """As `declared_jars`, with the jars of the cache there and checked. Raises as `jars`."""
+    """As `declared_jars`, with the jars of the cache there and checked; raises as `jars`."""
     if not os.environ.get(VARIABLE):
         jars()
     return declared_jars()
 
 
 def jar_paths() -> list[Path]:
-    """The paths of the jars once they are fetched. Fetches nothing: for processes that only declare, such as
-    a DAG file.
-    """
+    """The paths of the jars once they are fetched, for processes that only declare. Fetches nothing."""
     return [cache() / "jars" / name for name in JAR_DIGESTS]
 
 
@@ -78,9 +74,7 @@ def jars() -> list[Path]:
 
 
 def spark_home() -> Path:
-    """The folder of the installed pyspark, which is a whole Spark. Does not import it. Raises
-    SparkNotInstalled.
-    """
+    """The folder of the installed pyspark, which is not imported; raises SparkNotInstalled."""
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise SparkNotInstalled(
@@ -104,9 +98,7 @@ def _check(file: Path) -> None:
 
 
 def _fetch(folder: Path) -> None:
-    """Fetches the jars into a folder of this process's own and moves each to `folder` by a rename, so that no
-    process ever sees half a jar.
-    """
+    """Fetch into a folder of this process's own and rename, so that no process ever sees half a jar."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         draft = tempfile.TemporaryDirectory(prefix="fetch-", dir=folder.parent)
@@ -136,8 +128,8 @@ def _fetch(folder: Path) -> None:
 
 
 def _retrieve(scratch: Path) -> list[str]:
-    """Runs Ivy to fetch the jars into `scratch`; returns its last lines. First with the certificates that
-    this Java trusts; if that fails, with those that the machine trusts.
+    """Run Ivy into `scratch`, first with the certificates that this Java trusts, then with the machine's;
+    returns its last lines.
     """
     java = java_home() / "bin" / "java"
     store = scratch / "authorities.jks"
@@ -184,9 +176,7 @@ def _settings() -> Path:
 
 
 def proxy_options(environment: Mapping[str, str]) -> list[str]:
-    """The proxy of HTTPS_PROXY, or else of HTTP_PROXY, as options of Java, which reads neither variable.
-    Without a proxy no options.
-    """
+    """The proxy of HTTPS_PROXY, or else of HTTP_PROXY, as options of Java; none without a proxy."""
     address = next(
         (
             environment[name]

@@ -43,7 +43,7 @@ _IDENTITY, _FIRST_MS = "__identity", "__first_ms"
 
 @dataclass(frozen=True)
 class FirstRows:
-    """What deduplication leaves of the elements of a range.
+    """The rows of a range after deduplication.
 
     Attributes:
         rows: the elements that count, in processing order.
@@ -61,13 +61,12 @@ def memory_ms(pipeline: Pipeline) -> int:
 
 
 def without_remembered_rows(keyed_state: pa.Table) -> pa.Table:
-    """The rows of `keyed_state` that belong to the functions of the user."""
     return keyed_state.filter(pc.field("state_name") != REMEMBERED_ROWS)
 
 
 def first_rows(replay: Replay, keys: Keys, number: int, elements: pa.Table) -> FirstRows:
-    """Deduplicate the elements of range `number`, which are given in processing order with their key groups,
-    by what the parent's snapshot remembers.
+    """Deduplicate the elements of range `number`, in processing order, by what the parent's snapshot
+    remembers.
     """
     schema = table_schemas(replay.shape)["keyed_state"]
     names = [KEY_GROUP, *keys.names, _IDENTITY, _FIRST_MS]
@@ -121,7 +120,6 @@ def identities(rows: pa.Table, names: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Each value as JSON, null where it is null."""
     texts = column.cast(pa.string())
     if not (pa.types.is_string(column.type) or pa.types.is_date(column.type)):
         return texts
@@ -135,7 +133,6 @@ def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _read_remembered_rows(replay: Replay, keys: Keys, key_range: KeyRange, schema: pa.Schema) -> pa.Table:
-    """The rows that the parent's snapshot remembers, with identity and event time."""
     fields = [field for field in schema if field.name != "run_id"]
     rows = restored_rows(replay, "keyed_state", pa.schema(fields), keys, key_range)
     rows = rows.filter(pc.field("state_name") == REMEMBERED_ROWS)
@@ -162,8 +159,8 @@ def _codes(columns: pa.Table) -> Longs:
 
 
 def _firsts(codes: Longs, times: Longs, watermarks: Longs, kept_ms: int) -> tuple[Booleans, Longs, Longs]:
-    """(bool[n], whether each row counts; int64[m], the place of a row of each identity; int64[m], the event
-    time of the first row that was remembered last for it), for rows in processing order.
+    """(whether each row counts, in processing order; for each identity the place of a row, and the event time
+    of the first row that was remembered last).
     """
     order = np.argsort(codes, kind="stable")
     sorted_codes, sorted_times, sorted_watermarks = codes[order], times[order], watermarks[order]
@@ -187,7 +184,6 @@ def _firsts(codes: Longs, times: Longs, watermarks: Longs, kept_ms: int) -> tupl
 
 
 def _rows_to_park(rows: pa.Table, first_times: Longs, replay: Replay, keys: Keys) -> pa.Table:
-    """Rows of `keyed_state` for rows that are remembered, in the order of key group, key and identity."""
     count = rows.num_rows
     until = first_times + memory_ms(replay.pipeline)
     parked_rows = pa.table(

@@ -15,7 +15,6 @@ class RowsLateByMark(NamedTuple):
     """Rows that only the collected mark makes late, at least one; see `collected_mark`.
 
     Attributes:
-        rows: how many.
         last_instant: the least last instant of a window that would have taken one, in milliseconds.
         arrival: the greatest arrival of a row, in milliseconds.
     """
@@ -26,9 +25,7 @@ class RowsLateByMark(NamedTuple):
 
     @classmethod
     def of(cls, late: pa.Table, lateness_ms: int) -> Self | None:
-        """Those of rows of `late_events` that the watermark and the allowed lateness alone would not make
-        late; None where there are none.
-        """
+        """Those among rows of `late_events`; None where there are none."""
         last = """epoch_ms(list_max(list_transform(windows, lambda missed: missed."end"))) - 1"""
         sql = f"""
             SELECT count(*) AS rows, min(last) AS last, max(arrival) AS arrival
@@ -41,15 +38,12 @@ class RowsLateByMark(NamedTuple):
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Self:
-        """The inverse of `to_table`."""
         return cls(*table.to_pylist()[0].values())
 
     def to_table(self) -> pa.Table:
-        """As a table of one row."""
         return pa.Table.from_pylist([self._asdict()])
 
     def merge(self, other: "RowsLateByMark | None") -> "RowsLateByMark":
-        """Of both sets of rows together."""
         if other is None:
             return self
         return RowsLateByMark(
@@ -60,20 +54,17 @@ class RowsLateByMark(NamedTuple):
 
 
 def is_mark_ahead(timeline: Timeline, lateness_ms: int) -> bool:
-    """Whether the collected mark of a slice may make rows late that the watermark and the allowed lateness
-    would not.
-    """
+    """Whether the collected mark may make rows late that the watermark and the allowed lateness would not."""
     mark = timeline.collected_mark
     return mark != INITIAL_WATERMARK and mark > timeline.initial - lateness_ms
 
 
 def reason_counts(quarantine_rows: pa.Table) -> pa.Table:
-    """How many rows of `quarantine` have each reason code: the columns values and counts."""
+    """Reason codes and how many rows of `quarantine` have each: the columns values and counts."""
     return pa.Table.from_struct_array(quarantine_rows.column("reason_code").value_counts())
 
 
 def as_counter(counts: pa.Table) -> Counter[str]:
-    """`reason_counts` as reason code → rows, which add up."""
     return Counter(
         dict(zip(counts.column("values").to_pylist(), counts.column("counts").to_pylist(), strict=True))
     )

@@ -27,7 +27,6 @@ SAMPLES = 5
 
 
 def columns_measured(expectations: Sequence[Expectation]) -> list[str]:
-    """The columns of the panes that `pane_metrics` reads."""
     return list(dict.fromkeys(["kind", *(item.column for item in expectations)]))
 
 
@@ -78,14 +77,11 @@ def merge_metrics(expectations: Sequence[Expectation], parts: Sequence[pa.Table]
 
 
 def _of_each(expectations: Sequence[Expectation], terms: Callable[[int, Expectation], list[str]]) -> str:
-    """The terms of all expectations, for a SELECT."""
     return ", ".join(term for number, item in enumerate(expectations) for term in terms(number, item))
 
 
 def broken_condition(item: Expectation, column: str, kind: pa.DataType) -> tuple[str, list[Any]]:
-    """The SQL condition under which a value breaks the expectation, and its parameters. NaN is greater than
-    every other number.
-    """
+    """The SQL condition under which a value breaks the expectation, and its parameters; NaN is greatest."""
     if item.kind == "not_null":
         return f"{column} IS NULL", []
     if item.kind == "in_set":
@@ -98,18 +94,14 @@ def broken_condition(item: Expectation, column: str, kind: pa.DataType) -> tuple
 
 
 def _unsigned_zero(column: str, kind: pa.DataType) -> str:
-    """SQL for the values of a column, -0.0 as 0.0: the two are equal, so that the order of the panes would
-    decide which of them is the least.
-    """
+    """SQL for the values of a column, -0.0 as 0.0: the order of the panes would decide which is the least."""
     if not pa.types.is_floating(kind):
         return column
     return f"({column} + 0::{'DOUBLE' if pa.types.is_float64(kind) else 'FLOAT'})"
 
 
 def _comparable(value: Any, kind: pa.DataType) -> Any:
-    """`value` as DuckDB can compare it with a column of type `kind`: one that a decimal column could not hold
-    is compared as a double.
-    """
+    """`value` as DuckDB can compare it: as a double where a decimal column could not hold it."""
     return (
         float(value)
         if pa.types.is_decimal(kind) and abs(value) >= 10 ** (kind.precision - kind.scale)

@@ -21,11 +21,8 @@ class CalendarChanged(PermanentError):
 
 
 def check_parked_periods(pipeline: Pipeline, window_rows: pa.Table) -> None:
-    """Compare the bounds of parked windows, rows of `window_state`, with the calendar of the pipeline, if it
-    has one.
-
-    Raises:
-        CalendarChanged: a window is no period of the calendar.
+    """Compare the bounds of parked windows with the pipeline's calendar, if it has one; raises
+    CalendarChanged.
     """
     if pipeline.window is None or not isinstance(calendar := pipeline.window.grid, Calendar):
         return

@@ -24,9 +24,8 @@ from slackwater.tables.schemas import TIME
 
 
 def drop_replaced_refires(panes: pa.Table, pipeline: Pipeline) -> pa.Table:
-    """`panes`, of one key-group range and run, without the late firings that a later firing of the same
-    window, or its withdrawal, replaces in the same tick or run; the pipeline's `late_refires` chooses which.
-    A firing that stays keeps all of its rows.
+    """`panes`, of one key-group range and run, without the late firings that a later firing of the window, or
+    its withdrawal, replaces in the same tick or run, as `late_refires` says.
     """
     if pipeline.late_refires == "element":
         return panes
@@ -56,7 +55,6 @@ def _ticks(rows: pa.Table, interval_ms: int) -> npt.NDArray[np.int64]:
 
 
 def _ends(rows: pa.Table, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Whether each row is the last one of a run of rows that are equal in these columns."""
     ends = np.zeros(rows.num_rows, np.bool_)
     ends[-1:] = True
     for name in names:

@@ -50,7 +50,6 @@ def mark_table(name: str, table: pa.Table) -> pa.Table:
 
 
 def name_of(table: pa.Table) -> str:
-    """The mark that `mark_table` left."""
     return bytes(table.schema.metadata[_NAME]).decode()
 
 
@@ -64,28 +63,23 @@ def counts_table(counts: Mapping[str, int]) -> pa.Table:
 
 
 def range_counts(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
-    """The counts with which a range task ends, and the resources that it took: `state_s` CPU seconds for its
-    share of the snapshot, and the most memory that its process had meanwhile.
-    """
+    """The counts with which a range task ends, with its CPU seconds for the snapshot and its peak memory."""
     resources = json.dumps([peak_kb(), state_s]).encode()
     return counts_table(counts).replace_schema_metadata({_NAME: b"counts", _RESOURCES: resources})
 
 
 def rows_of_source(number: int | None, rows: int) -> dict[str, int]:
-    """The count of rows that were read of source `number`; none where the pipeline has one source."""
+    """The count of rows read of source `number`; none where the pipeline has one source."""
     return {} if number is None else {f"{_ROWS_OF_SOURCE}{number}": rows}
 
 
 def hashes_table(output: ContentHash, state: ContentHash) -> pa.Table:
-    """The hashes over a task's panes and over its part of the snapshot; the driver merges those of all
-    tasks."""
+    """The hashes over a task's panes and its part of the snapshot, which the driver merges."""
     return mark_table("hashes", pa.table({"kind": ["output", "state"], "hash": [str(output), str(state)]}))
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` with every column of the table but run_id, in its order, so that a hash covers what a reader
-    sees. Dictionaries stay.
-    """
+    """`rows` with every column of the table but run_id, in its order, as the hash covers them."""
     columns = {
         field.name: of_type(rows.column(field.name), field.type)
         if field.name in rows.column_names
@@ -99,11 +93,10 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def hand_over(
     replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, *, part: int | str = 0
 ) -> Iterator[pa.Table]:
-    """Hand over the rows of table `name` that `part` of range `number` has made, with the metrics of panes,
-    late and quarantined rows:
-    few rows go to the driver as they are; many are written here, as a file of the table, and only its
-    description goes. Rows count as many from `file_rows` on, or if the driver could not take as much from
-    every range."""
+    """Hand over the rows of table `name` that `part` of range `number` has made, with their metrics. Few rows
+    go to the driver; from `file_rows` on, or where the driver could not take as much from every range, they
+    are written as a file of the table, and only its description goes.
+    """
     if name == "panes" and replay.expectations:
         columns = pa.schema([schema.field(column) for column in columns_measured(replay.expectations)])
         yield mark_table(_METRICS, pane_metrics(replay.expectations, conform(rows, columns)))
@@ -119,7 +112,6 @@ def hand_over(
 def _rows_or_file(
     replay: Replay, number: int, name: str, rows: pa.Table, schema: pa.Schema, *, part: int | str
 ) -> pa.Table:
-    """The rows, marked, or the description of the file that they were written to."""
     if rows.num_rows < replay.file_rows and rows.nbytes * replay.ranges < DRIVER_BYTES:
         return mark_table(name, rows.cast(pa.schema([schema.field(column) for column in rows.column_names])))
     written = write_staged(
@@ -129,8 +121,7 @@ def _rows_or_file(
 
 
 def spread_quarantine_rows(quarantine_rows: pa.Table, ranges: int) -> Iterator[tuple[int, pa.Table]]:
-    """Rows for `quarantine`, divided evenly among all ranges: some have no key, and no task should get them
-    all."""
+    """Rows for `quarantine`, divided evenly among all ranges, as some have no key."""
     bounds = [quarantine_rows.num_rows * number // ranges for number in range(ranges + 1)]
     for number, (start, end) in enumerate(pairwise(bounds)):
         if start < end:
@@ -140,8 +131,8 @@ def spread_quarantine_rows(quarantine_rows: pa.Table, ranges: int) -> Iterator[t
 def hand_over_quarantine_rows(
     replay: Replay, number: int, quarantine_rows: pa.Table, part: str
 ) -> Iterator[pa.Table]:
-    """Hand over rows for `quarantine` that range `number` has received or made, with the version of the
-    source that they stand in.
+    """Hand over rows for `quarantine` that range `number` has received or made, with their
+    source's version.
     """
     versions = replay.scan.versions()
     if versions:
@@ -156,8 +147,9 @@ def hand_over_quarantine_rows(
 
 
 class PassingRows:
-    """Rows of `late_events` and `quarantine` that range `number` receives only to hand them over. However
-    many come, no more are held in memory than one file gets."""
+    """Rows of `late_events` and `quarantine` that range `number` only hands over, no more in memory than a
+    file gets.
+    """
 
     def __init__(self, replay: Replay, number: int) -> None:
         self._replay = replay
@@ -167,11 +159,10 @@ class PassingRows:
         self._files = 0
 
     def takes(self, table: pa.Table) -> bool:
-        """Whether `table` holds such rows."""
         return name_of(table) in self._tables_by_name
 
     def take(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Hold the rows of `table`; from PASSING_BYTES on, hand over all that are held of that table."""
+        """Hold the rows of `table`; from PASSING_BYTES on, hand over all of that table."""
         name = name_of(table)
         self._tables_by_name[name].append(table.replace_schema_metadata(None))
         self._bytes[name] += table.nbytes
@@ -179,7 +170,6 @@ class PassingRows:
             yield from self._hand_over(name)
 
     def hand_over_the_rest(self) -> Iterator[pa.Table]:
-        """Hand over all rows that are held."""
         for name, tables in self._tables_by_name.items():
             if tables:
                 yield from self._hand_over(name)

@@ -37,9 +37,7 @@ _QUARANTINE: Final = "quarantine"
 
 @dataclass(frozen=True)
 class MapElements:
-    """Map task: judge the rows of the slice, send elements to the range of their key, and the counts of rows
-    that the condition leaves out to range 0.
-    """
+    """Map task: judge the rows, and send elements to the ranges of their keys, counts to range 0."""
 
     judge: Judge
     keys: Keys
@@ -55,7 +53,6 @@ class MapElements:
         yield 0, counts_table(counts)
 
     def _judge_batch(self, batch: SourceBatch, counts: Counter[str]) -> Iterator[pa.Table]:
-        """The rows for `quarantine` and the elements of a batch, the latter with their key groups."""
         judged_batch = self.judge.judge_batch(batch)
         counts.update(rows_of_source(batch.source, judged_batch.rows_read))
         counts["rows_read"] += judged_batch.filtered_count
@@ -96,8 +93,8 @@ class ReceivedElements:
         self._number = number
 
     def receive(self, tables_of_range: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Collect the elements among the tables that the range gets. Gives what is handed over beside them:
-        rows for `quarantine`, counts, and the rows that deduplication remembers.
+        """Collect the elements among the tables that the range gets; hand over quarantined rows, counts and
+        the rows that deduplication remembers.
         """
         passing_rows, elements = PassingRows(self._replay, self._number), [self.rows]
         quarantined_count = folded_count = 0
@@ -133,7 +130,6 @@ class ReceivedElements:
         return rows
 
     def _folded_count(self, arrivals: pa.ChunkedArray) -> int:
-        """How many of these arrivals lie before the slice."""
         earlier = pc.less(
             arrivals, pa.scalar(self._replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type)
         )
@@ -141,7 +137,6 @@ class ReceivedElements:
 
     @staticmethod
     def _empty_elements(replay: Replay) -> pa.Table:
-        """A table of elements without rows."""
         extra_columns = [
             pa.field(ARRIVAL, pa.int64()),
             pa.field(EVENT, pa.int64()),

@@ -31,7 +31,6 @@ class SentTables:
     """What one map task sends to `ranges` ranges.
 
     Args:
-        ranges: how many there are.
         memory_mb: what the task may take; a small part of it may wait.
         route: divides a table, marked with its name, among the ranges: (range number, rows).
     """
@@ -44,8 +43,8 @@ class SentTables:
         self._waiting_bytes = 0
 
     def send(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """What goes to the ranges now that the task has one more table, marked with its name: its rows, or
-        those of all that wait, or nothing.
+        """What goes to the ranges now that the task has one more table: its rows, those of all that wait, or
+        nothing.
         """
         size = table.nbytes
         if size >= self._large_bytes:
@@ -57,7 +56,6 @@ class SentTables:
             yield from self.send_the_rest()
 
     def send_the_rest(self) -> Iterator[tuple[int, pa.Table]]:
-        """The rows of all tables that wait."""
         waiting_tables, self._waiting_tables, self._waiting_bytes = self._waiting_tables, {}, 0
         for name, tables in waiting_tables.items():
             yield from self._route(_as_one(name, tables))

@@ -47,13 +47,11 @@ class AccumulatorCodec:
         self._no_parts = (None,) * len(columns)
 
     def arrays(self, contents: Sequence[Any]) -> list[pa.Array]:
-        """One array a part; a window without contents has null in each."""
         rows = [self._no_parts if items is None else self._encode(items) for items in contents]
         parts = list(zip(*rows, strict=True)) or [()] * len(self.columns)
         return [to_arrow(values, kind) for (_, kind), values in zip(self.columns, parts, strict=True)]
 
     def texts(self, contents: Sequence[Any]) -> list[str | None]:
-        """For each window the results whose accumulators are unknown, as `text_of_unknown`."""
         return [
             None
             if items is None or UNKNOWN not in items
@@ -64,7 +62,6 @@ class AccumulatorCodec:
         ]
 
     def values(self, rows: pa.Table) -> list[Any]:
-        """The inverse of `arrays` and `texts`, of rows that all have contents."""
         parts = zip(*(to_python(rows.column(name)) for name, _ in self.columns), strict=True)
         texts = rows.column("contents") if "contents" in rows.column_names else pa.nulls(rows.num_rows)
         if not self._added_results and texts.null_count == len(texts):
@@ -128,9 +125,7 @@ def codec_of_process(
 
 
 def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
-    """The columns of `keyed_state` for the states that a pipeline's process function declares with a SQL
-    type.
-    """
+    """The columns of `keyed_state` for the states that a process function declares with a SQL type."""
     return (
         tuple(_process_layout(pipeline, keys, JsonValues()).value_columns().values())
         if pipeline.keyed_process is not None
@@ -149,9 +144,7 @@ def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> Snapsho
 
 
 def json_of(pipeline: Pipeline, element_class: type | None) -> JsonValues:
-    """How values without a column are written: plain ones, elements, windows, and records that the
-    pipeline declares.
-    """
+    """How values without a column are written: plain values, elements, windows, declared records."""
     own_window_class = own_window_class_of(pipeline)
     records = (
         *(() if element_class is None else (element_class,)),

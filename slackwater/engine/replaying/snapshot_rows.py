@@ -41,7 +41,6 @@ def restored_rows(replay: Replay, table: str, schema: pa.Schema, keys: Keys, key
 
 
 def unknown_results(replay: Replay, parked_rows: pa.Table) -> frozenset[str]:
-    """The results of a `select` that are unknown in one of these rows of `window_state`."""
     if not parked_rows.num_rows:
         return frozenset()
     texts = pc.unique(parked_rows.column("contents")).to_pylist()
@@ -69,8 +68,7 @@ def restored_parts(
 
 
 def restored_bytes(replay: Replay, table: str, key_range: KeyRange) -> int:
-    """About how much memory `restored_rows` takes, at most: the sizes of its row groups before
-    compression."""
+    """About how much memory `restored_rows` takes at most: its row groups before compression."""
     uri = replay.folders[table]
     files, total = filesystem(uri), 0
     for path in replay.state_files(table, key_range):
@@ -86,8 +84,7 @@ def restored_bytes(replay: Replay, table: str, key_range: KeyRange) -> int:
 
 
 def _rows_in_range(file: pq.ParquetFile, names: list[str], keys: Keys, key_range: KeyRange) -> pa.Table:
-    """The rows whose keys are in the range. Where a file holds no others, nothing is copied; else some rows
-    at a time are in memory beside them."""
+    """The rows whose keys are in the range; a file that holds no others is not copied."""
     bounds = _row_groups_of(file, key_range)
     if all(
         row_group is not None and key_range.covers(KeyRange.of_groups(row_group.min, row_group.max))
@@ -99,7 +96,7 @@ def _rows_in_range(file: pq.ParquetFile, names: list[str], keys: Keys, key_range
 
 
 def _row_groups_of(file: pq.ParquetFile, key_range: KeyRange) -> dict[int, Any]:
-    """Number → statistics of the column of key groups, of the row groups that may hold keys of the range."""
+    """Number → statistics of the key groups, of the row groups that may hold keys of the range."""
     place = file.schema.names.index(_KEY_GROUP)
     row_groups = {number: file.metadata.row_group(number) for number in range(file.num_row_groups)}
     bounds = {

@@ -57,11 +57,10 @@ class Spilling:
 
     @property
     def storage(self) -> OperatorStorage:
-        """The storage that the runner is made with, or that its state was moved to last."""
         return self._storages[-1]
 
     def look(self, runner: SliceRunner) -> None:
-        """Move the state if it has outgrown its bound. Called between two elements."""
+        """Move the state if it has outgrown its bound; called between two elements."""
         processed_count = runner.elements_processed
         if processed_count < self._next_look or self.is_spilled:
             return
@@ -74,8 +73,8 @@ class Spilling:
             runner.move_storage(self.storage.make_backend, self.storage.make_timer_queue)
 
     def parts(self, key_range: KeyRange) -> list[KeyRange]:
-        """The parts in which the state of a range is restored and parked: all of it at once or, where state
-        has left memory, some keys at a time.
+        """The parts in which the state is restored and parked: all at once or, on disk, some keys
+        at a time.
         """
         if not self.is_spilled:
             return [key_range]

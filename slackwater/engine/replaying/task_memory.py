@@ -40,26 +40,24 @@ _BYTES_PER_ROW_STORED = 16  # in a file whose rows the log does not count
 
 
 def rows_at_once(limit_mb: int) -> int:
-    """How many rows of the source a map task of `limit_mb` megabytes reads together."""
     return max(1, min(ROWS_AT_ONCE, limit_mb * _MB // _BYTES_PER_ROW_READ))
 
 
 def rows_of_range(limit_mb: int) -> int:
-    """How many rows a range task of `limit_mb` megabytes merges at once, received and parked ones
-    together."""
+    """How many rows, received and parked, a range task of `limit_mb` megabytes merges at once."""
     return max(1, limit_mb * _MB // _BYTES_PER_ROW_MERGED)
 
 
 def parts_needed(rows: int, limit_mb: int) -> int:
-    """In how many parts a range merges so many rows: one where they are few, else a power of two, so that the
-    files that one run writes part by part are never cut by the parts of the next run."""
+    """In how many parts a range merges so many rows: a power of two, so that the files of one run's parts are
+    never cut by those of the next run.
+    """
     parts = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
     return 1 << (parts - 1).bit_length()
 
 
 def parts_of(key_range: KeyRange, rows: int, limit_mb: int) -> list[KeyRange]:
-    """The parts in which a range of so many rows is merged, one after the other: of whole key groups where
-    these suffice."""
+    """The parts in which a range of so many rows is merged, of whole key groups where these suffice."""
     most = max(len(key_range.key_groups), rows // ROWS_WORTH_A_PART)
     return key_range.parts(min(most, parts_needed(rows, limit_mb)))
 
@@ -67,9 +65,9 @@ def parts_of(key_range: KeyRange, rows: int, limit_mb: int) -> list[KeyRange]:
 def most_rows_of_range(
     pipeline: Pipeline, sources: Sequence[PinnedSource], engine: Engine, limit_mb: int
 ) -> int:
-    """How many rows, received and parked ones, a range task of `limit_mb` megabytes may have: those that it
-    merges at once. Partial aggregates known to be narrow are more: they wait, packed, to be merged in parts,
-    in what memory a part leaves."""
+    """How many rows, received and parked, a range task of `limit_mb` megabytes may have: as many as it merges
+    at once or, of narrow partial aggregates, which wait packed to be merged in parts, more.
+    """
     at_once = rows_of_range(limit_mb)
     if not engine.aggregates_first or not _sends_narrow_partials(pipeline, sources):
         return at_once
@@ -79,8 +77,9 @@ def most_rows_of_range(
 
 
 def _sends_narrow_partials(pipeline: Pipeline, sources: Sequence[PinnedSource]) -> bool:
-    """Whether what map tasks send is one row for each cell, of so few integers that it can't take more than
-    _BYTES_PER_ROW_RECEIVED."""
+    """Whether map tasks send one row for each cell, of so few integers that it takes no more than
+    _BYTES_PER_ROW_RECEIVED.
+    """
     aggregates = pipeline.select.values()
     if (
         not aggregates
@@ -105,19 +104,18 @@ def _type_in(schema: pa.Schema, name: str) -> pa.DataType | None:
 
 
 def ranges_for(pipeline: Pipeline, rows: int, most_rows: int, slots: int) -> int:
-    """Into how many ranges so many rows, received and parked ones, are divided: so that none has more than
-    `most_rows`, and `slots` tasks at a time have equally much to do. One for few rows. More than there are
-    key groups divide these, which the one key of a pipeline without key columns does not allow."""
+    """Into how many ranges so many rows are divided: none has more than `most_rows`, and `slots` tasks have
+    equally much to do. More ranges than key groups divide these, which one key does not allow.
+    """
     ranges = max(min(slots, rows // _ROWS_WORTH_A_TASK), ceil(rows / most_rows))
     most = max(pipeline.max_parallelism, rows // ROWS_WORTH_A_RANGE if pipeline.keys else 0)
     return max(1, min(most, ranges if ranges <= slots else ceil(ranges / slots) * slots))
 
 
 def rows_merged(pipeline: Pipeline, row_count: int) -> int:
-    """How many partial aggregates take as much memory as `row_count` rows that a range of the columnar engine
-    has received. Where windows fire at their end alone, each row is one partial. Where the trigger sees
-    elements one by one, each row is an element: it takes as much as one partial, and as much again for each
-    of its windows."""
+    """How many partial aggregates take as much memory as `row_count` received rows: one each where windows
+    fire at their end alone; else one, and one more for each window of the element.
+    """
     window = pipeline.windows
     if pipeline.effective_trigger.fires_at_last_instant and not isinstance(window, GlobalWindows):
         return row_count
@@ -126,8 +124,8 @@ def rows_merged(pipeline: Pipeline, row_count: int) -> int:
 
 
 def rows_in(files: Sequence[InputFile]) -> int:
-    """How many rows of the files are in the slice, if arrivals are spread evenly; estimated from the file
-    size where the log does not count rows.
+    """How many rows of the files are in the slice, estimated from arrivals spread evenly and, where the log
+    counts none, from file sizes.
     """
     counts = (
         (file.bytes // _BYTES_PER_ROW_STORED if file.rows is None else file.rows, file.fraction)
@@ -139,9 +137,7 @@ def rows_in(files: Sequence[InputFile]) -> int:
 def rows_sent(
     pipeline: Pipeline, sources: Sequence[PinnedSource], files: Sequence[InputFile], engine: Engine
 ) -> int:
-    """At most how many rows of the files of all sources reach the ranges; for an engine that aggregates
-    first, counted in partials, see `rows_merged`.
-    """
+    """At most how many rows of the files reach the ranges; where map tasks aggregate, in partials."""
     if not engine.aggregates_first:
         return rows_in(files)
     if pipeline.distinct_by:  # rows are deduplicated where all rows of their key are, and aggregated there
@@ -162,9 +158,9 @@ def estimate_mb(
     parked_windows: int,
     engine: Engine,
 ) -> int:
-    """Megabytes that the largest task over `rows` rows of the files takes, on a snapshot of `parked_windows`,
-    with as many tasks at a time as this machine has cores. Too little where windows keep more than sums, or
-    each of their elements."""
+    """Megabytes of the largest task over `rows` rows of the files and `parked_windows`, with as many tasks as
+    this machine has cores. Too little where windows keep more than sums.
+    """
     limit_mb = state_memory_mb()
     most = rows_merged(pipeline, rows) if engine.aggregates_first else rows
     merged_rows = min(most, rows_sent(pipeline, sources, files, engine)) + parked_windows
@@ -187,9 +183,9 @@ def estimate_mb(
 def most_partials(
     pipeline: Pipeline, source: PinnedSource, files: Sequence[InputFile], number: int = 0
 ) -> int:
-    """At most how many rows map tasks send when they aggregate the files by key and slice of a window: as
-    many as the files have or, for each batch, as many (key, slice) cells as lie between its file's least and
-    greatest integer keys and event times. A trigger that sees elements one by one gets every row."""
+    """At most how many rows map tasks send when they aggregate by key and slice of a window: no more than the
+    (key, slice) cells between each file's least and greatest integer keys and event times.
+    """
     grid = pipeline.windows.grid
     if grid is None or not pipeline.effective_trigger.fires_at_last_instant:
         return rows_in(files)
@@ -210,8 +206,8 @@ def most_partials(
 
 
 def _span(actions: pa.Table, row: int | None, column: str) -> int | None:
-    """The distance between the least and the greatest value of an integer or time column, times in
-    microseconds; None where the log doesn't have them.
+    """Greatest minus least value of an integer or time column, times in microseconds; None: not
+    in the log.
     """
     names = [f"min.{column}", f"max.{column}"]
     if row is None or not set(names) <= set(actions.column_names):

@@ -31,8 +31,6 @@ class VectorizedCalls:
     """A vectorized function of a pipeline.
 
     Attributes:
-        function: what the user declared.
-        keys: names and types of the key columns.
         fields: names and types of the columns of which it gets lists.
         results: names and types of the columns that it returns.
     """
@@ -44,7 +42,6 @@ class VectorizedCalls:
 
     @classmethod
     def of(cls, pipeline: Pipeline, schema: pa.Schema, names: Iterable[str]) -> "VectorizedCalls":
-        """The calls of a pipeline's function; elements have the columns `names` of `schema`."""
         assert isinstance(pipeline.process, VectorizedFunction)
         others = (name for name in names if name not in pipeline.keys and name not in _BOUNDS)
         return cls(
@@ -60,10 +57,6 @@ class VectorizedCalls:
 
     def call(self, of_windows: Mapping[str, Any], of_elements: Mapping[str, pa.Array]) -> list[pa.Array]:
         """The columns of results, with one row for each firing.
-
-        Args:
-            of_windows: the key columns, ``window_start`` and ``window_end``.
-            of_elements: for each of `fields` the list of each firing.
 
         Raises:
             ResultTableError: the function has returned another table.
@@ -96,7 +89,6 @@ class VectorizedCalls:
         return [_cast(name, table.column(name), kind) for name, kind in self.results]
 
     def of_one_firing(self, key: Any, window: Any, elements: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """The rows of one firing: a tuple in the order of `results`."""
         values = key if len(self.keys) > 1 else (key,)
         keys = {
             name: pa.array([value], kind)
@@ -136,7 +128,7 @@ class OneFiringOfAll(ProcessAllWindowFunction):
 
 
 def user_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a column's values as a function gets them: times are of UTC, in microseconds."""
+    """The type of a column as a function gets it: times are of UTC, in microseconds."""
     return TIME if pa.types.is_timestamp(kind) else kind
 
 

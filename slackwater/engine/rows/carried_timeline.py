@@ -56,8 +56,8 @@ class CarriedTimeline(Timeline):
     carrier_rises: Longs = None  # type: ignore[assignment]
 
     def rises_before(self, pipeline: Pipeline, rows: pa.Table) -> Longs:
-        """int64[n]: how many rises each element of the slice sees. The rows have the columns that the
-        pipeline reads and `__arrival_ms`; they come in any order.
+        """int64[n]: how many rises each element of the slice sees; rows come in any order, with
+        `__arrival_ms`.
         """
         arrivals = rows.column(ARRIVAL).to_numpy()
         carrier_arrivals = self.carriers.column(ARRIVAL).to_numpy()
@@ -94,9 +94,7 @@ class CarriedTimeline(Timeline):
         """Several rows of one millisecond may raise the watermark, at any millisecond."""
 
     def _rises_before_tied(self, pipeline: Pipeline, rows: pa.Table, arrivals: Longs) -> Longs:
-        """How many rises each row sees that arrives together with a carrier; 0 if it comes before all of
-        these.
-        """
+        """How many rises each row sees that arrives together with a carrier."""
         is_tied = np.isin(self.carriers.column(ARRIVAL).to_numpy(), arrivals)
         names = [*columns_read(pipeline, rows.column_names), ARRIVAL]
         rows = rows.select(names)
@@ -123,7 +121,7 @@ def timeline_of_slice(
     transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
 ) -> tuple[Timeline, Progress]:
     """The timeline of the slice that `scan` reads, and the progress after it, for any strategy; see
-    `timeline_of`. Of rows that carry watermarks `maxima` is not asked.
+    `timeline_of`.
     """
     if judge.pipeline.watermarks.kind != "punctuated":
         return timeline_of(transport, scan, judge, before, maxima)
@@ -135,7 +133,6 @@ def timeline_of_slice(
 def carried_timeline(
     parts: Sequence[pa.Table], pipeline: Pipeline, from_ms: int, to_ms: int, before: Progress
 ) -> tuple[CarriedTimeline, Progress]:
-    """As `timeline_of_slice`, from the tables that the pass has gathered."""
     strategy = pipeline.watermarks
     if not parts:
         parts = [_no_rows(pipeline)]

@@ -81,7 +81,6 @@ class WatermarkRows:
 
 
 def scan_of_carriers(scan: SliceScan, pipeline: Pipeline) -> SliceScan:
-    """The scan of the pass: the same rows, only the columns that the pipeline reads or judges by."""
     names = {*columns_read(pipeline, scan.columns), *columns_judged(pipeline)}
     return replace(scan, columns=tuple(name for name in scan.columns if name in names))
 

@@ -19,17 +19,14 @@ ADDED_COLUMNS = {ARRIVAL, EVENT, KEY_GROUP, SOURCE_FILE, KEY_NUMBER, PLACE}
 
 
 def element_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """The source columns that an element has for the pipeline's code; none where no code looks at
-    elements."""
+    """The source columns of an element for the pipeline's code; none where no code looks at elements."""
     if not sees_elements(pipeline):
         return ()
     return _columns_of_functions(pipeline, source)
 
 
 def watermark_columns(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """The source columns that an element has for the function of a punctuated strategy; none for other
-    strategies.
-    """
+    """The source columns of an element for the function of a punctuated strategy."""
     if pipeline.watermarks.watermark_of is None:
         return ()
     return _columns_of_functions(pipeline, source)
@@ -45,10 +42,8 @@ def source_columns(names: Sequence[str]) -> list[str]:
 
 
 def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
-    """The columns that the pipeline's meaning depends on, each once: keys, times, source partition, order,
-    condition, deduplication, aggregates, elements, watermarks, and what derived columns are computed from.
-
-    `source` are all columns of the source and the derived ones, or those of a table of elements.
+    """The columns that the pipeline's meaning depends on, each once. `source`: all columns of the source and
+    the derived ones, or of a table of elements.
     """
     aggregates = (name for aggregate in pipeline.select.values() for name in aggregate.columns)
     roles = (
@@ -62,12 +57,10 @@ def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
 
 
 def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns that the pipeline's condition reads."""
     return () if pipeline.condition is None else columns_of(pipeline.condition)
 
 
 def columns_of_derivations(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns of the source that derived columns are computed from."""
     names = (name for _, expression in pipeline.derivations for name in expression.columns)
     return tuple(dict.fromkeys(name for name in names if name not in pipeline.derive))
 
@@ -80,9 +73,7 @@ def columns_of_points(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns besides keys and times by which a row is judged: those of all expressions, and of the
-    condition.
-    """
+    """The columns besides keys and times by which a row is judged: of expressions and the condition."""
     of_select = (
         name for expression in expressions_of_select(pipeline).values() for name in expression.columns
     )
@@ -90,11 +81,8 @@ def columns_judged(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def check_key_types(pipeline: Pipeline, schema: pa.Schema) -> None:
-    """Refuse keys that Flink could not hash alike on every machine, and columns of `distinct_by` whose values
-    are not told apart as exactly.
-
-    Raises:
-        SourceColumnError: one of them is a float, a decimal, a timestamp or a nested value.
+    """Refuse keys that Flink could not hash alike on every machine, and `distinct_by` columns of such types;
+    raises SourceColumnError.
     """
     hashable_types = (pa.types.is_signed_integer, pa.types.is_string, pa.types.is_boolean, pa.types.is_date32)
     roles = [(name, f"key column {name!r} is", "keys") for name in pipeline.keys]

@@ -25,7 +25,6 @@ class ExpressionFailure(NamedTuple):
 
     Attributes:
         declaration: of the expression, e.g. ``derive['day_part']``.
-        column: the derived column; None for a condition.
         rows: for each row whether it is one of them.
     """
 
@@ -35,7 +34,6 @@ class ExpressionFailure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The reason of each of these rows, the same whatever other rows stand beside it."""
         return (
             f"{self.declaration} fails on this row: a value that can't be cast or computed, a number out of "
             "range, or a division by zero"
@@ -65,13 +63,12 @@ def _bound(name: str, derivations: tuple[tuple[str, Expression], ...], source: p
 
 
 def derived_fields(pipeline: Pipeline, source: pa.Schema) -> list[pa.Field]:
-    """The derived columns alone."""
     return list(with_derived_columns(pipeline, source))[len(source) :]
 
 
 def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure]]:
-    """(rows of the source and their derived columns, the failures). A column that reads one that fails on a
-    row fails there as well.
+    """(rows with their derived columns, the failures). A column that reads one that fails fails
+    there, too.
     """
     failures: dict[str, ExpressionFailure] = {}
     for column, expression in pipeline.derivations:
@@ -86,9 +83,6 @@ def add_derived_columns(pipeline: Pipeline, rows: pa.Table) -> tuple[pa.Table, l
 
 
 def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[ExpressionFailure]:
-    """The failures of conditions of aggregates. Where a row has none, they are evaluated without a failure
-    later on.
-    """
     failures = []
     for declaration, expression in expressions_of_select(pipeline).items():
         is_failed = values_of(expression, rows).is_failed
@@ -98,7 +92,7 @@ def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[Expressio
 
 
 def expressions_of_select(pipeline: Pipeline) -> Mapping[str, Expression]:
-    """The conditions of aggregates that are expressions, by the declaration that has them."""
+    """The conditions of aggregates that are expressions, by their declarations."""
     terms = {
         f"select[{name!r}].where": parse_condition(name, aggregate.where)
         for name, aggregate in pipeline.select.items()

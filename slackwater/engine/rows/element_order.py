@@ -11,9 +11,7 @@ from slackwater.windowing.snapshot import row_digests
 
 
 def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
-    """Elements sorted by (arrival, order column with nulls first, hash of the columns that the pipeline
-    reads).
-    """
+    """Elements sorted by (arrival, order column with nulls first, hash of the columns that are read)."""
     keys = [(ARRIVAL, "ascending", "at_start")]
     order = pipeline.roles.order_by
     if order is not None:
@@ -43,8 +41,8 @@ def in_order(pipeline: Pipeline, elements: pa.Table) -> pa.Table:
 
 
 def _rises(elements: pa.Table, names: list[str]) -> bool:
-    """Whether each row is greater in these columns than the row before it, as in a log: then nothing has to
-    be sorted.
+    """Whether each row is greater in these columns than the one before, as in a log: nothing is
+    to be sorted.
     """
     rises = np.zeros(elements.num_rows - 1, np.bool_)
     are_equal = ~rises
@@ -61,7 +59,7 @@ def _rises(elements: pa.Table, names: list[str]) -> bool:
 
 
 def _equal_to_previous(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """For rows 1 … n-1, whether the value equals the one before; two nulls are equal, and two NaN."""
+    """For rows 1 … n-1, whether the value equals the one before; so do two nulls, and two NaN."""
     current, previous = column.slice(1), column.slice(0, len(column) - 1)
     equal = np.asarray(pc.equal(current, previous).fill_null(False))
     for alike in (pc.is_null, pc.is_nan) if pa.types.is_floating(column.type) else (pc.is_null,):

@@ -45,7 +45,7 @@ class Values(NamedTuple):
 
 
 def type_of(subject: str, declaration: str, expression: Expression, source: pa.Schema) -> pa.DataType:
-    """The type of the values of an expression on rows of the schema `source`.
+    """The type of an expression's values on rows of the schema `source`.
 
     Raises:
         PipelineError: a column is missing, an operand does not suit, or the values can stand in no table.
@@ -82,7 +82,6 @@ def _missing_column(name: str, source: pa.Schema) -> str:
 
 
 def values_of(expression: Expression, rows: pa.Table) -> Values:
-    """The values of an expression for each of `rows`, in their order."""
     kind = _type_of(expression, rows.schema)
     operands, text = _as_duckdb_takes_it(expression, rows), _text_as_computed(expression, rows.schema)
     try:
@@ -121,7 +120,6 @@ def _pieces(expression: Expression, source: pa.Schema) -> Iterator[tuple[str, st
 
 
 def _place_as_written(expression: Expression, source: pa.Schema, place: int) -> int:
-    """A place in the text that DuckDB gets as a place in the expression's text."""
     start = 0
     for piece, query_piece in _pieces(expression, source):
         if place < len(query_piece):
@@ -162,7 +160,6 @@ _of_thread = threading.local()
 
 
 def _connection() -> "duckdb.DuckDBPyConnection":
-    """This thread's connection; a forked process opens its own."""
     if getattr(_of_thread, "process", None) != os.getpid():
         _of_thread.connection, _of_thread.process = connect(), os.getpid()
     return _of_thread.connection

@@ -39,8 +39,6 @@ class JudgedBatch:
     Attributes:
         elements: the usable rows of the slice and those folded into it: the batch's columns, the derived ones
             and, as int64, `__arrival_ms`, `__event_ms`.
-        quarantine_rows: the rows that go to the table `quarantine`, without run_id and source version.
-        filtered_count: how many rows of this run the pipeline's condition left out.
         filtered_folded_count: how many of those had arrived before the slice.
         positions: where in the batch each element stands; None when every row is one.
     """
@@ -74,14 +72,12 @@ class Judge:
 
     @classmethod
     def of(cls, pipeline: Pipeline, scan: SliceScan) -> "Judge":
-        """The judge of the rows that `scan` reads."""
         return cls(pipeline, scan.from_ms, scan.to_ms, scan.start_ms, scan.overrides)
 
     def judge_batch(self, batch: SourceBatch, quarantine: bool = True) -> JudgedBatch:
-        """Judge every row of `batch`. A row that does not meet the pipeline's condition is left out, whatever
-        else is wrong with it. A row that breaks several rules is quarantined for the first of: arrival, an
-        expression that fails, key, event time, range, ahead, behind. Without `quarantine` unusable rows are
-        dropped, for a pass that needs only elements.
+        """Judge every row. One that does not meet the condition is left out, whatever else is wrong with it.
+        A row that breaks several rules is quarantined for the first of: arrival, a failing expression, key,
+        event time, range, ahead, behind. Without `quarantine` unusable rows are dropped.
         """
         source = self.pipeline.roles
         rows = batch.rows
@@ -150,9 +146,7 @@ class Judge:
         return are_near or self._all_are_near(batch)
 
     def _all_are_near(self, batch: SourceBatch) -> bool:
-        """Whether no event time is more than `max_ahead` after, or `max_behind` before, the arrival of its
-        row.
-        """
+        """Whether all event times are within `max_ahead` and `max_behind` of their arrivals."""
         source, behind_ms = self.pipeline.roles, self.pipeline.max_behind_ms
         (arrival, _), (event, _) = (
             in_milliseconds(batch.rows.column(name)) for name in (source.arrival_time, source.event_time)
@@ -163,26 +157,21 @@ class Judge:
         )
 
     def folded_count(self, batch: SourceBatch, elements: pa.Table) -> int:
-        """How many elements of a batch had arrived before the slice."""
         if self._first_arrival_ms(batch) >= self.from_ms:
             return 0
         return int(np.count_nonzero(elements.column(ARRIVAL).to_numpy() < self.from_ms))
 
     def with_derived_columns(self, rows: pa.Table) -> pa.Table:
-        """Rows of the source, and their derived columns."""
         return add_derived_columns(self.pipeline, rows)[0] if self.pipeline.derivations else rows
 
     @property
     def _computes(self) -> bool:
-        """Whether values are computed of each row, which may fail."""
         return bool(self.pipeline.derivations) or bool(expressions_of_select(self.pipeline))
 
     def _evaluate(self, rows: pa.Table) -> tuple[pa.Table, list[ExpressionFailure], npt.NDArray[np.bool_]]:
-        """(the rows with their derived columns, the failures of expressions, where the pipeline's condition
-        is true; everywhere without one).
-
-        Where the condition fails, or is unknown and reads a derived column that fails, nobody can say whether
-        the row is part of the pipeline: it counts as if it were, and goes to quarantine.
+        """(the rows with derived columns, the failures of expressions, where the condition is true). Where it
+        fails, or is unknown and reads a column that fails, the row counts as part of the pipeline, and goes
+        to quarantine.
         """
         rows, failures = add_derived_columns(self.pipeline, rows)
         passes_filter = np.ones(rows.num_rows, np.bool_)
@@ -198,13 +187,11 @@ class Judge:
         return rows, [*failures, *failures_of_conditions(self.pipeline, rows)], passes_filter
 
     def _first_arrival_ms(self, batch: SourceBatch) -> int:
-        """The earliest arrival that is this run's."""
         if self.start_ms is None or not batch.may_hold_unread or self.pipeline.stragglers == "restate":
             return self.from_ms
         return self.start_ms if batch.read_to_ms is None else max(self.start_ms, batch.read_to_ms)
 
     def _end_ms(self, batch: SourceBatch) -> int:
-        """The end (exclusive) of the arrivals that are this run's."""
         return self.from_ms if batch.is_part else self.to_ms
 
     def _rules_broken(
@@ -235,7 +222,7 @@ class Judge:
         reason: npt.NDArray[np.int16],
         failures: Sequence[ExpressionFailure] = (),
     ) -> pa.Table:
-        """Rows of `quarantine`: those of the batch at `positions`; `reason` numbers _REASONS from 1, and then
+        """Rows of `quarantine`: the batch's rows at `positions`; `reason` numbers _REASONS from 1, then
         `failures`.
         """
         source = self.pipeline.roles
@@ -271,9 +258,7 @@ class Judge:
 
 
 def _source_of(rows: pa.Table, roles: Roles) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """The column of the quarantine rows of several sources that names theirs; a version of it stands in the
-    table.
-    """
+    """The column that names the source of quarantine rows of several sources."""
     if roles.source is None:
         return {}
     has_source = rows.num_rows or roles.source in rows.column_names
@@ -292,8 +277,8 @@ _REASONS = (
 
 
 def _reach(pipeline: Pipeline) -> tuple[int, int]:
-    """How far before and after an element's time its windows, their cleanup times, the watermark and the end
-    of its memory may lie, in milliseconds.
+    """How far before and after an element's time its windows, cleanup times, the watermark and the end of its
+    memory may lie, in milliseconds.
     """
     bound_ms = pipeline.watermarks.out_of_orderness_ms
     after_ms = pipeline.window_ms if pipeline.distinct_by is None else max(pipeline.window_ms, bound_ms)
@@ -301,7 +286,6 @@ def _reach(pipeline: Pipeline) -> tuple[int, int]:
 
 
 def _bounds_in_milliseconds(batch: SourceBatch, name: str) -> tuple[int, int]:
-    """The batch's bounds of a column of times, floored to milliseconds."""
     least, greatest = batch.bounds(name)
     unit = batch.rows.column(name).type.unit
     return floor_to_ms(least, unit), floor_to_ms(greatest, unit)

@@ -63,8 +63,8 @@ class KeyNumbers:
 
     @classmethod
     def of_range(cls, columns: pa.Table, keys: Keys) -> "KeyNumbers":
-        """Number the keys of rows that have their group beside them, in the order of a snapshot: by group,
-        then by key columns.
+        """Number the keys of rows with their group beside them, in a snapshot's order: by group,
+        then by key.
         """
         if not keys.names:
             return cls._of_all(columns, keys)
@@ -87,7 +87,6 @@ class KeyNumbers:
 
     @classmethod
     def _numbered_by(cls, key_codes: ValueCodes, distinct: pa.Table, order: Longs) -> "KeyNumbers":
-        """The keys numbered anew: the key at order[i] of `distinct` gets the number i."""
         numbers = np.empty(len(order), np.int64)
         numbers[order] = np.arange(len(order))
         return cls(key_codes.numbers_by_code(numbers), distinct.take(pa.array(order)))
@@ -142,7 +141,6 @@ def _code_keys(columns: pa.Table) -> tuple[ValueCodes, pa.Table]:
 
 
 def _code_column(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
-    """(each row's value as a code, the value of each code that some row has)."""
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_date32(kind):
         number = pa.int32() if pa.types.is_date32(kind) else kind
@@ -179,7 +177,6 @@ def _code_texts(texts: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array] | None:
 
 
 def _code_by_dictionary(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
-    """As `_code_column`, of any type, by Arrow's dictionaries."""
     dictionary_column = column.dictionary_encode().unify_dictionaries()
     codes = np.concatenate(
         [np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in dictionary_column.chunks)]
@@ -191,7 +188,6 @@ def _code_by_dictionary(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
 
 
 def _ascending(keys: pa.Table) -> Longs:
-    """The ascending order of distinct keys, as positions."""
     column, numbers = keys.column(0), None
     if keys.num_columns == 1:
         if pa.types.is_integer(column.type):
@@ -209,14 +205,11 @@ def _ascending(keys: pa.Table) -> Longs:
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column without a dictionary."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def with_keys(rows: pa.Table, keys: Longs, distinct: pa.Table) -> pa.Table:
-    """`rows`, which are sorted by their key numbers `keys`, with the key columns appended: integers as they
-    are, other types as dictionaries.
-    """
+    """`rows`, sorted by their key numbers `keys`, with the key columns: integers, or else dictionaries."""
     first, beyond = (int(keys[0]), int(keys[-1]) + 1) if len(keys) else (0, 0)
     keys_of_part, places = distinct.slice(first, beyond - first), keys - first
     for name, values in zip(keys_of_part.column_names, keys_of_part.columns, strict=True):
@@ -231,9 +224,7 @@ def with_keys(rows: pa.Table, keys: Longs, distinct: pa.Table) -> pa.Table:
 
 
 def with_own_dictionaries(rows: pa.Table) -> pa.Table:
-    """Rows of one chunk that were cut from more of them; their dictionaries lose the entries that no row
-    has.
-    """
+    """Rows of one chunk cut from more rows, without the dictionary entries that none of them has."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type) and rows.num_rows:
             rows = rows.set_column(place, field.name, _with_own_dictionary(rows.column(place).chunk(0)))
@@ -253,7 +244,6 @@ def _with_own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def split_keys(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The inverse of `with_keys`: (keys, rows)."""
     names = [name for name in rows.column_names if name.startswith(_PREFIX)]
     return rows.select(names).rename_columns(
         [name.removeprefix(_PREFIX) for name in names]
@@ -272,7 +262,6 @@ def numbers_between(cuts: Longs, sent_rows: pa.Table, keys: Keys) -> npt.NDArray
 
 
 def keys_of(rows: pa.Table, keys: Keys) -> pa.Table:
-    """The key columns of snapshot rows, in the form in which `with_keys` has them."""
     return pa.table({name: _with_dictionary(rows.column(name)) for name in (KEY_GROUP, *keys.names)})
 
 

@@ -52,32 +52,29 @@ class KeyRange:
 
     @property
     def key_groups(self) -> KeyGroupRange:
-        """The key groups that have keys in the range, whole or in part."""
         return KeyGroupRange(self.first >> PLACE_BITS, (self.beyond - 1) >> PLACE_BITS)
 
     @property
     def divides_groups(self) -> bool:
-        """Whether some of these key groups have keys outside of the range, too."""
         return divide_groups(np.array([self.first, self.beyond]))
 
     @property
     def label(self) -> str:
-        """What the name of a file says of the range whose rows it holds; nothing of whole key groups, which
-        the statistics of the file tell.
+        """The range in the name of its file; nothing for whole key groups, which the file's
+        statistics tell.
         """
         return f"-places-{self.first:x}-{self.beyond:x}" if self.divides_groups else ""
 
     def covers(self, other: "KeyRange") -> bool:
-        """Whether every place of `other` is in this range."""
         return self.first <= other.first and other.beyond <= self.beyond
 
     def overlaps(self, other: "KeyRange") -> bool:
-        """Whether some place is in both ranges."""
         return self.first < other.beyond and other.first < self.beyond
 
     def parts(self, count: int) -> list["KeyRange"]:
-        """The range in `count` parts: of whole key groups where it has so many, else of equally many
-        places."""
+        """The range in `count` parts: of whole key groups where it has so many, else of equally
+        many places.
+        """
         groups = self.key_groups
         if not self.divides_groups and count <= len(groups):
             whole_groups = (groups.first + len(groups) * number // count for number in range(count + 1))
@@ -99,8 +96,8 @@ def divide_groups(cuts: npt.NDArray[np.int64]) -> bool:
 
 
 def range_cuts(ranges: int, max_parallelism: int) -> npt.NDArray[np.int64]:
-    """int64[ranges + 1]: the first place of each of `ranges` ranges of all keys, and the end of the last one.
-    No more ranges than key groups are those of Flink's operators; more of them have equally many places each.
+    """int64[ranges + 1]: the first place of each range of all keys, and the end of the last. No more ranges
+    than key groups are those of Flink's operators; more have equally many places each.
     """
     if ranges <= max_parallelism:
         firsts = [

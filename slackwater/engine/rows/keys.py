@@ -27,7 +27,6 @@ class Keys:
 
     Attributes:
         columns: names and types of the key columns.
-        max_parallelism: number of key groups.
     """
 
     columns: tuple[tuple[str, pa.DataType], ...]
@@ -35,7 +34,6 @@ class Keys:
 
     @classmethod
     def of(cls, pipeline: Pipeline, schema: pa.Schema) -> "Keys":
-        """The key of `pipeline` over a source of that schema; its types were checked before."""
         return cls(tuple((name, schema.field(name).type) for name in pipeline.keys), pipeline.max_parallelism)
 
     @property
@@ -44,9 +42,7 @@ class Keys:
 
     @property
     def type(self) -> KeyType:
-        """The key's type in Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as
-        LocalDate.
-        """
+        """In Flink's terms: integers up to 32 bits hash as Integer, bigint as Long, dates as LocalDate."""
         if not self.columns:
             return BYTE
         fields = tuple(_flink_type(kind) for _, kind in self.columns)
@@ -63,19 +59,16 @@ class Keys:
         return [tuples.setdefault(key, key) for key in zip(*columns, strict=True)]
 
     def groups(self, rows: pa.Table) -> npt.NDArray[np.int32]:
-        """The key group of each row."""
         if not self.columns:
             return self._the_group_of_all(rows.num_rows)
         return key_groups([rows.column(name) for name in self.names], self.max_parallelism)
 
     def groups_of(self, keys: Sequence[Any]) -> npt.NDArray[np.int32]:
-        """The key group of each key."""
         if not self.columns:
             return self._the_group_of_all(len(keys))
         return key_groups([column for _, column in self.arrays(keys)], self.max_parallelism)
 
     def _the_group_of_all(self, rows: int) -> npt.NDArray[np.int32]:
-        """The key group of the byte 0, once for each of `rows` rows."""
         return np.repeat(key_groups([_BYTE_0], self.max_parallelism), rows)
 
     def places(self, rows: pa.Table) -> npt.NDArray[np.int64]:
@@ -89,7 +82,6 @@ class Keys:
         return key_places(list(columns), self.max_parallelism)
 
     def holder(self, key_range: KeyRange) -> Callable[[Any], bool]:
-        """Says of one key whether it is in the range."""
         hash_code, groups = self.type.hash_code, self.max_parallelism
 
         def holds(key: Any) -> bool:
@@ -101,16 +93,14 @@ class Keys:
     def range_numbers(
         self, rows: pa.Table, groups: npt.NDArray[np.integer[Any]], ranges: int
     ) -> npt.NDArray[Any]:
-        """Which of `ranges` ranges the key of each row belongs to, see `range`; `groups` are the key groups
-        of the rows.
-        """
+        """Which of `ranges` ranges each row's key belongs to; `groups` are the key groups of the rows."""
         return self.numbers_between(range_cuts(ranges, self.max_parallelism), rows, groups)
 
     def numbers_between(
         self, cuts: npt.NDArray[np.int64], rows: pa.Table, groups: npt.NDArray[np.integer[Any]]
     ) -> npt.NDArray[Any]:
-        """Between which two of `cuts`, which are ascending places, the key of each row lies: 0 is between the
-        first two. `groups` are the key groups of the rows; where no cut divides a key group, they tell it.
+        """Between which two of the ascending places `cuts` each row's key lies, from 0. Key groups suffice
+        where no cut divides one.
         """
         if divide_groups(cuts):
             return np.searchsorted(cuts, self.places(rows), side="right") - 1
@@ -118,12 +108,10 @@ class Keys:
         return of_groups.astype(np.int16)[groups]
 
     def range(self, number: int, ranges: int) -> KeyRange:
-        """The keys of range `number` of `ranges`."""
         first, beyond = range_cuts(ranges, self.max_parallelism)[number : number + 2].tolist()
         return KeyRange(first, beyond)
 
     def rows_in(self, key_range: KeyRange, rows: pa.Table) -> pa.Table:
-        """Those of `rows`, which have a column `key_group`, whose keys are in the range."""
         groups, owned_groups = rows.column("key_group").to_numpy(), key_range.key_groups
         rows = rows.filter(pa.array((groups >= owned_groups.first) & (groups <= owned_groups.last)))
         if not key_range.divides_groups:

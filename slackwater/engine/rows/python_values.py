@@ -27,7 +27,6 @@ def _storage(kind: pa.DataType) -> pa.DataType | None:
 
 
 def to_python(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; None for null."""
     storage = _storage(column.type)
     if storage is not None:
         column = column.cast(storage)
@@ -37,9 +36,7 @@ def to_python(column: pa.ChunkedArray) -> list[Any]:
 
 
 def to_user_values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column as a user's function gets them: datetimes of UTC, dates, decimals; -0.0 is
-    0.0.
-    """
+    """The values as a user's function gets them: datetimes of UTC, dates, decimals; -0.0 is 0.0."""
     if pa.types.is_timestamp(column.type):
         return _moments(column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME))
     if pa.types.is_floating(column.type):
@@ -64,6 +61,5 @@ def _moments(column: pa.ChunkedArray) -> list[Any]:
 
 
 def to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The inverse of `to_python`."""
     storage = _storage(kind)
     return pa.array(values, kind) if storage is None else pa.array(values, storage).cast(kind)

@@ -9,9 +9,7 @@ import pyarrow as pa
 
 
 def as_json(rows: pa.Table) -> list[str]:
-    """Each row as a JSON object, keys sorted: times, dates, decimals and non-finite numbers as text, binary
-    as hex.
-    """
+    """Each row as a JSON object: times, dates, decimals and non-finite numbers as text, binary as hex."""
     printable = pa.table(
         {
             name: rows.column(name).cast(_with_text_for_times(rows.schema.field(name).type))

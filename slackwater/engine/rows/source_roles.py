@@ -15,10 +15,8 @@ class SourceColumnError(UsageError):
 
 
 def check_roles(source: Source, schema: pa.Schema, others: Sequence[str]) -> None:
-    """Refuse a source that lacks a column of a role or of `others`, or has one of an unsuitable type.
-
-    Raises:
-        SourceColumnError: a column is missing, or of a type that its role can't have.
+    """Refuse a source that lacks a column of a role or of `others`, or has one of an unsuitable type; raises
+    SourceColumnError.
     """
     for name in (*source.columns, *others):
         if name not in schema.names:

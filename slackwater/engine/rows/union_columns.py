@@ -66,11 +66,8 @@ def namings_of(pipeline: Pipeline, schemas: Sequence[pa.Schema]) -> tuple[Naming
 
 @dataclass(frozen=True)
 class PinnedSources:
-    """The sources of a pipeline, each at a pinned version, and how the pipeline's rows are made from theirs.
-
-    Attributes:
-        each: in the order of the list.
-        namings: of each; None for the only one.
+    """The sources of a pipeline, each at a pinned version, and how the pipeline's rows are made
+    from theirs.
     """
 
     each: tuple[PinnedSource, ...]
@@ -78,26 +75,18 @@ class PinnedSources:
 
     @classmethod
     def of(cls, pipeline: Pipeline, each: Sequence[PinnedSource]) -> "PinnedSources":
-        """The pinned sources `each` of a pipeline.
-
-        Raises:
-            SourceColumnError: see `namings_of`.
-        """
         return cls(tuple(each), namings_of(pipeline, [source.schema for source in each]))
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the pipeline's rows."""
         naming = self.namings[0]
         return self.each[0].schema if naming is None else naming.schema
 
     @property
     def why_not_direct(self) -> str | None:
-        """Why tasks can't read the files of each source themselves; the first reason of any."""
         return next((item.why_not_direct for item in self.each if item.why_not_direct is not None), None)
 
     def read(self, file: InputFile, columns: Sequence[str]) -> pa.Table:
-        """`columns` of the pipeline's rows, of all rows of a file."""
         source, naming = self.each[file.source], self.namings[file.source]
         if naming is None:
             return read_columns(source.uri, file, source.schema, columns)
@@ -107,9 +96,7 @@ class PinnedSources:
     def batches(
         self, file: InputFile, columns: Sequence[str], arrival: str, from_ms: int, to_ms: int
     ) -> Iterator[pa.Table]:
-        """As `read`, some row groups at a time; those without arrivals in [from_ms, to_ms) are left out.
-        `arrival`: the column of arrivals, one of `columns`.
-        """
+        """As `read`, some row groups at a time; those without arrivals in [from_ms, to_ms) are left out."""
         source, naming = self.each[file.source], self.namings[file.source]
         file = replace(file, may_hold_unread=False)
         if naming is None:
@@ -149,7 +136,6 @@ def _names_after_rename(source: Source, schema: pa.Schema) -> dict[str, str]:
 
 
 def _common_names(pipeline: Pipeline, source: Source, schema: pa.Schema) -> dict[str, str]:
-    """Common name → the source's own column, of all columns that it has."""
     roles = pipeline.roles
     common_names = {
         **source.rename,
@@ -210,7 +196,6 @@ def _common_type(
     own_names: Sequence[Mapping[str, str]],
     schemas: Sequence[pa.Schema],
 ) -> pa.DataType:
-    """The least type that holds the column's values of all sources."""
     types = [
         (source, schema.field(names[name]).type)
         for source, names, schema in zip(sources, own_names, schemas, strict=True)

@@ -26,7 +26,6 @@ class SourceBatch:
 
     Attributes:
         rows: the columns of the scan, or only those that are read of every row.
-        path: the file that they stand in; None where Spark scanned.
         may_hold_unread: whether rows that arrived before the slice, or without an arrival time, belong to
             this run; else they belong to an earlier run.
         read_to_ms: rows that arrived before then, and rows without an arrival time, belong to an earlier run
@@ -35,7 +34,6 @@ class SourceBatch:
             `slackwater.engine.source.files.InputFile`.
         read_full_rows: reads all columns of the scan, of the rows at ascending positions; None where `rows`
             has them all.
-        source: the position of its source among several; None where there is one.
         statistics: the file's statistics of a column. A column that `rows` lacks and that is only checked for
             nulls has none.
     """
@@ -50,7 +48,6 @@ class SourceBatch:
     is_part: bool = False
 
     def full_rows(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        """All columns of the scan, of the rows at ascending `positions`."""
         return (
             self.rows.take(pa.array(positions))
             if self.read_full_rows is None
@@ -58,15 +55,12 @@ class SourceBatch:
         )
 
     def is_complete(self, name: str) -> bool:
-        """Whether the column holds no null."""
         if name in self.rows.column_names or self.statistics is None:
             return bool(self.rows.column(name).null_count == 0)
         return self.statistics(name).is_complete
 
     def bounds(self, time: str) -> tuple[int, int]:
-        """(a lower bound, an upper bound) of a column of times without nulls, in the column's unit; of a
-        batch that has rows.
-        """
+        """(a lower, an upper) bound of a column of times without nulls, in its unit; of a batch with rows."""
         extent = None if self.statistics is None else self.statistics(time).bounds
         if extent is not None:
             return extent
@@ -136,14 +130,13 @@ def _cast(uri: str, path: str, name: str, column: pa.ChunkedArray, kind: pa.Data
 
 
 def _name_regardless_of_case(name: str, names: Collection[str]) -> str:
-    """The one of `names` that is `name`, or differs from it in case alone; `name` where there is none."""
     return name if name in names else next((one for one in names if one.lower() == name.lower()), name)
 
 
 def visible_rows(
     uri: str, file: InputFile, metadata: pq.FileMetaData, row_groups: Sequence[int]
 ) -> npt.NDArray[np.bool_] | None:
-    """Of each row in some row groups of a file, whether its deletion vector leaves it; None: all are left."""
+    """Whether the deletion vector leaves each row in some row groups of a file; None: it leaves all."""
     if file.vector is None:
         return None
     sizes = np.array(
@@ -159,7 +152,6 @@ def visible_rows(
 
 
 def name_in_files(column: pa.Field) -> str:
-    """The name of a column in files and in the log: its own, or the one that Delta's column mapping gives
-    it."""
+    """A column's name in files and the log: its own, or the one that Delta's column mapping gives it."""
     physical_name = (column.metadata or {}).get(b"delta.columnMapping.physicalName")
     return column.name if physical_name is None else physical_name.decode()

@@ -58,7 +58,6 @@ class Commit:
     """The files of one commit.
 
     Attributes:
-        version: the table version that it made.
         added_files, removed_files: with a change of the data.
         rewritten_files: removed without a change of the data: their rows stand in `rewrites`.
         rewrites: added without a change of the data.
@@ -82,7 +81,7 @@ class Commit:
 
     def as_rewrite(self) -> "Commit":
         """The commit as if the rows that it has deleted had never been there: it only writes the others
-        again, into other files.
+        again.
         """
         return replace(
             self,
@@ -98,11 +97,9 @@ class Loss:
     """Rows that a commit has taken out of the table.
 
     Attributes:
-        path: of the file that held them.
         added_at: the versions that brought those that are still gone; None among them: the table had them
             before the first commit.
         listed_at: the newest version that lists the file; None: the one before the first commit does.
-        removed_at: the version that took them out.
         restored_at: a version by which the other rows of the file are back, as they were; None: there are no
             such rows.
     """
@@ -118,9 +115,7 @@ class RewrittenFile(NamedTuple):
     """A file whose rows were written again into another file, together with those of other files.
 
     Attributes:
-        file: as it was before.
         listed_at: a version that lists it.
-        added_at: the version that brought its rows.
         is_whole: whether all of its rows are in the file that it was written to; some may have been erased.
     """
 
@@ -135,7 +130,6 @@ class Changes:
     """The result of a sequence of commits.
 
     Attributes:
-        losses: in the order of the commits.
         added_at: path → the versions that brought the rows of a file that is in the table now and holds new
             rows; None among them: it holds old rows, too.
         parts: path → of such a file that was put together from several, those that brought new rows. A file
@@ -165,8 +159,8 @@ class Changes:
         return sorted({part for path in mixed_files for part in self.parts.get(path, ())}, key=repr)
 
     def are_certain(self, read_at: Iterable[int]) -> bool:
-        """Whether the rows that are new to runs which have read at the versions `read_at` have files of their
-        own, as `new_files` and `new_parts` give them.
+        """Whether `new_files` and `new_parts` tell all rows that are new to runs which have read at
+        `read_at`.
         """
         versions = tuple(read_at)
         are_whole = all(part.is_whole for part in self.new_parts(versions))
@@ -178,7 +172,6 @@ class Changes:
 
 
 def _version_of_all_rows(added_at: frozenset[int | None], read_at: Sequence[int]) -> int:
-    """The version at which all rows of a file count as new; UNKNOWN where runs tell them apart."""
     versions = [version for version in added_at if version is not None]
     least, greatest = min(versions), max(versions)
     is_mixed = len(versions) < len(added_at) or any(least <= version < greatest for version in read_at)
@@ -207,9 +200,7 @@ def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
 
 
 def lost_commits(before: tuple[int, Files], after: tuple[int, Files]) -> Commit:
-    """What stands for the commits between two versions of a table, given with their files, of which the log
-    has lost some. Whether they have changed the data, nobody says.
-    """
+    """What stands for the commits between two versions, given with their files, that the log has lost."""
     (version_before, files_before), (version, files) = before, after
     return Commit(
         version=version,
@@ -247,9 +238,7 @@ def _commit(version: int, actions: Sequence[dict[str, Any]]) -> Commit:
 
 
 def _only_deletes(commit_info: dict[str, Any]) -> bool:
-    """Whether a commit's own information, from Spark or delta-rs, says that it is a DELETE, or a MERGE that
-    has only deleted rows.
-    """
+    """Whether a commit says of itself that it is a DELETE, or a MERGE that has only deleted rows."""
     if commit_info.get("operation") != "MERGE":
         return commit_info.get("operation") == "DELETE"
     metrics = commit_info.get("operationMetrics") or {}
@@ -374,7 +363,6 @@ class _FileAccount:
         return file in self.version_of or file in self.origins
 
     def result(self) -> Changes:
-        """The losses, and the files that are in the table now and hold new rows."""
         files_in_table = (self.version_of.keys() | self.origins.keys()) - self.absent_files
         added_at = {
             file.path: frozenset(map(self.version_of.get, self._origins(file))) for file in files_in_table
@@ -399,9 +387,7 @@ class _FileAccount:
 
     @cached_property
     def _files_with_lost_rows(self) -> set[LogicalFile]:
-        """The files whose rows are not all in the table: the file is not, and the files that it was rewritten
-        to are not all in it either.
-        """
+        """The files whose rows are not all in the table, themselves or as they were rewritten."""
         lost_files = set(self.absent_files)
         for before, after in reversed(self.rewrites):
             if after and not after & lost_files:

@@ -19,9 +19,7 @@ from slackwater.engine.source.changes import Loss
 
 @dataclass(frozen=True)
 class ReadRange:
-    """Half-open range [from_ms, to_ms) of arrival time, in milliseconds, that a live run has read at
-    `version` of the source.
-    """
+    """The arrivals [from_ms, to_ms), in milliseconds, that a live run has read at `version` of the source."""
 
     from_ms: int
     to_ms: int
@@ -29,8 +27,9 @@ class ReadRange:
 
 
 def read_to(read_ranges: Sequence[ReadRange], added_at: int) -> int | None:
-    """Up to which arrival (exclusive) the rows of a file that version `added_at` brought have been read: in
-    their own slice, or folded into a later one. None where no range has read them."""
+    """Up to which arrival (exclusive) the rows of a file that version `added_at` brought have been read, in
+    their own slice or folded into a later one; None: not at all.
+    """
     return max((item.to_ms for item in read_ranges if item.version >= added_at), default=None)
 
 
@@ -65,9 +64,7 @@ def was_read(
 
 
 def had_readers(read_ranges: Sequence[ReadRange], loss: Loss) -> bool:
-    """Whether any live run has read at a version that had rows which are gone now, or that lacked rows which
-    are back.
-    """
+    """Whether a live run has read at a version that had the lost rows, or that lacked rows which are back."""
     versions = [item.version for item in read_ranges]
     return _has_gap_at(loss, versions) or any(
         added_at is None or any(added_at <= version < loss.removed_at for version in versions)
@@ -76,8 +73,9 @@ def had_readers(read_ranges: Sequence[ReadRange], loss: Loss) -> bool:
 
 
 def rests_on(read_ranges: Sequence[ReadRange], low_ms: int, high_ms: int, loss: Loss, read_ms: int) -> bool:
-    """Whether the rows that live runs have read may differ from those of the source now because of `loss`, of
-    a file whose rows arrived in [low_ms, high_ms]. All arrivals before `read_ms` are covered."""
+    """Whether what live runs have read may differ from the source now because of `loss`, of a file whose rows
+    arrived in [low_ms, high_ms]. All arrivals before `read_ms` are covered.
+    """
     if any(
         was_read(read_ranges, low_ms, high_ms, added_at=added_at, removed_at=loss.removed_at, read_ms=read_ms)
         for added_at in loss.added_at

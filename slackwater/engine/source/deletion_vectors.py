@@ -68,7 +68,6 @@ class DeletionVector(NamedTuple):
 
     @classmethod
     def of_action(cls, action: dict[str, Any]) -> "DeletionVector | None":
-        """That of a file which an action of the log adds or removes; None where it has none."""
         vector = action.get("deletionVector")
         if vector is None:
             return None
@@ -107,7 +106,6 @@ def vectors_at(uri: str, version: int) -> dict[str, DeletionVector]:
 
 
 def _play(vectors: dict[str, DeletionVector], actions: list[dict[str, Any]]) -> None:
-    """Play the files of one commit: what it removes comes first."""
     for action in actions:
         if "remove" in action:
             vectors.pop(action["remove"]["path"], None)
@@ -172,7 +170,6 @@ def hidden_rows(uri: str, vector: DeletionVector) -> npt.NDArray[np.int64]:
 
 
 def _path_of(vector: DeletionVector) -> str:
-    """Where the file of a vector stands in the table's folder."""
     prefix, name = vector.place[:-_UUID_CHARACTERS], vector.place[-_UUID_CHARACTERS:]
     return f"{prefix}{'/' if prefix else ''}deletion_vector_{UUID(bytes=_bytes_of_z85(name))}.bin"
 

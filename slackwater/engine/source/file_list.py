@@ -46,11 +46,6 @@ class ListedFile(NamedTuple):
     """One file of a folder.
 
     Attributes:
-        path: relative to the folder.
-        digest: SHA-256 of its bytes, as hex.
-        bytes: its size.
-        modified_ns: when it was written last, in nanoseconds since 1970.
-        rows: how many it has.
         bounds: JSON: column of times or integers → [least, greatest, nulls]; times in microseconds, None
             where the file does not say.
         schema: its columns, see `columns_of`.
@@ -100,7 +95,6 @@ def list_files(uri: str, files_before: Mapping[str, ListedFile]) -> dict[str, Li
 
 
 def digest_of(folder: pafs.FileSystem, path: str) -> str:
-    """SHA-256 of a file's bytes, as hex."""
     digest = hashlib.sha256()
     with folder.open_input_stream(path) as stream:
         while piece := stream.read(_PIECE_BYTES):
@@ -153,14 +147,11 @@ def _unfinished_file(uri: str, path: str) -> FileUnfinished:
 
 @lru_cache(maxsize=1024)
 def columns_of(schema: str) -> pa.Schema:
-    """The columns of a file, from `ListedFile.schema`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))
 
 
 def _as_stored(schema: pa.Schema) -> pa.Schema:
-    """The columns of a file as a table of ours can hold them; others are left out. Times without a zone are
-    UTC.
-    """
+    """The columns that a table of ours can hold. Times without a zone are UTC."""
     fields = []
     for column in schema:
         field = pa.field(column.name, _plain_type(column.type))
@@ -190,7 +181,6 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _bounds(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, list[int | None]]:
-    """Column of times or integers → [least, greatest, nulls] over all row groups."""
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     kinds = {column.name: column.type for column in footer.schema.to_arrow_schema()}
     bounds: dict[str, list[int | None]] = {}
@@ -208,8 +198,8 @@ def _has_bounds(kind: pa.DataType) -> bool:
 
 
 def bounds_of_chunks(chunks: list[Any], kind: pa.DataType) -> list[int | None]:
-    """[least, greatest, nulls] of a column of `kind`, from its footer's statistics in each row group that has
-    rows; times in microseconds, None where a footer does not say.
+    """[least, greatest, nulls] of a column over row groups with rows; times in microseconds,
+    None: not known.
     """
     if any(chunk is None or not chunk.has_null_count for chunk in chunks):
         return [None, None, None]

@@ -44,8 +44,8 @@ _MANY_FILES = 32
 
 
 class RecordedBounds(NamedTuple):
-    """The arrivals of a file's rows: the least and the greatest in microseconds, None where there is none;
-    and whether every row has one.
+    """The least and greatest arrival of a file's rows in microseconds, None for none; whether every row has
+    one.
     """
 
     least: int | None
@@ -57,10 +57,8 @@ class RecordedFile(NamedTuple):
     """One file of a version.
 
     Attributes:
-        path: relative to the source's folder.
         vector: its deletion vector, as `slackwater.engine.source.deletion_vectors` writes it.
         rows: how many it has, rows that its deletion vector hides included; None: not known.
-        bytes: its size.
         partition: JSON: partition column → value as text.
         bounds: JSON: column of arrivals → `RecordedBounds`.
     """
@@ -90,11 +88,9 @@ class FileRecord:
 
     @cached_property
     def versions(self) -> list[int]:
-        """The versions that are recorded, ascending."""
         return sorted({row["version"] for row in self._rows if row["op"] == _READ})
 
     def files_at(self, version: int) -> dict[str, RecordedFile] | None:
-        """Path → each file of a version; None where that is not recorded."""
         if version not in self.versions:
             return None
         files: dict[str, RecordedFile] = {}
@@ -108,7 +104,7 @@ class FileRecord:
         return files
 
     def logical_files_between(self, first: int, last: int) -> dict[int, frozenset[LogicalFile]]:
-        """Each version between two others that is recorded → its files, as commits call them, ascending."""
+        """Each recorded version between two others → its files, ascending."""
         files: dict[str, LogicalFile] = {}
         files_by_version = {}
         for version, rows in itertools.groupby(self._rows, key=lambda row: row["version"]):
@@ -124,9 +120,7 @@ class FileRecord:
         return files_by_version
 
     def actions_at(self, version: int, schema: pa.Schema) -> pa.Table | None:
-        """The files of a version in the form of `slackwater.tables.delta.stored_files.actions_of`;
-        None where that is not recorded. `schema`: the source's columns.
-        """
+        """The files of a version in the form of `actions_of`; None where that is not recorded."""
         files = self.files_at(version)
         return None if files is None else _actions(list(files.values()), schema)
 
@@ -139,12 +133,11 @@ class FileRecord:
         }
 
     def bounds_of(self, path: str, column: str) -> RecordedBounds | None:
-        """What is recorded of a column of arrivals in a file; None where nothing is."""
         return self._bounds_by_path.get(path, {}).get(column)
 
     def add(self, version: int, files: Iterable[RecordedFile]) -> None:
-        """Record the files of a version. Nothing is recorded where a newer version is: another run was
-        first. The table is kept to a few files; those of more than a week ago are deleted.
+        """Record the files of a version, unless a newer one is recorded: another run was first. The table is
+        kept to a few files.
         """
         files_now = {file.path: file for file in files}
         newest = self.versions[-1] if self.versions else None
@@ -170,7 +163,6 @@ class FileRecord:
 
 
 def text_of_partition(values: Iterable[tuple[str, Any]]) -> str:
-    """JSON of partition values, see `RecordedFile`."""
     return json.dumps({name: None if value is None else str(value) for name, value in values})
 
 

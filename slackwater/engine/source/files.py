@@ -21,8 +21,6 @@ class InputFile:
     """One Parquet file of the pinned source version.
 
     Attributes:
-        path: relative to the source's folder.
-        partition: values of the partition columns, which the file itself lacks.
         rows, bytes: its size; rows, without those that are hidden, is None where the log doesn't say.
         may_hold_unread: whether it may hold rows that no run has read although they arrived before the slice,
             or without an arrival time.
@@ -51,21 +49,18 @@ class InputFile:
 
     @property
     def stored_rows(self) -> int | None:
-        """How many rows it has, those included that are hidden; None where the log doesn't say."""
+        """How many rows it has, hidden ones included; None where the log doesn't say."""
         return self.rows if self.rows is None or self.vector is None else self.rows + self.vector.rows
 
     @property
     def is_part(self) -> bool:
-        """Whether its rows of the slice stand in another file."""
         return self.listed_at is not None
 
     @property
     def logical_file(self) -> LogicalFile:
-        """What commits call it."""
         return LogicalFile(self.path, None if self.vector is None else self.vector.name)
 
     def shares(self, count: int) -> "list[InputFile]":
-        """The file as `count` shares of about equal size; at least one."""
         return (
             [replace(self, fraction=self.fraction / count, share=(number, count)) for number in range(count)]
             if count > 1
@@ -112,7 +107,7 @@ def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
 
 def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFile, Bounds | None]]:
     """Every file with bounds of its arrivals in microseconds, wide enough for what the log's writer may have
-    cut; None where the log doesn't have them, NOWHERE where no row of it has an arrival time.
+    cut; None: not in the log, NOWHERE: no row has an arrival.
     """
     names = [
         name.removeprefix("partition.") for name in actions.column_names if name.startswith("partition.")
@@ -156,7 +151,6 @@ def files_with_bounds(actions: pa.Table, arrival: str) -> Iterator[tuple[InputFi
 
 
 def logical_files(actions: pa.Table) -> frozenset[LogicalFile]:
-    """The files of a list, as commits call them."""
     paths = map(unquote, as_list(actions.column("path")))
     vectors = _vectors(actions)
     return frozenset(
@@ -173,12 +167,11 @@ def _vectors(actions: pa.Table) -> list[DeletionVector | None]:
 
 
 def has_arrivals_before(from_ms: int, bounds: Bounds | None, read_ms: int | None) -> bool:
-    """Whether rows between these bounds may have arrived before `from_ms`, and not before `read_ms`."""
+    """Whether rows within these bounds may have arrived before `from_ms`, and not before `read_ms`."""
     return bounds is None or (bounds[0] < from_ms * 1000 and (read_ms is None or bounds[1] >= read_ms * 1000))
 
 
 def fraction_between(bounds: Bounds, low: int, high: int) -> float:
-    """The fraction of the time between two bounds that lies in [low, high)."""
     first, last = bounds
     return max(0, min(high, last + 1) - max(low, first)) / (last + 1 - first)
 

@@ -48,8 +48,8 @@ def kept_by_counts(
 
 
 def _equal_count(source: PinnedSource, commit: Commit, from_ms: int, arrival: str) -> int | None:
-    """How many rows arrived before `from_ms` in the files that a commit has removed, if they are as many as
-    in those that it has added; None if they are not, or can't be counted.
+    """How many rows arrived before `from_ms` in the files that a commit has removed, if equally many did in
+    those that it has added; None if not, or if nobody can tell.
     """
     removed_files = source.at_version(commit.listed_before).files_with_bounds(arrival, commit.removed_files)
     added_files = source.at_version(commit.version).files_with_bounds(arrival, commit.added_files)
@@ -92,7 +92,6 @@ def _count(files: FilesWithBounds) -> int | None:
 
 
 def _extent(files: FilesWithBounds) -> Bounds:
-    """The least and the greatest arrival in some files."""
     extents = [bounds for _, bounds in files if bounds is not None]
     return min((low for low, _ in extents), default=0), max((high for _, high in extents), default=0)
 

@@ -29,8 +29,6 @@ class Naming:
     """How the rows of a pipeline with several sources are made from those of one of them.
 
     Attributes:
-        title: the source's name.
-        table: as it is declared.
         position: of the source in the list.
         own_names: common column → the source's own; None where it lacks the column.
         partition, order: the source's own columns of these roles; None where it has none.
@@ -48,7 +46,6 @@ class Naming:
     own_schema: pa.Schema
 
     def own_columns(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """The source's columns from which these `columns` of the pipeline's rows are made, each once."""
         own_names = {
             **self.own_names,
             SOURCE: None,
@@ -59,9 +56,7 @@ class Naming:
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def rows(self, own_rows: pa.Table, columns: Iterable[str]) -> pa.Table:
-        """`columns` of the pipeline's rows, from rows of the source; those of which `own_rows` lacks the
-        column are left out.
-        """
+        """`columns` of the pipeline's rows, but those whose column `own_rows` lacks."""
         arrays = {name: self._column(own_rows, name) for name in columns}
         arrays_present = {name: array for name, array in arrays.items() if array is not None}
         return pa.table(arrays_present) if arrays_present else own_rows.select([])
@@ -80,7 +75,7 @@ class Naming:
         return own_rows.column(own_name) if own_name in own_rows.column_names else None
 
     def _partitions(self, own_rows: pa.Table) -> pa.ChunkedArray | pa.Array:
-        """``title``, or ``title/partition``. A title has no slash, so that no two partitions are alike."""
+        """``title``, or ``title/partition``; a title has no slash."""
         if self.partition is None:
             return pa.repeat(pa.scalar(self.title), own_rows.num_rows)
         partitions = pc.fill_null(own_rows.column(self.partition).cast(pa.string()), "")
@@ -143,7 +138,6 @@ _DIGITS = np.frombuffer(b"".join(f"{byte:02x}".encode() for byte in range(256)),
 
 
 def _hexadecimal(words: npt.NDArray[np.uint64], is_null: npt.NDArray[np.bool_]) -> pa.Array:
-    """Each word as 16 digits, the most significant first."""
     digits = _DIGITS[words.astype(">u8").view(np.uint8)]
     offsets = np.arange(len(words) + 1, dtype=np.int32) * 16
     texts = pa.StringArray.from_buffers(len(words), pa.py_buffer(offsets), pa.py_buffer(digits))
@@ -152,8 +146,6 @@ def _hexadecimal(words: npt.NDArray[np.uint64], is_null: npt.NDArray[np.bool_]) 
 
 @dataclass(frozen=True)
 class CommonStatistics:
-    """A file's statistics of the pipeline's columns."""
-
     naming: Naming
     batch: SourceBatch
 
@@ -168,8 +160,6 @@ class CommonStatistics:
 
 @dataclass(frozen=True)
 class CommonRows:
-    """Reads all columns of the scan, of single rows."""
-
     naming: Naming
     batch: SourceBatch
     columns: tuple[str, ...]
@@ -184,9 +174,6 @@ def common_batch(
     """A batch of one source as a batch of the pipeline's rows.
 
     Args:
-        naming: of the source.
-        batch: of its own columns.
-        columns: of the scan.
         eager: of these the columns that are read of every row; those that `batch` lacks, because they hold no
             null, stay out.
     """

@@ -38,8 +38,8 @@ class Overrides:
     def apply(
         self, pipeline: Pipeline, rows: pa.Table, arrival: Int64s, event: Int64s, is_usable: Booleans
     ) -> tuple[Int64s, Booleans]:
-        """(the arrival of each row of the source in this run, whether each is moved). `is_usable`: whether
-        each row has both times.
+        """(the arrival of each row in this run, whether it is moved); `is_usable`: whether it has
+        both times.
         """
         is_moved = np.zeros(len(arrival), np.bool_)
         if not self.moved_arrivals:
@@ -63,9 +63,7 @@ class Overrides:
 
 
 def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns besides the two times that identify a row; without those whose names mean something else in
-    `late_events`.
-    """
+    """The columns besides the two times that identify a row and mean the same in `late_events`."""
     source = pipeline.roles
     candidates = (*pipeline.keys, source.source_partition, source.order_by)
     times = {source.event_time, source.arrival_time}
@@ -83,7 +81,7 @@ def identifying_columns(pipeline: Pipeline) -> tuple[str, ...]:
 def row_hashes(
     pipeline: Pipeline, rows: pa.Table, arrival: Int64s | Sequence[int], event: Int64s | Sequence[int]
 ) -> list[str]:
-    """SHA-256 of each row as hex; a row of the source and its row in `late_events` have the same. Times are
+    """SHA-256 of each row as hex, the same for a row of the source and of `late_events`. Times in
     milliseconds.
     """
     columns = {name: rows.column(name) for name in identifying_columns(pipeline)}

@@ -68,8 +68,8 @@ class FolderPlace:
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file that came into the folder or left it at a version; a file that was changed does both. One that
-    was only written again with the same bytes is touched.
+    """A file that came into the folder or left it at a version; a changed file does both. One that was
+    written again with the same bytes is touched.
     """
 
     version: int
@@ -83,7 +83,6 @@ class PinnedFolder(PinnedSource):
 
     Attributes:
         record_uri: where its changes are recorded.
-        changes: all that are known, up to the newest version.
     """
 
     record_uri: str = ""
@@ -174,7 +173,6 @@ def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
 
 
 def folder_at(place: FolderPlace, version: int) -> PinnedFolder | None:
-    """The folder at a recorded version; None where it has no such version."""
     folder = Folder(place.record_uri, _SCHEMA)
     table = folder.find()
     changes = _recorded_changes(folder, table)
@@ -184,7 +182,6 @@ def folder_at(place: FolderPlace, version: int) -> PinnedFolder | None:
 
 
 def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFile]:
-    """Path → each file that the folder had at a version, in path order."""
     files: dict[str, ListedFile] = {}
     for change in changes:
         if change.version > version:
@@ -197,7 +194,6 @@ def files_at(changes: Iterable[FileChange], version: int) -> dict[str, ListedFil
 
 
 def _recorded_changes(folder: Folder, table: OpenTable | None) -> tuple[FileChange, ...]:
-    """In the order of versions; of one version removals come first."""
     if table is None:
         return ()
     rows = folder.read_at(table).to_pylist()
@@ -208,9 +204,7 @@ def _recorded_changes(folder: Folder, table: OpenTable | None) -> tuple[FileChan
 def _differences(
     version: int, before: Mapping[str, ListedFile], after: Mapping[str, ListedFile]
 ) -> tuple[FileChange, ...]:
-    """What has changed between two lists. A file with the same bytes has not, but for the time at
-    which it was written.
-    """
+    """The changes between two lists; a file with the same bytes has only been touched."""
     removals = [
         FileChange(version, _REMOVE, file)
         for path, file in before.items()
@@ -253,8 +247,8 @@ def _folder_source(
 
 
 def _columns_of_files(files: Mapping[str, ListedFile], first_paths: Sequence[str]) -> _FolderColumns:
-    """The columns of all files, in the order in which they first come. Names that differ in case alone belong
-    to one column, which is called as in the first of `first_paths` that has it.
+    """The columns of all files. Names that differ in case alone are one column, called as in the first of
+    `first_paths` that has it.
     """
     types: dict[str, tuple[str, pa.DataType]] = {}
     conflicts: dict[str, str] = {}

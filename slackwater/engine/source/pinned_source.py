@@ -67,8 +67,6 @@ class PinnedSource:
     """A source table at one version. Two runs that pin the same version read the same rows.
 
     Attributes:
-        uri: where it stands.
-        version: the Delta version.
         schema: all columns, partition columns included.
         why_not_direct: None when tasks may read the files themselves, else the reason.
         table_id: the table's own; another one that is made in its place has another.
@@ -93,13 +91,11 @@ class PinnedSource:
     conflicts: tuple[tuple[str, str], ...] = ()
 
     def without(self, erasing: frozenset[int]) -> "PinnedSource":
-        """The same source, of which rows that the versions `erasing` have deleted count as never written."""
         if erasing == self.erasing:
             return self
         return self._with_caches(replace(self, erasing=erasing))
 
     def with_rewrites(self, versions: Iterable[int], *notes: str) -> "PinnedSource":
-        """The same source, of which `versions` have only written again what runs have read."""
         return self._with_caches(
             replace(self, rewriting=self.rewriting | set(versions), notes=(*self.notes, *notes))
         )
@@ -129,35 +125,30 @@ class PinnedSource:
 
     @cached_property
     def record(self) -> FileRecord | None:
-        """What the pipeline has recorded of its files; None where it records nothing."""
         uri = self.file_record_uri
         return None if uri is None else FileRecord(f"{uri}-{self.table_id}")
 
     @cached_property
     def _changes_by_version(self) -> dict[int, Changes]:
-        """The results of `_changes_since` so far, by version."""
         return {}
 
     @cached_property
     def _histories(self) -> dict[int, list[Commit]]:
-        """The results of `history_since` so far, by version."""
         return {}
 
     @property
     def place(self) -> Any:
-        """What `slackwater.engine.source.pinning.pin` takes to find it again."""
+        """What `pinning.pin` takes to find it again."""
         return self.uri if self.file_record_uri is None else DeltaPlace(self.uri, self.file_record_uri)
 
     def recorded_at(self, version: int) -> "PinnedSource | None":
-        """The same source at a version that its log has lost, by what the pipeline has recorded of it; None
-        where that is not recorded. Its columns are those of this one.
-        """
+        """The source at a version that its log has lost, from the pipeline's record; None: not recorded."""
         if self.record is None or version not in self.record.versions:
             return None
         return self.at_version(version)
 
     def at_version(self, version: int) -> "PinnedSource":
-        """The same source, with the same record, at another version; its columns are those of this one."""
+        """The same source, with its record and columns, at another version."""
         other = replace(self, version=version)
         vars(other).update({name: value for name, value in vars(self).items() if name == "record"})
         return other
@@ -214,7 +205,7 @@ class PinnedSource:
         self.record.add(self.version, files)
 
     def count_rows(self, where: Any, columns: Sequence[str]) -> int:
-        """How many rows meet a condition, an expression of Arrow on `columns`. Every file is read."""
+        """How many rows meet an Arrow expression on `columns`; every file is read."""
         batches = (
             batch
             for file, _ in files_with_bounds(self.actions, "")
@@ -223,18 +214,13 @@ class PinnedSource:
         return sum(batch.rows.filter(where).num_rows for batch in batches)
 
     def changed_files(self, paths: Iterable[str]) -> dict[str, str]:
-        """Path → what became of those of `paths` that are not as they were pinned. Files of a Delta table
+        """Path → what became of those that are not as they were pinned. Files of a Delta table
         don't change.
         """
         return {}
 
     def refuse_files_written_meanwhile(self, paths: Iterable[str]) -> None:
-        """Refuse what was read of these files if one of them was written while it was read. Files of a Delta
-        table never are.
-
-        Raises:
-            FileUnfinished: one was.
-        """
+        """Raise FileUnfinished if a file was written while it was read. Files of a Delta table never are."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -366,8 +352,8 @@ class PinnedSource:
         arrival: str,
         newer_reads: Sequence[ReadRange],
     ) -> dict[str, int | None]:
-        """Path → earliest arrival of files with rows that live runs have read and that are gone; None: not
-        known.
+        """Path → earliest arrival (None: not known) of files with rows that live runs have read and that are
+        gone.
         """
         losses_by_version: dict[int, list[Loss]] = {}
         for loss in losses:
@@ -390,15 +376,15 @@ class PinnedSource:
     def _files_at(
         self, version: int, before: "PinnedSource", losses: Iterable[Loss], arrival: str
     ) -> dict[str, tuple[InputFile, Bounds | None]]:
-        """Path → (file, bounds of its arrivals) of the files of `losses` as a version lists them."""
         source = before if version == before.version else self.at_version(version)
         paths = {loss.path for loss in losses}
         among = {file for file in logical_files(source.actions) if file.path in paths}
         return {file.path: (file, bounds) for file, bounds in source.files_with_bounds(arrival, among)}
 
     def name_in_log(self, column: str) -> str:
-        """The name of a column in the list of files. Where Delta maps columns, that is the mapped name, but
-        for columns that the table is partitioned by."""
+        """A column's name in the list of files: mapped where Delta maps columns, but for
+        partition columns.
+        """
         is_mapped = column in self.schema.names and f"partition.{column}" not in self.actions.column_names
         return name_in_files(self.schema.field(column)) if is_mapped else column
 
@@ -407,11 +393,10 @@ class PinnedSource:
         return self._has_history_since(before) and bool(self._changes_since(before).losses)
 
     def lost_commits_since(self, before: "PinnedSource") -> list[Commit]:
-        """What stands for the commits since `before` that the log has lost."""
         return [commit for commit in self._history_since(before) if commit.version_before is not None]
 
     def is_certain_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> bool:
-        """Whether it is still known for each row whether it is new since `before`, for runs that have read
+        """Whether each row is known to be new since `before` or not, for runs that have read
         `newer_reads`.
         """
         versions = {item.version for item in newer_reads}
@@ -423,8 +408,9 @@ class PinnedSource:
         return not is_between and self._changes_since(before).are_certain(versions)
 
     def added_since(self, before: "PinnedSource", read_at: Iterable[int] = ()) -> dict[str, int] | None:
-        """Path → version of the files that brought new rows since `before`, as `files` has them. None where
-        it is not known any more for each of the versions `read_at` whether it had the rows."""
+        """Path → version of the files that brought new rows since `before`; None where it is not known for
+        each of the versions `read_at` whether it had the rows.
+        """
         versions = tuple(read_at)
         reads = [ReadRange(0, 0, version) for version in versions]
         if not self._has_history_since(before) or not self.is_certain_since(before, reads):
@@ -442,7 +428,6 @@ class PinnedSource:
         return {column.name: names.get(name_in_files(column)) for column in self.schema}
 
     def _new_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> dict[str, int]:
-        """Path → version of the files that may hold rows which `before` lacks."""
         return self._changes_since(before).new_files(item.version for item in newer_reads)
 
     def _history_since(self, before: "PinnedSource") -> list[Commit]:
@@ -458,7 +443,6 @@ class PinnedSource:
         return True
 
     def _changes_since(self, before: "PinnedSource") -> Changes:
-        """The changes that the commits after `before` have made."""
         if before.version not in self._changes_by_version:
             self._changes_by_version[before.version] = changes_of(
                 self._history_since(before), self.erasing, self.rewriting
@@ -473,8 +457,9 @@ def rewritten(
     least_ms: int | None = None,
     greatest_ms: int | None = None,
 ) -> SourceRewritten:
-    """The error for a source whose covered rows have changed between two versions; `least_ms` and
-    `greatest_ms` are the earliest and the last arrival among them, None where that is not known."""
+    """The error for a source whose covered rows have changed between two versions, with the earliest and last
+    of their arrivals, None: not known.
+    """
     earliest = "" if least_ms is None else f", arrivals from {to_datetime(least_ms):%Y-%m-%dT%H:%M:%S}Z on"
     if least_ms is not None and greatest_ms is not None:
         earliest = earliest.removesuffix(" on") + f" to {to_datetime(greatest_ms):%Y-%m-%dT%H:%M:%S}Z"

@@ -40,7 +40,6 @@ Place = str | DeltaPlace | FolderPlace
 
 
 def place_of(warehouse: Warehouse, pipeline: Pipeline, source: Source) -> DeltaPlace | FolderPlace:
-    """Where a source of a pipeline stands, for `pin`."""
     uri = warehouse.source(source.table)
     folder = hashlib.sha256(source.table.encode()).hexdigest()[:16]
     record_uri = f"{warehouse.root}/{pipeline.name}/{SOURCE_FILES}/{folder}"
@@ -95,8 +94,8 @@ def pin_both(
     *,
     may_be_empty: bool = False,
 ) -> tuple[PinnedSource, PinnedSource]:
-    """(the source at its newest version, the source at `version`), both versions of the table `table_id`;
-    raising as `pin`. The newest version of a folder is recorded.
+    """(the source at its newest version, which is recorded, at `version`), both of the table `table_id`;
+    raises as `pin`.
     """
     if isinstance(place, FolderPlace):
         newest_folder = pin(source, place, None, table_id, may_be_empty=may_be_empty, records=True)
@@ -165,7 +164,7 @@ def _refuse_other(source: Source, uri: str, found_id: str, expected_id: str | No
 
 
 def _open_source(source: Source, uri: str, since: int | None = None) -> OpenTable:
-    """The source at its newest version. Commits up to the version `since` were checked before."""
+    """The source at its newest version. Commits up to `since` were checked before."""
     cause: NotADeltaTable | None = None
     try:
         table = newest_table(uri, since)

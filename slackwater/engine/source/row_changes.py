@@ -47,7 +47,6 @@ class RowChanges(NamedTuple):
     """The rows that one commit has changed.
 
     Attributes:
-        version: of the commit.
         arrivals: int64[n], their different arrivals in milliseconds, ascending.
         added_counts, removed_counts: int64[n], how many rows of each arrival it has put in and taken out.
         undated_count: how many of either have no arrival.
@@ -132,8 +131,8 @@ def _kept(
 def as_rewritten(
     source: PinnedSource, before: PinnedSource, changes: Sequence[RowChanges] | None = None
 ) -> PinnedSource:
-    """The source of which the commits of `changes`, or else all since `before` that have removed data, count
-    as mere rewrites: what they have added, runs have read, or read in its own slice.
+    """The source of which the commits of `changes`, or all since `before` that have removed data, are mere
+    rewrites.
     """
     if not _has_commits(source):
         return source
@@ -150,8 +149,8 @@ def _has_commits(source: PinnedSource) -> bool:
 
 
 class _LostRows(NamedTuple):
-    """Rows that live runs have read before they were changed and not again since: how many, and their least
-    and greatest arrival; None where some have none.
+    """How many rows live runs have read before they were changed, and not again; their arrivals, None:
+    undated.
     """
 
     rows: int
@@ -189,13 +188,11 @@ def _row_changes(key: _Key) -> tuple[RowChanges, ...] | None:
 
 
 def _removing_commits(source: PinnedSource, before: PinnedSource) -> list[Commit]:
-    """The commits since `before` that have removed data."""
     history = source.history_since(before)
     return [item for item in history if item.removed_files and item.version not in source.erasing]
 
 
 def _bytes_of_lost_commits(source: PinnedSource, before: PinnedSource, arrival: str) -> int:
-    """How large the files are which commits that the log has lost have put in the place of others."""
     commits = [commit for commit in source.lost_commits_since(before) if commit.removed_files]
     return sum(
         file.bytes
@@ -242,7 +239,6 @@ def _compare(source: PinnedSource, commit: Commit, arrival: str) -> RowChanges:
 def _files_at(
     source: PinnedSource, version: int, files: frozenset[LogicalFile], arrival: str
 ) -> list[InputFile]:
-    """Some files of the source as another version lists them."""
     if not files:
         return []
     actions = source.at_version(version).actions
@@ -252,9 +248,7 @@ def _files_at(
 def _reader(
     source: PinnedSource, files: Sequence[InputFile], errors: list[Exception]
 ) -> pa.RecordBatchReader:
-    """The rows of `files`, a few at a time, under the columns of the source. An error is added to `errors`,
-    too.
-    """
+    """The rows of `files`, a few at a time, under the source's columns; errors are added to `errors`, too."""
     schema = pa.schema([pa.field(field.name, field.type) for field in source.schema])
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -36,8 +36,8 @@ class Arrivals:
     also: tuple[int, ...] = ()
 
     def may_be_in(self, statistics: ColumnStatistics, unit: str, earlier: bool) -> bool:
-        """Whether row groups with these statistics may hold such rows. `earlier`: whether the file may hold
-        unread rows.
+        """Whether row groups with these statistics may hold such rows; `earlier`: the file may hold unread
+        rows.
         """
         if statistics.bounds is None or (earlier and not statistics.is_complete):
             return True
@@ -86,12 +86,10 @@ class SourceFile:
         """The file's share in batches of whole row groups, about `rows_at_once` rows each.
 
         Args:
-            columns: of the scan.
             first: of these the columns that are read of every row; the others are read for single rows, by
                 `SourceBatch.full_rows`. None: all.
             null_checked: columns of which only the null mask is read, and not even that where the file says
                 that they hold no null.
-            rows_at_once: see above.
             arrivals: row groups that can't hold any of these are left out; None: none is.
         """
         file = self.file
@@ -116,9 +114,7 @@ class SourceFile:
             )
 
     def statistics(self, name: str, groups: Sequence[int]) -> ColumnStatistics:
-        """The footer's statistics of a column over these row groups; none of partition columns, whose values
-        are in the log.
-        """
+        """The footer's statistics of a column over these row groups; none of partition columns."""
         stored_name = name_in_files(self.schema.field(name))
         place = None if name in dict(self.file.partition) else self._places.get(stored_name)
         chunks = (
@@ -137,7 +133,6 @@ class SourceFile:
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """The position of each column in a row group."""
         return {
             self._metadata.schema.column(number).path: number for number in range(self._metadata.num_columns)
         }
@@ -147,8 +142,7 @@ class SourceFile:
         return self._metadata.schema.to_arrow_schema()
 
     def _has_same_unit(self, name: str) -> bool:
-        """Whether a column holds times of the same unit in the file and in a batch, so that its bounds are
-        the same integers."""
+        """Whether a column's times have the same unit in the file and in a batch, so that its bounds do."""
         column = self.schema.field(name)
         kind_in_file, kind_as_read = self._file_schema.field(name_in_files(column)).type, column.type
         return (
@@ -158,7 +152,6 @@ class SourceFile:
         )
 
     def _groups_with_arrivals(self, arrivals: Arrivals | None) -> list[int]:
-        """The row groups that may hold such arrivals; None: all that have rows."""
         groups = [number for number, size in enumerate(self._sizes) if size]
         if arrivals is None:
             return groups
@@ -217,8 +210,6 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Column → its statistics in the row groups of one batch."""
-
     file: SourceFile
     groups: list[int]
 
@@ -228,8 +219,6 @@ class _Statistics:
 
 @dataclass(frozen=True)
 class _RowReader:
-    """Positions → those rows of one batch, with all columns of the scan."""
-
     file: SourceFile
     columns: tuple[str, ...]
     groups: list[int]

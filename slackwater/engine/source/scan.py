@@ -28,11 +28,7 @@ class SliceScan:
     """The rows of one slice as map tasks read them.
 
     Attributes:
-        source: the pinned version.
         files: of it, those that hold rows of the slice.
-        columns: to read.
-        arrival: the column of arrival times.
-        from_ms, to_ms: the slice, half-open.
         start_ms: where the lineage begins.
         before: the source as the parent run has pinned it; None for the first run.
         newer_reads: what live runs have read at versions newer than `before`.
@@ -64,12 +60,10 @@ class SliceScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the pipeline's rows."""
         return self.source.schema if self.naming is None else self.naming.schema
 
     @cached_property
     def parts(self) -> "tuple[SliceScan, ...]":
-        """The scan of each source alone."""
         if not self.others:
             return (self,)
         fields_of_all = ("columns", "first", "null_checked", "rows_at_once")
@@ -78,11 +72,9 @@ class SliceScan:
 
     @property
     def all_files(self) -> tuple[InputFile, ...]:
-        """The files of all sources."""
         return tuple(file for part in self.parts for file in part.files)
 
     def of_own_columns(self) -> "SliceScan":
-        """The scan of one source in the source's own columns."""
         naming = self.naming
         if naming is None:
             return self
@@ -98,7 +90,6 @@ class SliceScan:
         )
 
     def as_common(self, batches: Batches) -> Batches:
-        """Batches of the scan of one source in its own columns as batches of the pipeline's rows."""
         naming = self.naming
         if naming is None:
             return batches
@@ -106,9 +97,9 @@ class SliceScan:
         return (common_batch(naming, batch, self.columns, eager) for batch in batches)
 
     def groups(self, tasks_at_once: int = 1) -> list[tuple[InputFile, ...]]:
-        """The files, or shares of large files, in their order, divided into groups of about equal size, one
-        for each task: of about GROUP_BYTES, and so many that `tasks_at_once` tasks are busy to the end; fewer
-        where groups would be small. At least one group."""
+        """The files, or shares of large files, in their order, in groups of about GROUP_BYTES, one for each
+        task, so that `tasks_at_once` are busy to the end. At least one group.
+        """
         size = self.size
         rounds = max(1, round(size / (GROUP_BYTES * tasks_at_once)))
         count = max(1, min(rounds * tasks_at_once, int(size / SMALL_GROUP_BYTES)))
@@ -128,9 +119,7 @@ class SliceScan:
         return sum(map(_bytes_in_slice, self.all_files))
 
     def why_not_direct(self) -> str | None:
-        """Why tasks can't read the files themselves, so that Spark scans the same pinned version; None when
-        they can. Of several sources, the first reason of any.
-        """
+        """Why tasks can't read the files, so that Spark scans the same version; None when they can."""
         return next(
             (reason for part in self.parts if (reason := part.source.why_not_direct) is not None), None
         )
@@ -143,9 +132,7 @@ class SliceScan:
         return any(file.may_hold_unread for file in self.files)
 
     def read(self, group: Sequence[InputFile]) -> Batches:
-        """The files of `group` as batches, large ones in pieces; row groups without rows of the slice are
-        left out.
-        """
+        """The files as batches, large ones in pieces, without row groups that hold no row of the slice."""
         for file in group:
             part = self.parts[file.source] if self.others else self
             yield from part.as_common(part.of_own_columns()._read_file(file, part.naming))

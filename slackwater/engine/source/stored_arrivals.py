@@ -27,8 +27,8 @@ _OTHER_ZONES_MS = _DAY_MS
 
 @dataclass(frozen=True)
 class StoredArrivals:
-    """The arrivals in files of the source at `uri` with columns `schema`, which stand in `column` of a file
-    as the files name it; `record`: what the pipeline has recorded of them, None where it records nothing.
+    """The arrivals in files of the source at `uri`; `column` is the name of the arrival in files, `record`
+    what the pipeline has recorded of them.
     """
 
     uri: str
@@ -38,7 +38,7 @@ class StoredArrivals:
     record: FileRecord | None
 
     def with_bounds(self, file: InputFile) -> tuple[InputFile, Bounds | None]:
-        """A file with the bounds of its arrivals; None where they are not known, because it is gone."""
+        """A file with the bounds of its arrivals; None where it is gone."""
         partition = dict(file.partition)
         if self._day_column in partition:
             return _with_arrivals_of_day(file, partition[self._day_column])
@@ -75,7 +75,6 @@ def _with_arrivals_of_day(file: InputFile, day: date | None) -> tuple[InputFile,
 
 
 def bounds_to_record(file: InputFile, bounds: Bounds | None) -> RecordedBounds | None:
-    """What is recorded of a file's bounds; None where they are not known."""
     if bounds is None:
         return None
     least, greatest = (None, None) if bounds == NOWHERE else bounds

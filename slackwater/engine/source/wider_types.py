@@ -42,7 +42,6 @@ def _wider_decimal(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def _wider_nested(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type of structs with the fields of both, and of lists and maps of values that hold both."""
     both = (one, other)
     if all(map(pa.types.is_struct, both)):
         fields = {field.name: field for field in one}

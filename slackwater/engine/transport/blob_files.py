@@ -19,12 +19,9 @@ class BlobFiles:
     folder: str
 
     def send(self, tables: Iterable[tuple[int, pa.Table]], name: str) -> Iterator[pa.RecordBatch]:
-        """Write tables with their range numbers as blobs into the file `name`, which is the task's alone.
-        Record batches (number, data) as of `to_blobs`, where `data` is what `receive` takes. Called by map
-        tasks; a second try of a task gives what the first gave, and puts its file in the place of that one's.
-
-        Raises:
-            OSError: the disk is full, or fails.
+        """Write tables with their range numbers into the file `name`, which is the task's alone, and yield
+        record batches (number, data), `data` as `receive` takes it. A second try of a task takes the place of
+        the first.
         """
         draft = Path(self.folder, f"{name}.{uuid4().hex}")
         with draft.open("xb") as file:
@@ -37,7 +34,6 @@ class BlobFiles:
         draft.replace(Path(self.folder, name))
 
     def receive(self, place: pa.Buffer) -> pa.Table:
-        """The table that a value of `send` stands for. Called by range tasks."""
         name, offset, size = place.to_pybytes().decode().split()
         with pa.OSFile(str(Path(self.folder, name))) as file:
             file.seek(int(offset))

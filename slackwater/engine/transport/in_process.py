@@ -31,8 +31,7 @@ class Transport(Protocol):
     """Runs map and range tasks somewhere. Engines know only this."""
 
     @property
-    def place(self) -> Place:
-        """Where tasks run, as the ledger calls it."""
+    def place(self) -> Place: ...
 
     def start(self) -> None:
         """Start whatever takes long to start. Calls after the first do nothing."""
@@ -57,9 +56,7 @@ class Transport(Protocol):
         """
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:
-        """The tables that `task` yields over all of `scan`, without their range numbers. For small results:
-        they come to the driver.
-        """
+        """The tables that `task` yields over all of `scan`, to the driver: for small results."""
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
         """Run `task` over `scan`, bring the tables of each range number (0 … ranges - 1) together, and run
@@ -78,13 +75,10 @@ class PlacedTransport(NamedTuple):
 
     @property
     def placement(self) -> Placement:
-        """Where the slice is replayed, and why there."""
         return Placement(self.transport.place, self.reason)
 
 
 class InProcess:
-    """Transport without Spark: the same tasks, in `threads` of this process."""
-
     place: Place = "threads"
 
     def __init__(self, threads: int = 1) -> None:
@@ -124,7 +118,6 @@ class InProcess:
         return self._each(lambda group: task(scan.read(group)), scan.groups(self._threads))
 
     def _each(self, work: Callable[[Input], Iterable[Result]], inputs: Iterable[Input]) -> list[Result]:
-        """The results of `work` for each input, in order."""
         if self._threads == 1:
             return [result for value in inputs for result in work(value)]
         with ThreadPoolExecutor(self._threads, thread_name_prefix="task") as threads:
@@ -139,9 +132,7 @@ def _take_out(tables: list[pa.Table]) -> Iterator[pa.Table]:
 
 
 class InThreads(InProcess):
-    """Transport within this process, in place of Spark; an error of a task is the error that the same task
-    would cause on Spark.
-    """
+    """Transport on threads in place of Spark: a task's error is the error that it would cause on Spark."""
 
     def _each(self, work: Callable[[Input], Iterable[Result]], inputs: Iterable[Input]) -> list[Result]:
         forget_peak()

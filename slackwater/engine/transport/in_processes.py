@@ -31,9 +31,7 @@ _SECONDS_KEPT: Final = 86_400
 
 
 class InProcesses(InThreads):
-    """Transport on `processes`; what is gathered comes from threads of this process, as it is on Spark where
-    it is small.
-    """
+    """Transport on `processes`; what is gathered comes from threads of this process."""
 
     place: Place = "processes"
 
@@ -46,7 +44,6 @@ class InProcesses(InThreads):
         self._processes.start()
 
     def close(self) -> None:
-        """End the processes."""
         self._processes.close()
 
     def shuffle(self, scan: SliceScan, task: MapTask, ranges: int, reduce: RangeTask) -> list[pa.Table]:
@@ -70,8 +67,8 @@ class InProcesses(InThreads):
 
 @contextmanager
 def _folder_of_blobs() -> Iterator[str]:
-    """A folder that goes with the block. Where a process was killed in its block, its folder goes a day
-    later, with the next one that is made: younger ones may be of processes that can't be seen from here.
+    """A folder that goes with the block. A killed process's folder goes a day later, with the next one:
+    younger ones may be of processes that can't be seen from here.
     """
     for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError, ValueError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _JobNames(NamedTuple):
-    """The description of jobs, and the group that they belong to: the id of a run."""
+    """The description of jobs, and their group: the id of a run."""
 
     description: str
     group: str | None
@@ -26,7 +26,6 @@ _NAMES: ContextVar[_JobNames | None] = ContextVar("names of Spark's jobs", defau
 
 @contextmanager
 def jobs_called(description: str, group: str | None = None) -> Iterator[None]:
-    """Inside the block Spark's jobs of this thread are called so."""
     token = _NAMES.set(_JobNames(description, group))
     try:
         yield
@@ -36,8 +35,8 @@ def jobs_called(description: str, group: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def naming_jobs(context: "SparkContext") -> Iterator[None]:
-    """Give the jobs that the block starts their description and their group. Afterwards those of this thread
-    are as they were: the session may be the user's.
+    """Give the jobs that the block starts their description and group, and restore what the thread had
+    before: the session may be the user's.
     """
     names = _NAMES.get()
     if names is None:

@@ -141,8 +141,8 @@ class OnSpark:
         return self._tables(lambda: _in_tasks(self._spark.range(0, count, 1, count), run)) if count else []
 
     def _tables(self, make_frame: "Callable[[], DataFrame]") -> list[pa.Table]:
-        """The tables in the column `data` of a frame. Tasks make the same each time, so where executors were
-        lost the frame is made, and its tasks run, once more.
+        """The tables in the column `data` of a frame, which is made, and its tasks run, once more where
+        executors were lost: tasks make the same each time.
         """
         with naming_jobs(self._spark.sparkContext):
             for _ in range(_TRIES - 1):
@@ -151,7 +151,6 @@ class OnSpark:
             return _collect(make_frame)
 
     def _map(self, scan: SliceScan, task: MapTask, send: Send = to_blobs) -> "DataFrame":
-        """The (number, data) rows that `send` makes of the tables of map tasks."""
         from pyspark.sql import DataFrame
 
         if scan.why_not_direct() is not None:
@@ -168,8 +167,8 @@ class OnSpark:
         return _in_tasks(self._spark.range(0, len(groups), 1, len(groups)), run)
 
     def _map_scanned(self, scan: SliceScan, task: MapTask, send: Send) -> "DataFrame":
-        """`task` over the rows of one source, which Spark scans: those of the slice, and those of earlier
-        arrival in files that may hold unread ones.
+        """`task` over the rows of one source that Spark scans: the slice's, and earlier ones in files with
+        unread rows.
         """
         from pyspark.sql import DataFrame
 
@@ -207,7 +206,6 @@ class OnSpark:
         return self._rows_at(scan, scan.source.version).where(condition)
 
     def _unread_rows(self, scan: SliceScan, unread: "UnreadFiles", files: Sequence[InputFile]) -> "DataFrame":
-        """The unread rows of some files that arrived before the slice, or without an arrival time."""
         first_ms = scan.start_ms if unread.read_to_ms is None else max(scan.start_ms, unread.read_to_ms)
         arrival = _arrival(scan, first_ms)
         is_unread = (arrival >= to_datetime(first_ms)) & (arrival < to_datetime(scan.from_ms))
@@ -216,8 +214,8 @@ class OnSpark:
         return self._rows_at(scan, unread.version, files).where(is_unread)
 
     def _rows_at(self, scan: SliceScan, version: int, files: Sequence[InputFile] = ()) -> "DataFrame":
-        """The rows of the source at `version`, or those of some of its files; columns are named and typed as
-        in the version that the slice reads, and one that it lacked is null.
+        """The rows of the source at `version`, or of some of its files, under the names and types of the
+        version that the slice reads.
         """
         from pyspark.sql.functions import lit
 
@@ -235,8 +233,8 @@ class OnSpark:
 
 
 class UnreadFiles(NamedTuple):
-    """Files that may hold unread rows of earlier arrival: the version that lists them, and up to which
-    arrival a restatement has read their rows; None: none has.
+    """Files that may hold unread rows: the version that lists them, and up to which arrival a restatement has
+    read their rows; None: none has.
     """
 
     version: int
@@ -252,15 +250,14 @@ def _stands_in(files: Sequence[InputFile]) -> "Column":
 
 
 def _column(name: str) -> "Column":
-    """A column by its name, whatever characters are in it."""
     from pyspark.sql.functions import col
 
     return col("`" + name.replace("`", "``") + "`")
 
 
 def _arrival(scan: SliceScan, first_ms: int) -> "Column":
-    """The arrival, for a condition on moments from `first_ms` on. Where the log's bounds may be skewed, a sum
-    with zero, by which Delta can't pass over files.
+    """The arrival column. Where the log's bounds may be skewed, plus zero, by which Delta can't
+    skip files.
     """
     from pyspark.sql.functions import expr
 
@@ -283,9 +280,7 @@ def _larger(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.Ta
 
 
 def _batches_of_scan(tables: Iterator[pa.Table], schema: pa.Schema, unread: UnreadFiles | None) -> Batches:
-    """Batches of rows that Spark has scanned: of the slice, or of files with unread rows, of which only those
-    of earlier arrival are meant.
-    """
+    """Batches of rows that Spark has scanned: of the slice, or of files with unread rows."""
     for table in tables:
         rows = table.combine_chunks().cast(schema)
         if unread is None:
@@ -306,9 +301,9 @@ def _in_tasks(frame: "DataFrame", work: Work) -> "DataFrame":
 
 
 def _begin_task() -> None:
-    """Prepare a Python worker process for its next task. The memory that earlier tasks took does not count as
-    the task's. And Spark lets the process search all objects for cyclic garbage after each task, so that the
-    objects of modules, most of all, are set aside."""
+    """Prepare a Python worker for its next task: forget the memory peak of earlier tasks, and set modules
+    aside from Spark's search for cyclic garbage after each task.
+    """
     forget_peak()
     _set_modules_aside()
 

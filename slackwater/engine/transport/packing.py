@@ -17,9 +17,7 @@ _WIDTHS = ((1 << 8, np.uint8), (1 << 16, np.uint16), (1 << 32, np.uint32))
 
 
 def pack(rows: pa.Table) -> pa.Table:
-    """The table with its int64 columns narrowed; the metadata says what `unpack` needs, beside what it said
-    before.
-    """
+    """The table with its int64 columns narrowed; the metadata says what `unpack` needs."""
     notes: dict[str, int | None] = {}
     columns: dict[str, Any] = {}
     for name in rows.column_names:
@@ -43,7 +41,7 @@ def pack(rows: pa.Table) -> pa.Table:
 
 
 def unpack(rows: pa.Table, names: Container[str] | None = None) -> pa.Table:
-    """The inverse of `pack`, for a packed table or a slice of one: all columns, or only those in `names`."""
+    """The inverse of `pack`, of a packed table or a slice: all columns, or those in `names`."""
     columns = {
         name: _unpack_column(name, [rows], [least])
         for name, least in _notes_of(rows).items()
@@ -53,8 +51,7 @@ def unpack(rows: pa.Table, names: Container[str] | None = None) -> pa.Table:
 
 
 def unpack_all(tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of packed tables of the same columns, as they were before, without metadata; integers that are
-    narrow in all of them stand in one chunk."""
+    """The rows of packed tables of the same columns, without metadata."""
     notes_of_each = [_notes_of(table) for table in tables]
     return pa.table(
         {
@@ -65,13 +62,11 @@ def unpack_all(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def is_packed(rows: pa.Table) -> bool:
-    """Whether `pack` has made the table."""
     return _NOTES_KEY in (rows.schema.metadata or {})
 
 
 def concat_packed(tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of packed tables of the same columns, packed; integers that are narrow stand in one chunk.
-    Other metadata is that of the first table."""
+    """The rows of packed tables of the same columns, packed, with other metadata of the first table."""
     notes_of_each = [_notes_of(table) for table in tables]
     notes: dict[str, int | None] = {}
     columns: dict[str, Any] = {}
@@ -86,8 +81,7 @@ def concat_packed(tables: Sequence[pa.Table]) -> pa.Table:
 def _concat_column(
     name: str, tables: Sequence[pa.Table], leasts: Sequence[int | None]
 ) -> tuple[int | None, Any]:
-    """(the least value or None, the column or None) of one column of packed tables, as `pack` would have
-    them."""
+    """(the least value or None, the column or None) of one column, as `pack` would have them."""
     known_leasts = [least for least in leasts if least is not None]
     if len(known_leasts) == len(tables):
         least = min(known_leasts)
@@ -110,12 +104,10 @@ def _concat_column(
 
 
 def _greatest_above(rows: pa.Table, name: str) -> int:
-    """The greatest value of a column of a packed table, above the least."""
     return int(rows.column(name).to_numpy().max(initial=0)) if name in rows.column_names else 0
 
 
 def _unpack_column(name: str, tables: Sequence[pa.Table], leasts: Sequence[int | None]) -> pa.ChunkedArray:
-    """One column of packed tables as it was before; `leasts` are those in their notes."""
     if None in leasts:
         columns = [
             table.column(name) if least is None else _unpack_column(name, [table], [least])
@@ -153,5 +145,4 @@ def _notes_of(rows: pa.Table) -> dict[str, int | None]:
 
 
 def _own_metadata(rows: pa.Table) -> dict[bytes, bytes]:
-    """What the metadata of a packed table said before."""
     return {name: value for name, value in rows.schema.metadata.items() if name != _NOTES_KEY}

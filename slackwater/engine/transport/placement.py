@@ -29,8 +29,6 @@ class SparkNeeded(UsageError):
 
 
 class Placement(NamedTuple):
-    """Where a slice is replayed, and why there."""
-
     place: Place
     reason: str
 
@@ -39,7 +37,6 @@ class SliceNeeds(NamedTuple):
     """What the replay of a slice takes.
 
     Attributes:
-        size: bytes of its files.
         ranges: into how many key ranges it is divided, so that each fits a task's memory.
         in_threads: whether threads of one process may run its tasks: they hardly hold Python's lock and call
             no function of the user's.
@@ -56,7 +53,6 @@ class Workers(NamedTuple):
     """What this machine has for the tasks of a slice.
 
     Attributes:
-        slots: how many tasks run at a time.
         spark: where Spark's tasks run.
         has_processes: whether processes can run tasks.
     """
@@ -106,7 +102,6 @@ def _why_not_here(needs: SliceNeeds, workers: Workers) -> str | None:
 
 
 def _why_not_small(needs: SliceNeeds, workers: Workers) -> str | None:
-    """Why a slice is not small; None where it is."""
     most_bytes, most_ranges = _most_bytes(workers), 2 * workers.slots
     if needs.size > most_bytes:
         return f"{size_text(needs.size)}, more than {_megabytes(most_bytes)}"

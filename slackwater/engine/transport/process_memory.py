@@ -8,8 +8,9 @@ PROCESS = Path("/proc/self")
 
 
 def peak_kb(process: Path = PROCESS) -> int:
-    """The most memory since `forget_peak`, or since the process was started: VmHWM where the kernel has it in
-    the folder `process`, because getrusage also counts the parent's memory from before the exec."""
+    """The most memory since `forget_peak` or the process's start: VmHWM of the folder `process`, as getrusage
+    also counts the parent's memory from before the exec.
+    """
     status = process / "status"
     usage = (
         [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
@@ -20,8 +21,6 @@ def peak_kb(process: Path = PROCESS) -> int:
 
 
 def forget_peak(process: Path = PROCESS) -> None:
-    """Begin a new peak. Called before a task, in a process that has run others. Nothing happens where the
-    kernel does not support it.
-    """
+    """Begin a new peak, before a task in a process that has run others, where the kernel supports it."""
     with suppress(OSError):
         (process / "clear_refs").write_text("5")

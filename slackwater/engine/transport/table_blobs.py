@@ -17,9 +17,7 @@ _IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 def to_blobs(
     tables: Iterable[tuple[int, pa.Table]], chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches (number, data), of one row each, of tables with their range numbers; a table of more
-    than `chunk_bytes` becomes several.
-    """
+    """Record batches (number, data) of one row each; a table of more than `chunk_bytes` becomes several."""
     for number, table in tables:
         rows = max(1, table.num_rows * chunk_bytes // max(table.nbytes, 1))
         for start in range(0, max(table.num_rows, 1), rows):
@@ -40,5 +38,4 @@ def _encode(table: pa.Table) -> pa.Array:
 
 
 def from_blob(data: pa.Buffer) -> pa.Table:
-    """The table of one binary value."""
     return pa.ipc.open_stream(data).read_all()

@@ -14,19 +14,15 @@ from slackwater.tables.storage_errors import is_failure
 
 
 class TaskFailed(PermanentError):
-    """A task raised; the message is that of the task's error, the whole trace is in `trace`."""
+    """A task raised; the whole trace is in `trace`."""
 
 
 class TaskWithoutStorage(RetryableError):
-    """A task could not read or write: storage failed, is full, or refused an expired token. The whole trace
-    is in `trace`.
-    """
+    """A task could not read or write: storage failed, is full, or refused an expired token."""
 
 
 class ExecutorsLost(RetryableError):
-    """Executors were lost together with what their tasks had made, at a moment at which Spark does not make
-    it again itself. Tasks make the same again.
-    """
+    """Executors were lost with what their tasks had made, and Spark does not make it again itself."""
 
 
 _SYSTEM = {
@@ -42,8 +38,9 @@ _TABLE_ERRORS = f"{table_errors.__name__}."
 
 
 def of_trace(trace: str) -> SlackwaterError:
-    """The error for a task of which Spark hands over the traceback. The last line of it that names an error
-    of a module or of the system is the error that was raised."""
+    """The error of a traceback that Spark hands over: its last line that names an error of a module or
+    system.
+    """
     other_python = _OTHER_PYTHON.search(trace)
     if other_python is not None:
         return TaskFailed(
@@ -56,15 +53,13 @@ def of_trace(trace: str) -> SlackwaterError:
 
 
 def of_error(error: Exception, trace: str) -> SlackwaterError:
-    """The error for a task of this process."""
     kind = type(error)
     module = "" if kind.__module__ == "builtins" and isinstance(error, OSError) else f"{kind.__module__}."
     return _error(f"{module}{kind.__qualname__}: {error}", trace)
 
 
 def of_java(text: str) -> SlackwaterError | None:
-    """The error for a storage failure that Java has met while Spark read or shuffled, or for lost executors;
-    None for other failures."""
+    """The error of a storage failure that Java has met, or of lost executors; None for other failures."""
     if _LOST in text:
         return ExecutorsLost(f"executors were lost while others had ended already. {_REPEAT}")
     failures = [line for line in _OF_JAVA.findall(text) if is_failure(line)]

@@ -83,7 +83,6 @@ class TaskProcesses:
                 self._processes.append(self._start_one())
 
     def close(self) -> None:
-        """End them, whatever they are at."""
         with self._lock:
             _end(self._processes)
 
@@ -176,9 +175,7 @@ def _end(processes: list[_TaskProcess]) -> None:
 
 
 def work(descriptor: int, modules: Iterable[str]) -> None:
-    """The main function of such a process, which tasks reach by the connection of that descriptor. What tasks
-    print goes to the standard error.
-    """
+    """The main function of such a process, which tasks reach by that descriptor's connection."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits for the tasks ends this one
     end_with_parent()
     end_if_stalled()

@@ -2,18 +2,19 @@
 
 Firings are called in the order in which the operator has them: a watermark fires windows by their ends, and
 late elements fire theirs as they come, under the watermark in force. So a function sees the firings of one
-key in the same order in both engines.
+key in the same order in both engines. A function that keeps state is called while the windows of a key are
+walked, other functions afterwards.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from slackwater.engine.functions.firing_moments import windows_of
+from slackwater.engine.functions.firing_moments import FiringTime, windows_of
 from slackwater.engine.functions.lazy_rows import RowMaker
 from slackwater.engine.functions.left_over import AsksForState, LeftToOperator, leaving_errors, left_for
 from slackwater.engine.operator.garbage import collector_waiting
@@ -21,8 +22,10 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings, rows_of
 from slackwater.windowing.errors import ConfigurationError
+from slackwater.windowing.runtime.keyed_state_store import NamespacedStateStore, RefusingStateStore
 from slackwater.windowing.runtime.window_functions import InternalWindowFunction
 from slackwater.windowing.runtime.window_log import SideRow
+from slackwater.windowing.state.backend import StateBackend
 from slackwater.windowing.windows import TimeWindow, Window
 
 ELEMENTS_AT_ONCE: Final = 1 << 12  # so many objects fit the processor's cache
@@ -66,14 +69,6 @@ class ResultRows:
         self.owners += [owner] * count
 
 
-class StateStores(Protocol):
-    """Where a function finds its state."""
-
-    def window_state(self, window: Window) -> Any: ...
-
-    def global_state(self) -> Any: ...
-
-
 class NoState:
     """The stores of a function without state: whoever asks them raises AsksForState, and `was_asked` says so
     even if the function catches that.
@@ -92,12 +87,28 @@ class NoState:
         raise AsksForState(f"the function asks for {name}")
 
 
+class BackendStores:
+    """The stores of a function's state in a back end."""
+
+    def __init__(self, backend: StateBackend, merges: bool) -> None:
+        self.current_key: Any = None
+        self._backend, self._merges = backend, merges
+
+    def window_state(self, window: Window) -> Any:
+        if self._merges:
+            return RefusingStateStore()
+        return NamespacedStateStore(self._backend, self, window)
+
+    def global_state(self) -> NamespacedStateStore:
+        return NamespacedStateStore(self._backend, self)
+
+
 class FiringContext:
     """The WindowContext of the calls, pointed at a firing, or at a window that is collected, before each
     call.
     """
 
-    def __init__(self, stores: StateStores, side_rows: list[SideRow]) -> None:
+    def __init__(self, stores: NoState | BackendStores, side_rows: list[SideRow]) -> None:
         self._stores = stores
         self.window: Window = TimeWindow(0, 1)
         self.current_watermark = 0
@@ -136,6 +147,50 @@ class FiringContext:
                 value=value,
             )
         )
+
+
+class FunctionCalls:
+    """The calls of a function, one for each firing and one for each window that is collected.
+
+    Args:
+        function: opened here; the caller closes it.
+        stores: of its state.
+        elements_of: makes what the function is handed of what a firing shows.
+
+    Attributes:
+        result_rows: what it has emitted.
+    """
+
+    def __init__(
+        self,
+        function: InternalWindowFunction,
+        stores: BackendStores,
+        keys: Sequence[Any],
+        elements_of: Callable[[Any], Any],
+    ) -> None:
+        self.result_rows = ResultRows()
+        self._function, self._stores, self._keys, self._elements_of = function, stores, keys, elements_of
+        self._context = FiringContext(stores, self.result_rows.side_rows)
+        function.open(stores.global_state())
+
+    def call_at_firing(
+        self, place: int, key: int, window: Window, firing: int, *, time: FiringTime, contents: Any
+    ) -> None:
+        """Call the function for a firing; not where a fold has no result."""
+        self._point_at(key, window, firing, time)
+        owner = self._keys[key]
+        rows: Any = ()
+        if contents is not None:
+            rows = self._function.process(owner, window, self._context, self._elements_of(contents)) or ()
+        self.result_rows.add(place, (owner, window), rows)
+
+    def clear(self, key: int, window: Window, time: FiringTime) -> None:
+        self._point_at(key, window, None, time)
+        self._function.clear(self._context)
+
+    def _point_at(self, key: int, window: Window, firing: int | None, time: FiringTime) -> None:
+        owner = self._stores.current_key = self._keys[key]
+        self._context.point_at(owner, window, firing, *time)
 
 
 def in_order_of_calls(

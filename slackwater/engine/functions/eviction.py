@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from slackwater.engine.functions.firing_moments import clocks_of, windows_of
+from slackwater.engine.functions.firing_moments import FiringTime, clocks_of, windows_of
 from slackwater.engine.functions.increments import Increments
 from slackwater.engine.functions.lazy_rows import RowMaker
 from slackwater.engine.functions.left_over import LeftToOperator, leaving_errors
@@ -30,14 +30,6 @@ from slackwater.windowing.columnar.window_columns import (
 from slackwater.windowing.evictors import EvictorContext, TimestampedValue
 from slackwater.windowing.java import wrap_long
 from slackwater.windowing.windows import Window
-
-
-class FiringTime(NamedTuple):
-    """The EvictorContext of one firing."""
-
-    current_watermark: int
-    current_processing_time: int
-
 
 Evict: TypeAlias = Callable[[Longs, Window, EvictorContext], Longs]  # element numbers → those that stay
 

@@ -6,8 +6,8 @@ from slackwater.engine.columnar.fixed import Verdict
 from slackwater.engine.functions.element_columns import ElementColumns
 from slackwater.engine.functions.firing_moments import clocks_of
 from slackwater.engine.functions.folds import Folding
-from slackwater.engine.functions.session_contents import WalkedFolds
 from slackwater.engine.functions.sessions import StateWindows
+from slackwater.engine.functions.window_contents import WalkedFolds
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.element_lists import ElementLists
 from slackwater.windowing.columnar.kernels import SliceResult

@@ -1,12 +1,20 @@
 """The window and the moment of each firing, as a function and an evictor see them."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.window_columns import NO_TIME, Firings
 from slackwater.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window
+
+
+class FiringTime(NamedTuple):
+    """The EvictorContext of one firing."""
+
+    current_watermark: int
+    current_processing_time: int
 
 
 def windows_of(firings: Firings) -> Iterator[Window]:

@@ -6,7 +6,7 @@ A parked window holds one value. It is the first number of the window's list, an
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,20 +23,10 @@ from slackwater.windowing.state.descriptors import (
 ElementsOf = Callable[[ElementLists], Iterator[list[Any]]]
 
 
-class WindowFold(Protocol):
-    """The fold of one kind of state."""
-
-    def add(self, value: Any, elements: Iterable[Any]) -> Any:
-        """The value with these elements folded into it; None: there has been no element yet."""
-
-    def merge(self, value: Any, other: Any) -> Any: ...
-
-    def result(self, value: Any) -> Any:
-        """What a firing hands on; None for nothing."""
-
-
-class _Reducing:
-    """Flink's ReducingState. A reduce that has returned None begins anew."""
+class ReducingFold:
+    """Flink's ReducingState. A reduce that has returned None begins anew. `add` folds elements into a value,
+    None before the first; `merge` makes two values one; `result` is what a firing hands on, None for nothing.
+    """
 
     def __init__(self, state: ReducingStateDescriptor) -> None:
         self._reduce = state.reduce
@@ -51,8 +41,8 @@ class _Reducing:
         return value
 
 
-class _Aggregating:
-    """Flink's AggregatingState."""
+class AggregatingFold:
+    """Flink's AggregatingState; methods as of ReducingFold."""
 
     def __init__(self, state: AggregatingStateDescriptor) -> None:
         self._aggregate = state.aggregate
@@ -70,11 +60,14 @@ class _Aggregating:
         return None if value is None else self._aggregate.get_result(value)
 
 
+WindowFold = ReducingFold | AggregatingFold
+
+
 def fold_of(state: StateDescriptor) -> WindowFold | None:
     """The fold of a window's contents; None where these are a list."""
     if isinstance(state, ReducingStateDescriptor):
-        return _Reducing(state)
-    return _Aggregating(state) if isinstance(state, AggregatingStateDescriptor) else None
+        return ReducingFold(state)
+    return AggregatingFold(state) if isinstance(state, AggregatingStateDescriptor) else None
 
 
 class Folding:

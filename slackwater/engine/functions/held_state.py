@@ -8,42 +8,24 @@ A handle that is kept longer shows the state of the key in question, as every ha
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from slackwater.windowing.state.descriptors import StateDescriptor
 from slackwater.windowing.windows import Window
 
 _ABSENT: Final = object()
 _PUT_BACK: Final = object()
 
 
-class StateHolder(Protocol):
-    """What knows the key in question, and the handles of its windows."""
-
-    @property
-    def current_key(self) -> Any: ...
-
-    def state_of(self, descriptor: StateDescriptor, window: Window) -> Any:
-        """The handle of a window's state."""
-
-
-class HeldState(Protocol):
-    """A handle that holds what the back end has not yet."""
-
-    kind: str
-
-    def put_back(self) -> None: ...
-
-
-class _Held:
+class HeldState:
     """The value of one window of the key in question. `state` is the back end's, in memory.
 
     Its value is _ABSENT where there is no entry, and _PUT_BACK once the back end has it.
     """
 
     __slots__ = ("_holder", "_key", "_namespace", "_state", "_value")
+    kind: str
 
-    def __init__(self, state: Any, holder: StateHolder, window: Window) -> None:
+    def __init__(self, state: Any, holder: Any, window: Window) -> None:
         self._state, self._holder, self._namespace = state, holder, window
         key = self._key = holder.current_key
         self._value = state.get_raw(key, window) if state.contains(key, window) else _ABSENT
@@ -65,7 +47,7 @@ class _Held:
         return self._holder.state_of(self._state.descriptor, self._namespace)
 
 
-class HeldValueState(_Held):
+class HeldValueState(HeldState):
     """See ValueState."""
 
     __slots__ = ()
@@ -84,13 +66,13 @@ class HeldValueState(_Held):
             self._value = _ABSENT if value is None else value
 
 
-class HeldReducingState(_Held):
+class HeldReducingState(HeldState):
     """See ReducingState."""
 
     __slots__ = ("_reduce",)
     kind = "reducing"
 
-    def __init__(self, state: Any, holder: StateHolder, window: Window) -> None:
+    def __init__(self, state: Any, holder: Any, window: Window) -> None:
         super().__init__(state, holder, window)
         self._reduce = state.descriptor.reduce
 

@@ -17,21 +17,19 @@ from slackwater.engine.columnar.arrow_columns import times
 from slackwater.engine.columnar.families import Part
 from slackwater.engine.columnar.snapshot import columns_of_open_windows, read_open_windows
 from slackwater.engine.columnar.windows import GRID_ASSIGNERS, why_not, why_not_at_any_trigger
-from slackwater.engine.functions.calls import ResultRows, rows_one_by_one
+from slackwater.engine.functions.calls import (
+    BackendStores,
+    FunctionCalls,
+    ResultRows,
+    rows_one_by_one,
+)
 from slackwater.engine.functions.element_columns import ElementColumns
 from slackwater.engine.functions.eviction import NumberEvictor
 from slackwater.engine.functions.fired_windows import FiredWindows
-from slackwater.engine.functions.inline_calls import BackendStores, FunctionCalls
 from slackwater.engine.functions.lazy_rows import RowMaker
 from slackwater.engine.functions.left_over import leaving_errors
 from slackwater.engine.functions.parked_lists import ParkedLists
 from slackwater.engine.functions.range import FunctionRange
-from slackwater.engine.functions.session_contents import (
-    FoldsOfSessions,
-    ListsOfSessions,
-    SessionContents,
-    WalkedFolds,
-)
 from slackwater.engine.functions.sessions import (
     StateWindows,
     gaps_of,
@@ -46,6 +44,12 @@ from slackwater.engine.functions.trigger_walk import (
 )
 from slackwater.engine.functions.walk_context import looks_at_elements
 from slackwater.engine.functions.walk_state import WalkState
+from slackwater.engine.functions.window_contents import (
+    FoldContents,
+    ListContents,
+    WalkedFolds,
+    WindowContents,
+)
 from slackwater.engine.operator.garbage import (
     collector_resting,
     collector_waiting,
@@ -189,17 +193,17 @@ class TriggerRange(FunctionRange):
 
     def _contents(
         self, columns: ElementColumns, parked_count: int, count: int
-    ) -> tuple[SessionContents, FoldsOfSessions | None]:
+    ) -> tuple[WindowContents, FoldContents | None]:
         evictor = self.pipeline.evictor
         if evictor is not None:
             columns.decode(np.arange(parked_count))
             rows = RowMaker(self.record, columns.column)
-            return ListsOfSessions(NumberEvictor(evictor, columns.times(), rows)), None
+            return ListContents(NumberEvictor(evictor, columns.times(), rows)), None
         if self.fold is None:
-            return ListsOfSessions(None), None
+            return ListContents(None), None
         elements = dict(enumerate(self._objects(self._new_columns, count), start=parked_count))
         json = json_of(self.pipeline, self.record)
-        folds = FoldsOfSessions(
+        folds = FoldContents(
             self.fold,
             columns.parked_texts,
             json,
@@ -217,7 +221,7 @@ class TriggerRange(FunctionRange):
         self,
         elements: Elements,
         columns: ElementColumns,
-        contents: SessionContents,
+        contents: WindowContents,
         parked_lists: ParkedLists,
     ) -> WalkOutput:
         """Walk all keys, those without elements first."""

@@ -13,14 +13,15 @@ behind.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from slackwater.engine.functions.eviction import FiringTime
+from slackwater.engine.functions.calls import FunctionCalls
+from slackwater.engine.functions.firing_moments import FiringTime
 from slackwater.engine.functions.key_timers import Domain, TimerOfKey
 from slackwater.engine.functions.left_over import LeftToOperator
-from slackwater.engine.functions.session_contents import SessionContents
 from slackwater.engine.functions.walk_context import WalkContext
 from slackwater.engine.functions.window_at_hand import WindowAtHand
+from slackwater.engine.functions.window_contents import WindowContents
 from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
 from slackwater.windowing.columnar.window_columns import NO_CONTENTS, NO_TIME, PaneKind
@@ -36,14 +37,6 @@ from slackwater.windowing.windows import GLOBAL_WINDOW, Window
 CONTINUE, FIRE, PURGE, FIRE_AND_PURGE = TriggerResult
 
 _Pairs = Sequence[tuple[Window, Window]]
-
-
-class InlineCalls(Protocol):
-    def call_at_firing(
-        self, place: int, key: int, window: Window, firing: int, *, time: FiringTime, contents: Any
-    ) -> None: ...
-
-    def clear(self, key: int, window: Window, time: FiringTime) -> None: ...
 
 
 @dataclass
@@ -105,9 +98,9 @@ class WalkRules:
         config: WindowOperatorConfig,
         timeline: Timeline,
         *,
-        contents: SessionContents,
+        contents: WindowContents,
         backend: StateBackend,
-        calls: InlineCalls | None,
+        calls: FunctionCalls | None,
         first_number: int,
     ) -> None:
         self.config, self.trigger = config, config.trigger

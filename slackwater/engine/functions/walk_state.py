@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.functions.parked_lists import ParkedLists
-from slackwater.engine.functions.session_contents import SessionContents
 from slackwater.engine.functions.trigger_walk import KeyState, WalkOutput
+from slackwater.engine.functions.window_contents import WindowContents
 from slackwater.windowing.runtime.merging_windows import MERGING_WINDOW_SET
 from slackwater.windowing.runtime.operator_snapshot import OpenWindow, OperatorSnapshot, TimerSnapshot
 from slackwater.windowing.runtime.window_operator import TIMER_SERVICE
@@ -50,7 +50,7 @@ class WalkState:
             )
         )
 
-    def restore(self, contents: SessionContents, parked_lists: ParkedLists) -> dict[Any, KeyState]:
+    def restore(self, contents: WindowContents, parked_lists: ParkedLists) -> dict[Any, KeyState]:
         """Fill the back end. Returns the windows and timers of each key; the lists are in the order of the
         windows.
         """

@@ -1,12 +1,20 @@
-"""What sessions hold while they are walked: lists of element numbers, or the value of a user's fold.
+"""The contents of windows while they are walked: lists of element numbers, or the values of a user's fold.
 
-Contents are opaque to the walk, which adds elements, merges, and lets them be seen at a firing.
+The walk knows neither. Both kinds have the same methods, on the contents of one window:
+
+    restored_contents   the contents of a parked window, from the numbers of its list
+    add                 the contents with one more element; None: there have been none
+    merge               the contents of a session that absorbs others; `target` is under its state window
+    fire                (number of what a firing shows, contents that it leaves; None for none)
+    park                the number of what is parked
+    contents_shown      what a firing shows: the numbers of its elements, or the result of the fold
+    lists               the element numbers of everything shown or parked; of a fold, the newest of each
 """
 
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,37 +30,8 @@ from slackwater.windowing.windows import TimeWindow
 _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes)
 
 
-class SessionContents(Protocol):
-    """The contents of the sessions of one range; what a session holds is one object.
-
-    Attributes:
-        are_lists: whether that is a list of numbers, which `add` appends to.
-    """
-
-    are_lists: bool
-
-    def restored_contents(self, numbers: list[int]) -> Any: ...
-
-    def add(self, contents: Any | None, number: int) -> Any: ...
-
-    def merge(self, target: Any | None, sources: Sequence[Any]) -> Any:
-        """The contents of a session that absorbs others; `target` are those under its state window."""
-
-    def fire(self, contents: Any, window: TimeWindow, time: EvictorContext) -> tuple[int, Any | None]:
-        """(number of what a firing shows, contents that it leaves; None for none)."""
-
-    def park(self, contents: Any) -> int:
-        """The number of what is parked of a session."""
-
-    def contents_shown(self, number: int) -> Any:
-        """What a firing shows: the numbers of its elements, or the result of a fold."""
-
-    def lists(self) -> ElementLists:
-        """The numbers of the elements of everything that has been shown or parked. Of a fold: the newest."""
-
-
-class ListsOfSessions:
-    """Lists of numbers. Those of refires begin alike, and are parts of one column."""
+class ListContents:
+    """Lists of numbers, which `add` appends to. Those of refires begin alike, and are parts of one column."""
 
     are_lists = True
 
@@ -105,7 +84,7 @@ class ListsOfSessions:
         return ElementLists(*(np.array(column, np.int64) for column in (numbers, starts, ends)))
 
 
-class FoldsOfSessions:
+class FoldContents:
     """Values of a fold, each with the number of its newest element. Merging folds the sources into one value,
     which is then merged with the target's.
 
@@ -185,11 +164,14 @@ class FoldsOfSessions:
         return ElementLists(np.array(self._newest, np.int64), places, places + 1)
 
 
+WindowContents = ListContents | FoldContents
+
+
 @dataclass(frozen=True)
 class WalkedFolds:
     """The values of folds after the walk, as `Folding` gives them."""
 
-    folds: FoldsOfSessions
+    folds: FoldContents
     firings: Firings
     windows: OpenWindows
 

@@ -31,7 +31,6 @@ class KeyTimers:
         event: the pending timers of event time.
         processing: those of processing time, with the newest time that has passed when each fires.
         earliest: no timer of event time is due before this watermark.
-        removals: how often a timer of event time was deleted, or has become due.
         is_calling_back: whether timers of processing time are being called. One for a time that has passed by
             then, registered meanwhile, is called with them.
     """
@@ -45,7 +44,6 @@ class KeyTimers:
         "event",
         "is_calling_back",
         "processing",
-        "removals",
     )
 
     def __init__(self, watermark: int, clock: int) -> None:
@@ -57,7 +55,6 @@ class KeyTimers:
         self.event: set[TimerOfKey] = set()
         self.processing: dict[TimerOfKey, int] = {}
         self.earliest = _NEVER
-        self.removals = 0
         self.is_calling_back = False
         self._events: list[tuple[int, int, Window]] = []
         self._moments: list[tuple[int, int, int, Window]] = []
@@ -81,7 +78,6 @@ class KeyTimers:
     def remove_event(self, time: int, window: Window) -> None:
         """Remove a timer of event time, if it is pending."""
         self.event.discard((time, window))
-        self.removals += 1
 
     def add_processing(self, time: int, window: Window) -> None:
         """Add a timer of processing time, unless it is pending: it is due 1 ms after its time, or after now
@@ -126,7 +122,6 @@ class KeyTimers:
             time, _, window = self._pop_event()
             if (time, window) in self.event:
                 self.event.remove((time, window))
-                self.removals += 1
                 return time, window
         return None
 

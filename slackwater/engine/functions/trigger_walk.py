@@ -20,7 +20,6 @@ from slackwater.engine.functions.firing_moments import FiringTime
 from slackwater.engine.functions.key_timers import Domain, TimerOfKey
 from slackwater.engine.functions.left_over import LeftToOperator
 from slackwater.engine.functions.walk_context import WalkContext
-from slackwater.engine.functions.window_at_hand import WindowAtHand
 from slackwater.engine.functions.window_contents import WindowContents
 from slackwater.windowing import MergingWindowAssigner
 from slackwater.windowing.columnar.timeline.timeline import Timeline
@@ -132,7 +131,6 @@ class KeyWalk:
         self._context = context = rules.context
         context.point_at(key, rules.initial, rules.from_ms)
         self._lives, self._contents = state.lives, state.contents
-        self._changes = 0  # of contents and histories, but for numbers that lists get
         self._sessions = rules.sessions(state.pairs)
         context.restore(state.event, state.processing)
         owners = {window for _, window in context.event}
@@ -151,8 +149,7 @@ class KeyWalk:
             to_ms: the end of the slice.
         """
         rules = self._rules
-        take = self._take if self._sessions is None else self._take_into_sessions
-        take(elements)
+        self._take(elements)
         rises = bisect_right(rules.tick_ends, to_ms)
         self._advance(rules.watermarks[rises - 1] if rises else rules.initial, to_ms)
         self._context.leave_key()
@@ -168,6 +165,11 @@ class KeyWalk:
     def _advance(self, watermark: int, clock: int) -> None:
         """Let the watermark rise, and move the clock, with all timers that are due on the way."""
         rules, context = self._rules, self._context
+        if not context.processing and (
+            watermark == context.current_watermark or context.earliest > watermark
+        ):
+            context.current_watermark, context.current_processing_time = watermark, clock
+            return
         watermarks, tick_ends = rules.watermarks, rules.tick_ends
         risen = bisect_right(watermarks, context.current_watermark)  # so often in the slice
         rises = bisect_right(watermarks, watermark)
@@ -224,7 +226,6 @@ class KeyWalk:
             self._fire(window, state_window, kind, causes)
         if result is not FIRE:
             self._contents.pop(state_window, None)
-            self._changes += 1
 
     def _fire(self, window: Window, state_window: Window, kind: PaneKind, causes: tuple[int, int]) -> None:
         """Fire a window that has contents; `causes` are tick end and arrival of the cause, as in Firings."""
@@ -238,10 +239,8 @@ class KeyWalk:
         number, contents_left = self._rules.contents.fire(contents, window, context)
         if contents_left is None:
             del self._contents[state_window]
-            self._changes += 1
         elif contents_left is not contents:
             self._contents[state_window] = contents_left
-            self._changes += 1
         if window is GLOBAL_WINDOW:
             kind = PaneKind.EARLY  # called "count" in the table
         place = len(output.firings)
@@ -262,7 +261,6 @@ class KeyWalk:
         """Collect a window: contents, state of the trigger, timers, history."""
         output = self._output
         self._contents.pop(state_window, None)
-        self._changes += 1
         self._context.window = window
         self._rules.trigger.clear(window, self._context)
         if self._rules.calls is not None:
@@ -276,99 +274,55 @@ class KeyWalk:
             output.elements_never_fired += life.unfired_elements
 
     def _take(self, elements: Iterable[tuple[Any, ...]]) -> None:
-        """Add each element to its windows, which don't merge, and ask the trigger about it."""
-        rules, context, output, lives = self._rules, self._context, self._output, self._lives
-        all_contents, add, are_lists = self._contents, rules.contents.add, rules.contents.are_lists
-        on_element, arms_once = rules.trigger.on_element, rules.arms_once
-        # The windows of the element before, and those of the one before it that had others: where a window
-        # ends, elements of two take turns.
-        windows_before = windows_earlier = None
-        at_hand, earlier_at_hand = list[WindowAtHand](), list[WindowAtHand]()
-        watermark_before = context.current_watermark
-        for number, timestamp, clock, watermark, windows, value in elements:
-            if context.processing or (watermark != watermark_before and context.earliest <= watermark):
-                self._advance(watermark, clock)
-            else:  # no timer is due
-                context.current_watermark, context.current_processing_time = watermark, clock
-            watermark_before = watermark
-            if windows is not windows_before:
-                is_known = windows is windows_earlier
-                windows_before, windows_earlier = windows, windows_before
-                at_hand, earlier_at_hand = earlier_at_hand, at_hand
-                if not is_known:
-                    at_hand = [
-                        WindowAtHand(window, *rules.ends[window], rules.collected_mark) for window in windows
-                    ]
-            for of_window in at_hand:
-                if of_window.closed_from <= watermark:
-                    output.assignments_missed += 1
-                    continue
-                window = of_window.window
-                if of_window.changes != self._changes:
-                    of_window.contents, of_window.life = all_contents.get(window), lives.get(window)
-                    of_window.changes = self._changes
-                contents, life = of_window.contents, of_window.life
-                if contents is not None and are_lists:
-                    contents.append(number)
-                else:
-                    all_contents[window] = add(contents, number)
-                    self._changes += 1
-                if life is None:
-                    self._open(window, clock)
-                    self._changes += 1
-                else:  # as in _count_element, without the call
-                    life.elements += 1
-                    life.unfired_elements += 1
-                    last_arrival = life.last_arrival
-                    if last_arrival is None or life.first_arrival is None:
-                        _note_arrival(life, clock)
-                    elif last_arrival < clock:
-                        life.last_arrival = clock
-                if contents is not None and arms_once and of_window.last_instant > watermark:
-                    continue
-                context.window = window
-                result = on_element(value, timestamp, window, context)
-                if result is not CONTINUE:
-                    kind = PaneKind.LATE if of_window.last_instant <= watermark else PaneKind.EARLY
-                    self._obey(result, window, window, kind, (NO_TIME, clock))
-                if of_window.removals != context.removals and of_window.cleanup != LONG_MAX:
-                    context.add_event(of_window.cleanup, window)
-                    of_window.removals = context.removals
-
-    def _take_into_sessions(self, elements: Iterable[tuple[Any, ...]]) -> None:
-        """Add each element to its session, which may merge others, and ask the trigger about it."""
+        """Add each element to its windows, which may merge, and ask the trigger about it."""
         rules, context, sessions = self._rules, self._context, self._sessions
-        assert sessions is not None
         for number, timestamp, clock, watermark, windows, value in elements:
             self._advance(watermark, clock)
-            for window in windows:
-                sessions.is_touched = False
-                actual = sessions.add_window(window, self._merge)
-                if self._is_collected(actual, watermark):
-                    sessions.retire_window(actual)
-                    self._output.late.append((number - rules.first_number, *window))
+            for own_window in windows:
+                window, has_merged = own_window, False
+                if sessions is not None:
+                    sessions.is_touched = False
+                    window = sessions.add_window(own_window, self._merge)
+                    has_merged = sessions.is_touched
+                last_instant, cleanup = rules.ends[window]
+                if self._is_collected(window, watermark):
+                    self._miss(number, own_window, window)
                     continue
-                state_window, must_ask = sessions.state_window(actual), sessions.is_touched
-                last_instant, cleanup = rules.ends[actual]
+                state_window = self._state_window(window)
+                assert state_window is not None
                 contents = self._contents.get(state_window)
                 self._contents[state_window] = rules.contents.add(contents, number)
-                life = self._lives.get(actual)
-                if life is None:
-                    self._open(actual, clock)
-                else:
-                    _count_element(life, clock)
-                if must_ask or contents is None or last_instant <= watermark or not rules.arms_once:
-                    context.window = actual
-                    result = rules.trigger.on_element(value, timestamp, actual, context)
-                    if result is not CONTINUE:
-                        kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
-                        self._obey(result, actual, state_window, kind, (NO_TIME, clock))
-                    if cleanup != LONG_MAX:
-                        context.add_event(cleanup, actual)
+                self._count_element(window, clock)
+                if rules.arms_once and contents is not None and last_instant > watermark and not has_merged:
+                    continue
+                context.window = window
+                result = rules.trigger.on_element(value, timestamp, window, context)
+                if result is not CONTINUE:
+                    kind = PaneKind.LATE if last_instant <= watermark else PaneKind.EARLY
+                    self._obey(result, window, state_window, kind, (NO_TIME, clock))
+                if cleanup != LONG_MAX:
+                    context.add_event(cleanup, window)
 
-    def _open(self, window: Window, clock: int) -> None:
-        self._output.windows_opened += 1
-        self._lives[window] = WindowLife(1, 0, 1, None, clock, clock)
+    def _miss(self, number: int, own_window: Window, window: Window) -> None:
+        """An element has come too late for its window, which in a session is part of another one."""
+        if self._sessions is None:
+            self._output.assignments_missed += 1
+        else:
+            self._sessions.retire_window(window)
+            self._output.late.append((number - self._rules.first_number, *own_window))
+
+    def _count_element(self, window: Window, clock: int) -> None:
+        life = self._lives.get(window)
+        if life is None:
+            self._output.windows_opened += 1
+            self._lives[window] = WindowLife(1, 0, 1, None, clock, clock)
+            return
+        life.elements += 1
+        life.unfired_elements += 1
+        if life.last_arrival is None or life.last_arrival < clock:
+            life.last_arrival = clock
+        if life.first_arrival is None:
+            life.first_arrival = clock
 
     def _merge(
         self, result: Window, absorbed_windows: list[Window], target: Window, sources: list[Window]
@@ -435,19 +389,6 @@ class KeyWalk:
         if self._context.event or self._context.processing:
             timers = {"event": self._context.event, "processing": self._context.processing}
             output.timers[self._number] = timers  # type: ignore[assignment]
-
-
-def _count_element(life: WindowLife, clock: int) -> None:
-    life.elements += 1
-    life.unfired_elements += 1
-    _note_arrival(life, clock)
-
-
-def _note_arrival(life: WindowLife, clock: int) -> None:
-    if life.last_arrival is None or life.last_arrival < clock:
-        life.last_arrival = clock
-    if life.first_arrival is None:
-        life.first_arrival = clock
 
 
 def _bounds(window: Window) -> tuple[int, int]:

@@ -23,7 +23,7 @@ _OTHER_WAYS: Final = frozenset(
 
 class WalkContext(KeyTimers):
     """A trigger's context (TriggerContext, OnMergeContext) for one key after the other, with the timers and
-    the state of the key. What has not changed since the last call is not done again.
+    the state of the key.
 
     Args:
         backend: the state of triggers and of the function.
@@ -37,14 +37,8 @@ class WalkContext(KeyTimers):
 
     __slots__ = (
         "_backend",
-        "_handle",
         "_held_states",
         "_holds_state",
-        "_of_descriptor",
-        "_of_window",
-        "_pending_removals",
-        "_pending_time",
-        "_pending_window",
         "current_key",
         "merged_windows",
         "window",
@@ -56,12 +50,6 @@ class WalkContext(KeyTimers):
         self.current_key: Any = None
         self.window: Window = None
         self.merged_windows: list[Window] = []
-        # The state that was asked for last, and the timer that was registered last.
-        self._of_descriptor: StateDescriptor | None = None
-        self._of_window: Window = None
-        self._handle: Any = None
-        self._pending_window: Window = None
-        self._pending_time, self._pending_removals = LONG_MIN, -1
         self._held_states: dict[tuple[str, Window], HeldState] = {}
 
     def point_at(self, key: Any, watermark: int, clock: int) -> None:
@@ -74,18 +62,9 @@ class WalkContext(KeyTimers):
         for state in self._held_states.values():
             state.put_back()
         self._held_states.clear()
-        self._of_descriptor = self._pending_window = None
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        window = self.window
-        if (
-            timestamp != self._pending_time
-            or window is not self._pending_window
-            or self.removals != self._pending_removals
-        ):
-            self.add_event(timestamp, window)
-            self._pending_time, self._pending_window = timestamp, window
-            self._pending_removals = self.removals
+        self.add_event(timestamp, self.window)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
         self.add_processing(timestamp, self.window)
@@ -97,11 +76,7 @@ class WalkContext(KeyTimers):
         self.remove_processing(timestamp, self.window)
 
     def get_partitioned_state(self, descriptor: StateDescriptor) -> Any:
-        window = self.window
-        if self._of_descriptor is not descriptor or window is not self._of_window:
-            self._of_descriptor, self._of_window = descriptor, window
-            self._handle = self.state_of(descriptor, window)
-        return self._handle
+        return self.state_of(descriptor, self.window)
 
     def state_of(self, descriptor: StateDescriptor, window: Window) -> Any:
         name = (descriptor.name, window)

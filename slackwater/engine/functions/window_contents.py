@@ -33,8 +33,6 @@ _IMMUTABLE: Final = (type(None), bool, int, float, str, bytes)
 class ListContents:
     """Lists of numbers, which `add` appends to. Those of refires begin alike, and are parts of one column."""
 
-    are_lists = True
-
     def __init__(self, evictor: NumberEvictor | None) -> None:
         self._evictor = evictor
         self._picks: list[tuple[list[int], int]] = []  # (list, length): its first numbers
@@ -95,8 +93,6 @@ class FoldContents:
     Attributes:
         results: what each firing hands on, or the text of what is parked, by its number.
     """
-
-    are_lists = False
 
     def __init__(
         self,

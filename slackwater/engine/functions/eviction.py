@@ -8,7 +8,7 @@ What is evicted is gone for later firings. A firing whose window has lost all of
 place, as in Flink, whose state of such a window is empty.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -129,36 +129,10 @@ def evict(
     Args:
         accumulates: whether windows keep what a firing leaves; otherwise it purges them.
     """
-    left_by_owner: dict[int, Longs] = {}
-    visible_lists: list[Longs] = []
-    takes_place = np.ones(len(firings.keys), np.bool_)
-    for place, (owner, window, time, new_numbers) in enumerate(
-        zip(
-            increments.owners.tolist(),
-            windows_of(firings),
-            _times_of(firings),
-            increments.of_firings.arrays(),
-            strict=True,
-        )
-    ):
-        left_numbers = left_by_owner.get(owner)
-        numbers = (
-            new_numbers
-            if left_numbers is None or not len(left_numbers)
-            else np.append(left_numbers, new_numbers)
-        )
-        if not len(numbers):
-            takes_place[place] = False
-            continue
-        survivors = evictor.before(numbers, window, time)
-        visible_lists.append(survivors)
-        survivors = evictor.after(survivors, window, time)
-        if accumulates:
-            left_by_owner[owner] = survivors
+    takes_place, visible_lists, left_by_owner = _evict_at_firings(firings, increments, evictor, accumulates)
+    nothing = np.zeros(0, np.int64)
     lists = [
-        new_numbers
-        if (left_numbers := left_by_owner.get(owner)) is None
-        else np.append(left_numbers, new_numbers)
+        np.append(left_by_owner.get(owner, nothing), new_numbers)
         for owner, new_numbers in zip(
             increments.window_owners.tolist(), increments.of_windows.arrays(), strict=True
         )
@@ -172,8 +146,29 @@ def evict(
     return Eviction(firings, ElementLists.from_arrays(visible_lists), windows, accumulators)
 
 
-def _times_of(firings: Firings) -> Iterator[FiringTime]:
-    return map(FiringTime, firings.watermarks.tolist(), clocks_of(firings).tolist())
+def _evict_at_firings(
+    firings: Firings, increments: Increments, evictor: NumberEvictor, accumulates: bool
+) -> tuple[Booleans, list[Longs], dict[int, Longs]]:
+    """(whether each firing has elements, the elements that those show, what the last firing of each window
+    has left).
+    """
+    left_by_owner: dict[int, Longs] = {}
+    visible_lists: list[Longs] = []
+    takes_place = np.ones(len(firings.keys), np.bool_)
+    nothing = np.zeros(0, np.int64)
+    times = map(FiringTime, firings.watermarks.tolist(), clocks_of(firings).tolist())
+    columns = (increments.owners.tolist(), windows_of(firings), times, increments.of_firings.arrays())
+    for place, (owner, window, time, new_numbers) in enumerate(zip(*columns, strict=True)):
+        numbers = np.append(left_by_owner.get(owner, nothing), new_numbers)
+        if not len(numbers):
+            takes_place[place] = False
+            continue
+        survivors = evictor.before(numbers, window, time)
+        visible_lists.append(survivors)
+        survivors = evictor.after(survivors, window, time)
+        if accumulates:
+            left_by_owner[owner] = survivors
+    return takes_place, visible_lists, left_by_owner
 
 
 def _renumber(firings: Firings, owners: Longs, takes_place: Booleans) -> Firings:

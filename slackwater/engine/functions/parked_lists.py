@@ -148,15 +148,26 @@ def park_lists(
         f"{_LIST}{','.join(texts.slice(first, beyond - first).to_pylist())}{_END}"
         for first, beyond in zip(firsts.tolist(), beyonds.tolist(), strict=True)
     ]
-    columns: Mapping[str, Any] = {
+    columns = {
         **values_of_keys(distinct, windows.keys[owners]),
-        "state_name": pa.array([CONTENTS] * len(owners), pa.string()),
         "namespace_start": times(namespaces.starts[owners]),
         "namespace_end": times(namespaces.ends[owners]),
-        "map_key": pa.array(list(map(str, numbers.tolist())), pa.string()),
-        "value_json": pa.array(pieces, pa.string()),
     }
-    return contents, pa.table(columns)
+    return contents, _rows_of_pieces(columns, numbers, pieces)
+
+
+def _rows_of_pieces(owners: Mapping[str, Any], numbers: Longs, pieces: Sequence[str]) -> pa.Table:
+    """Rows of `keyed_state`; `owners` are the columns of keys and namespaces, `numbers` those of the pieces
+    in their lists.
+    """
+    return pa.table(
+        {
+            **owners,
+            "state_name": pa.array([CONTENTS] * len(pieces), pa.string()),
+            "map_key": pa.array(list(map(str, numbers.tolist())), pa.string()),
+            "value_json": pa.array(pieces, pa.string()),
+        }
+    )
 
 
 def _text_length(texts: pa.Array, count: int) -> int:

@@ -253,7 +253,6 @@ class FunctionRange:
         """Decide what each firing shows, and what its window keeps."""
         firings, lists = in_order_of_calls(concatenate(slice_result.firings), slice_result.accumulators)
         self.memory.require_elements(int(lists.lengths.max(initial=0)))
-        accumulates = not self.setting.purges
         slice_result = slice_result._replace(firings=[firings])
         fired_windows = FiredWindows(
             slice_result=slice_result,
@@ -264,40 +263,47 @@ class FunctionRange:
             windows_at_start=windows_at_start,
         )
         evictor = self.pipeline.evictor
-        if evictor is None and self.fold is None:
+        if evictor is not None or self.fold is None:
             columns.decode(lists.distinct_numbers())
+        if evictor is None and self.fold is None:
             return fired_windows
-        windows = slice_result.windows
         increments = Increments.of(
-            firings, lists, windows, slice_result.accumulators, accumulates=accumulates
+            firings,
+            lists,
+            slice_result.windows,
+            slice_result.accumulators,
+            accumulates=not self.setting.purges,
         )
         rows = RowMaker(self.record, columns.column)
-        if evictor is None:
-            assert self.fold is not None
+        if evictor is not None:
+            self._evict(fired_windows, increments, NumberEvictor(evictor, columns.times(), rows))
+        elif self.fold is not None:
             fired_windows.folding = Folding(
                 self.fold,
                 increments,
                 parked_texts,
                 json_of(self.pipeline, self.record),
                 elements_of=lambda lists: elements_of(lists, rows),
-                accumulates=accumulates,
+                accumulates=not self.setting.purges,
             )
-            return fired_windows
-        columns.decode(lists.distinct_numbers())
+        return fired_windows
+
+    def _evict(self, fired_windows: FiredWindows, increments: Increments, evictor: NumberEvictor) -> None:
+        """Let the evictor take elements from firings and windows."""
+        slice_result = fired_windows.slice_result
         with objects_set_aside():
             eviction = evict(
-                firings,
+                fired_windows.firings,
                 increments,
-                windows,
-                windows_at_start,
-                NumberEvictor(evictor, columns.times(), rows),
-                accumulates=accumulates,
+                slice_result.windows,
+                fired_windows.windows_at_start,
+                evictor,
+                accumulates=not self.setting.purges,
             )
         fired_windows.firings, fired_windows.lists = eviction.firings, eviction.lists
         fired_windows.slice_result = slice_result._replace(
             firings=[eviction.firings], windows=eviction.windows, accumulators=eviction.accumulators
         )
-        return fired_windows
 
     def _fire(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:
         """Call the function for all firings: rows of `panes` and of side outputs, by table."""

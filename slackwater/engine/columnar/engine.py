@@ -12,6 +12,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -131,7 +132,9 @@ class SplitBatches:
         )
         if quarantine_rows.num_rows:
             yield mark_table(QUARANTINE, quarantine_rows)
-        read_full_rows = None if batch.read_full_rows is None else _FullRows(batch, judged_batch, self.judge)
+        read_full_rows = (
+            None if batch.read_full_rows is None else partial(self._full_rows, batch, judged_batch)
+        )
         yield from self.split_elements(rows, counts, read_full_rows)
 
     def split_elements(
@@ -155,6 +158,12 @@ class SplitBatches:
                 yield pack(mark_table(name, with_keys(ascending.rows, ascending.keys, keys.distinct)))
         if split.late is not None and len(split.late.positions):
             yield mark_table(LATE, self._late_rows(split.late, elements, keys))
+
+    def _full_rows(self, batch: SourceBatch, judged_batch: JudgedBatch, positions: Longs) -> pa.Table:
+        """Every column of the source, and the derived ones, of some elements of a batch."""
+        rows_of_batch = judged_batch.positions
+        rows = batch.full_rows(positions if rows_of_batch is None else rows_of_batch[positions])
+        return self.judge.with_derived_columns(rows)
 
     def _route(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The rows of a table for each range: parts packed, late rows by their keys."""
@@ -184,20 +193,6 @@ class SplitBatches:
             ).as_py()
             or 0
         )
-
-
-@dataclass(frozen=True)
-class _FullRows:
-    """Reads every source column of some elements of a batch, by their positions, and derives theirs."""
-
-    batch: SourceBatch
-    judged_batch: JudgedBatch
-    judge: Judge
-
-    def __call__(self, positions: Longs) -> pa.Table:
-        rows_of_batch = self.judged_batch.positions
-        rows = self.batch.full_rows(positions if rows_of_batch is None else rows_of_batch[positions])
-        return self.judge.with_derived_columns(rows)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ Looks at columns alone; which of them are brought together is decided in
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -144,28 +145,20 @@ def _hexadecimal(words: npt.NDArray[np.uint64], is_null: npt.NDArray[np.bool_]) 
     return pc.if_else(pa.array(is_null), pa.scalar(None, pa.string()), texts) if is_null.any() else texts
 
 
-@dataclass(frozen=True)
-class CommonStatistics:
-    naming: Naming
-    batch: SourceBatch
-
-    def __call__(self, name: str) -> ColumnStatistics:
-        if name in UNION_COLUMNS:
-            return ColumnStatistics(True, None)
-        own_name = self.naming.own_names[name]
-        if own_name is None or self.batch.statistics is None:
-            return ColumnStatistics(False, None)
-        return self.batch.statistics(own_name)
+def _statistics(naming: Naming, batch: SourceBatch, name: str) -> ColumnStatistics:
+    """A file's statistics of one of the pipeline's columns."""
+    if name in UNION_COLUMNS:
+        return ColumnStatistics(True, None)
+    own_name = naming.own_names[name]
+    if own_name is None or batch.statistics is None:
+        return ColumnStatistics(False, None)
+    return batch.statistics(own_name)
 
 
-@dataclass(frozen=True)
-class CommonRows:
-    naming: Naming
-    batch: SourceBatch
-    columns: tuple[str, ...]
-
-    def __call__(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        return self.naming.rows(self.batch.full_rows(positions), self.columns)
+def _full_rows(
+    naming: Naming, batch: SourceBatch, columns: tuple[str, ...], positions: npt.NDArray[np.int64]
+) -> pa.Table:
+    return naming.rows(batch.full_rows(positions), columns)
 
 
 def common_batch(
@@ -183,7 +176,7 @@ def common_batch(
         may_hold_unread=batch.may_hold_unread,
         read_to_ms=batch.read_to_ms,
         is_part=batch.is_part,
-        read_full_rows=CommonRows(naming, batch, columns),
-        statistics=None if batch.statistics is None else CommonStatistics(naming, batch),
+        read_full_rows=partial(_full_rows, naming, batch, columns),
+        statistics=None if batch.statistics is None else partial(_statistics, naming, batch),
         source=naming.position,
     )

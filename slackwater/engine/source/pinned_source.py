@@ -3,7 +3,6 @@ have read are still there.
 """
 
 import itertools
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +26,7 @@ from slackwater.engine.source.changes import (
     newest_commits,
 )
 from slackwater.engine.source.coverage import ReadRange, had_readers, read_to, rests_on
-from slackwater.engine.source.file_record import FileRecord, RecordedFile, text_of_partition
+from slackwater.engine.source.file_record import FileRecord
 from slackwater.engine.source.files import (
     FIRST_MS,
     NOWHERE,
@@ -40,7 +39,7 @@ from slackwater.engine.source.files import (
     logical_files,
 )
 from slackwater.engine.source.row_groups import SourceFile
-from slackwater.engine.source.stored_arrivals import StoredArrivals, bounds_to_record
+from slackwater.engine.source.stored_arrivals import StoredArrivals, recorded_files
 from slackwater.errors import UsageError
 from slackwater.tables.delta.concurrency import map_concurrently
 from slackwater.windowing.times import to_datetime
@@ -108,11 +107,8 @@ class PinnedSource:
 
     @cached_property
     def actions(self) -> pa.Table:
-        """Its files as `slackwater.engine.source.files.actions_with_vectors` has them. They are not
-        pickled: tasks know their files.
-
-        Raises:
-            DeltaError: neither the log nor the record has the version any more.
+        """Its files as `actions_with_vectors` has them, not pickled: tasks know their files. Raises DeltaError
+        where neither the log nor the record has the version any more.
         """
         try:
             return actions_with_vectors(DeltaTable(self.uri, version=self.version), self.uri)
@@ -159,11 +155,9 @@ class PinnedSource:
         return newest if len(newest) == self.version - version else None
 
     def history_since(self, before: "PinnedSource") -> list[Commit]:
-        """The commits after `before` up to this version, oldest first. In the place of those that the log has
-        lost, and of those before them, stand the differences between the versions that are still known.
-
-        Raises:
-            DeltaError: the files of `before` are not known any more.
+        """The commits after `before` up to this version, oldest first; for those that the log has lost, and
+        those before them, the differences between the versions that are still known. Raises DeltaError where
+        the files of `before` are not.
         """
         newest = newest_commits(self.uri, before.version + 1, self.version)
         end = self.version - len(newest)
@@ -189,20 +183,7 @@ class PinnedSource:
         if self.record is None:
             return
         column = self.name_in_log(arrival)
-        files = []
-        for file, bounds in self.files_with_bounds(arrival):
-            recorded_bounds = bounds_to_record(file, bounds)
-            files.append(
-                RecordedFile(
-                    path=file.path,
-                    vector=None if file.vector is None else file.vector.to_json(),
-                    rows=file.stored_rows,
-                    bytes=file.bytes,
-                    partition=text_of_partition(file.partition),
-                    bounds=json.dumps({} if recorded_bounds is None else {column: recorded_bounds}),
-                )
-            )
-        self.record.add(self.version, files)
+        self.record.add(self.version, recorded_files(self.files_with_bounds(arrival), column))
 
     def count_rows(self, where: Any, columns: Sequence[str]) -> int:
         """How many rows meet an Arrow expression on `columns`; every file is read."""
@@ -245,14 +226,14 @@ class PinnedSource:
         written again together with older ones, it is read as it was before: these files come last.
 
         Args:
-            from_ms, to_ms: the slice.
-            arrival: the column of arrival times.
             before: the source as the parent run has pinned it; None for the first run, to which all files are
                 new.
             newer_reads: what live runs have read at versions newer than `before`.
             also: rows that arrived in these milliseconds are read too.
         """
-        new = None if before is None else self._new_since(before, newer_reads)
+        new = None
+        if before is not None:
+            new = self._changes_since(before).new_files(item.version for item in newer_reads)
         low, high = from_ms * 1000, to_ms * 1000
         chosen = []
         for file, bounds in self.files_with_bounds(arrival):
@@ -426,9 +407,6 @@ class PinnedSource:
             for column in pa.schema(DeltaTable(self.uri, version=version).schema())
         }
         return {column.name: names.get(name_in_files(column)) for column in self.schema}
-
-    def _new_since(self, before: "PinnedSource", newer_reads: Sequence[ReadRange] = ()) -> dict[str, int]:
-        return self._changes_since(before).new_files(item.version for item in newer_reads)
 
     def _history_since(self, before: "PinnedSource") -> list[Commit]:
         if before.version not in self._histories:

@@ -7,7 +7,7 @@ file; and single rows, for which only the row groups that hold them are read.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ class SourceFile:
         """
         file = self.file
         for groups in self._pieces(self._groups_of_share(self._groups_with_arrivals(arrivals)), rows_at_once):
-            statistics = _Statistics(self, groups)
+            statistics = partial(self.statistics, groups=groups)
             complete_columns = {name for name in null_checked if statistics(name).is_complete}
             eager = tuple(
                 name for name in columns if (first is None or name in first) and name not in complete_columns
@@ -102,7 +102,7 @@ class SourceFile:
             rows = read_columns(
                 self.uri, file, self.schema, eager, row_groups=groups, metadata=self._metadata
             )
-            full_rows = None if len(eager) == len(columns) else _RowReader(self, tuple(columns), groups)
+            full_rows = None if len(eager) == len(columns) else partial(self.rows, tuple(columns), groups)
             yield SourceBatch(
                 rows=rows,
                 path=file.path,
@@ -206,22 +206,3 @@ class SourceFile:
         begins = ends[read_positions] - sizes
         place = np.searchsorted(read_positions, owners)
         return table.take(pa.array(positions - begins[place] + shifts[place]))
-
-
-@dataclass(frozen=True)
-class _Statistics:
-    file: SourceFile
-    groups: list[int]
-
-    def __call__(self, name: str) -> ColumnStatistics:
-        return self.file.statistics(name, self.groups)
-
-
-@dataclass(frozen=True)
-class _RowReader:
-    file: SourceFile
-    columns: tuple[str, ...]
-    groups: list[int]
-
-    def __call__(self, positions: npt.NDArray[np.int64]) -> pa.Table:
-        return self.file.rows(self.columns, self.groups, positions)

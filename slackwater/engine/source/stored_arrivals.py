@@ -3,7 +3,9 @@ partition, if the source computes that from the arrival; else from the pipeline'
 footer, else from its column of arrivals, which is then read once.
 """
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
@@ -12,7 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.source.file_list import TIME, bounds_of_chunks
-from slackwater.engine.source.file_record import FileRecord, RecordedBounds
+from slackwater.engine.source.file_record import (
+    FileRecord,
+    RecordedBounds,
+    RecordedFile,
+    text_of_partition,
+)
 from slackwater.engine.source.files import NOWHERE, Bounds, InputFile
 from slackwater.tables.delta.parquet import open_verified
 from slackwater.tables.stores import filesystem
@@ -74,9 +81,22 @@ def _with_arrivals_of_day(file: InputFile, day: date | None) -> tuple[InputFile,
     return replace(file, may_hold_unread=False), (first_ms * 1000, end_ms * 1000 - 1)
 
 
-def bounds_to_record(file: InputFile, bounds: Bounds | None) -> RecordedBounds | None:
-    if bounds is None:
-        return None
+def recorded_files(files: Iterable[tuple[InputFile, Bounds | None]], column: str) -> list[RecordedFile]:
+    """What is recorded of files with the bounds of their arrivals, which are in `column`."""
+    return [
+        RecordedFile(
+            path=file.path,
+            vector=None if file.vector is None else file.vector.to_json(),
+            rows=file.stored_rows,
+            bytes=file.bytes,
+            partition=text_of_partition(file.partition),
+            bounds=json.dumps({} if bounds is None else {column: _bounds_to_record(file, bounds)}),
+        )
+        for file, bounds in files
+    ]
+
+
+def _bounds_to_record(file: InputFile, bounds: Bounds) -> RecordedBounds:
     least, greatest = (None, None) if bounds == NOWHERE else bounds
     return RecordedBounds(least, greatest, not file.may_hold_unread)
 

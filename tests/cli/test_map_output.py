@@ -11,8 +11,8 @@ import pytest
 
 from slackwater.engine.replaying import results
 from slackwater.engine.source.scan import SliceScan
+from slackwater.engine.transport.blobs import to_blobs
 from slackwater.engine.transport.in_process import InProcess, MapTask, RangeTask
-from slackwater.engine.transport.table_blobs import to_blobs
 from slackwater.runs import opened_pipeline
 from tests.integration.command import here
 

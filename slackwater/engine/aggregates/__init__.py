@@ -5,10 +5,14 @@ lists them.
 
 from slackwater.engine.aggregates.accumulator import Accumulator, Part, ResultOverflow
 from slackwater.engine.aggregates.binding import bind, bind_columnar, bind_select
-from slackwater.engine.aggregates.columnar_aggregate import ColumnarAggregate, Columns, OverflowAtRow
+from slackwater.engine.aggregates.columnar_aggregate import (
+    ColumnarAggregate,
+    Columns,
+    OverflowAtRow,
+    combine_spans,
+)
 from slackwater.engine.aggregates.operands import operands, totals
 from slackwater.engine.aggregates.select_function import RowStretch, SelectFunction, StretchFunction
-from slackwater.engine.aggregates.spans import combine_spans
 from slackwater.engine.aggregates.table import AggregatedColumn, AggregateForms, register
 from slackwater.engine.aggregates.unknown import (
     UNKNOWN,

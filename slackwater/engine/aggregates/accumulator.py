@@ -64,5 +64,20 @@ class OneByOne:
         return None
 
 
+class SumAndCount(OneByOne):
+    """Accumulator: (count, sum). Subclasses choose the representation of the sum and how it is read."""
+
+    zero: Any
+
+    def create(self) -> tuple[int, Any]:
+        return (0, self.zero)
+
+    def add(self, accumulator: tuple[int, Any], value: Any) -> tuple[int, Any]:
+        return (accumulator[0] + 1, accumulator[1] + value)
+
+    def merge(self, a: tuple[int, Any], b: tuple[int, Any]) -> tuple[int, Any]:
+        return (a[0] + b[0], a[1] + b[1])
+
+
 class ResultOverflow(ArithmeticError):
     """An integer sum left the range of its result type."""

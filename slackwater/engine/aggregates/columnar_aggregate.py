@@ -3,12 +3,13 @@ results, to the bit.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
+from slackwater.windowing.columnar.arrays.spans import Spans
 
 Columns = list[pa.Array]
 Parts = tuple[tuple[str, pa.DataType], ...]
@@ -56,3 +57,21 @@ class OverflowAtRow(Exception):
         super().__init__(row, error)
         self.row = row
         self.error = error
+
+
+@runtime_checkable
+class AdditiveAggregate(Protocol):
+    """An aggregate whose accumulators add up, column by column, unless they are too large for that."""
+
+    def adds_up(self, accumulators: Columns) -> bool: ...
+
+
+def combine_spans(aggregate: ColumnarAggregate, accumulators: Columns, spans: Spans) -> Columns:
+    """The accumulator of all elements of each span of rows, which may overlap as those of sliding windows
+    do: by differences of running totals where accumulators add up, else by combining the rows.
+    """
+    if isinstance(aggregate, AdditiveAggregate) and aggregate.adds_up(accumulators):
+        return [pa.array(spans.sum(column.to_numpy())) for column in accumulators]
+    rows, owners = spans.explode()
+    indices = pa.array(rows)
+    return aggregate.combine([column.take(indices) for column in accumulators], owners)

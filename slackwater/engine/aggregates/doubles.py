@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.engine.aggregates import exact_sums
-from slackwater.engine.aggregates.accumulator import Part
+from slackwater.engine.aggregates.accumulator import Part, SumAndCount
 from slackwater.engine.aggregates.columnar_aggregate import Columns, Parts
 from slackwater.engine.aggregates.count import count_values, running_sum
 from slackwater.engine.aggregates.limb_columns import (
@@ -21,7 +21,6 @@ from slackwater.engine.aggregates.limb_columns import (
     pack_limbs,
     unpack_limbs,
 )
-from slackwater.engine.aggregates.summing import SumAndCount
 from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, sum_of_groups

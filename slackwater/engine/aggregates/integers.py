@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.engine.aggregates.accumulator import Part, ResultOverflow, Starts
+from slackwater.engine.aggregates.accumulator import Part, ResultOverflow, Starts, SumAndCount
 from slackwater.engine.aggregates.columnar_aggregate import Columns, OverflowAtRow, Parts
 from slackwater.engine.aggregates.count import count_values, running_sum
 from slackwater.engine.aggregates.limb_columns import decode_integers, encode_integers
-from slackwater.engine.aggregates.summing import SumAndCount
 from slackwater.windowing.columnar.arrays import limbs
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 from slackwater.windowing.columnar.arrays.groups import Groups, bounds_of, sum_of_groups

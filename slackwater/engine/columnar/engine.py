@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.engine.aggregates import bind_columnar, bind_select
 from slackwater.engine.columnar.families import BatchElements, Family, LateRows, Part, Setting
@@ -27,14 +26,16 @@ from slackwater.engine.replaying.replay import Outcome, Replay
 from slackwater.engine.replaying.results import (
     collect,
     counts_table,
+    folded_count,
     mark_table,
     name_of,
+    read_counts,
     rows_of_source,
     spread_quarantine_rows,
 )
 from slackwater.engine.replaying.sent_elements import MapElements, ReceivedElements
 from slackwater.engine.replaying.sent_tables import SentTables, divide
-from slackwater.engine.rows.columns_read import ARRIVAL, KEY_GROUP, SOURCE_FILE, columns_read
+from slackwater.engine.rows.columns_read import KEY_GROUP, SOURCE_FILE, columns_read
 from slackwater.engine.rows.judge import Judge, JudgedBatch
 from slackwater.engine.rows.key_numbers import (
     KeyNumbers,
@@ -126,7 +127,7 @@ class SplitBatches:
                 "rows_filtered": judged_batch.filtered_count,
                 "rows_quarantined": quarantine_rows.num_rows,
                 "rows_folded": self.judge.folded_count(batch, rows)
-                + self._count_folded(quarantine_rows)
+                + folded_count(quarantine_rows, self.judge.from_ms)
                 + judged_batch.filtered_folded_count,
             }
         )
@@ -185,15 +186,6 @@ class SplitBatches:
         schema = table_schemas(self.replay.shape)["late_events"]
         return late_table(late, elements.full_rows(positions), groups, schema, self.replay.shape)
 
-    def _count_folded(self, quarantine_rows: pa.Table) -> int:
-        arrivals = quarantine_rows.column("arrival_time")
-        return int(
-            pc.sum(
-                pc.less(arrivals, pa.scalar(self.judge.from_ms * 1000, pa.int64()).cast(arrivals.type))
-            ).as_py()
-            or 0
-        )
-
 
 @dataclass(frozen=True)
 class MergeRange:
@@ -229,8 +221,7 @@ class MergeFirstRows:
         counts = Counter[str]()
         for first in range(0, rows.num_rows, ROWS_AT_ONCE):
             piece = rows.slice(first, ROWS_AT_ONCE)
-            is_folded = piece.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms
-            counts.update({"rows_read": piece.num_rows, "rows_folded": int(np.count_nonzero(is_folded))})
+            counts.update(read_counts(piece, self.replay.scan.from_ms))
             yield from splitting.split_elements(piece, counts)
         yield counts_table(counts)
 

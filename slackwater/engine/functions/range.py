@@ -52,7 +52,7 @@ from slackwater.engine.operator.firing import Owners, side_rows
 from slackwater.engine.operator.garbage import objects_set_aside
 from slackwater.engine.replaying.distinct_rows import without_remembered_rows
 from slackwater.engine.replaying.replay import Replay
-from slackwater.engine.replaying.results import conform, hand_over, hashes_table, range_counts
+from slackwater.engine.replaying.results import conform, hand_over, hashes_table, range_counts, read_counts
 from slackwater.engine.replaying.snapshot_codecs import json_of
 from slackwater.engine.replaying.snapshot_rows import restored_rows
 from slackwater.engine.replaying.vectorized_calls import VectorizedCalls
@@ -138,11 +138,9 @@ class FunctionRange:
         began = time.thread_time()
         state = self._state_tables(fired_windows, distinct)
         state_s += time.thread_time() - began
-        is_folded = self.rows.column(columns_read.ARRIVAL).to_numpy() < self.replay.scan.from_ms
         counts = {
             **fired_windows.verdict.counts,
-            "rows_read": self.rows.num_rows,
-            "rows_folded": int(np.count_nonzero(is_folded)),
+            **read_counts(self.rows, self.replay.scan.from_ms),
             "side_rows": sum(output[side_table(tag)].num_rows for tag in self.pipeline.side_columns),
         }
         of_slice = counts_of_slice(

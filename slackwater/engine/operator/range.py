@@ -29,6 +29,7 @@ from slackwater.engine.replaying.results import (
     hand_over_quarantine_rows,
     hashes_table,
     range_counts,
+    read_counts,
 )
 from slackwater.engine.replaying.snapshot_rows import unknown_results
 from slackwater.engine.replaying.spilling import Spilling
@@ -114,7 +115,11 @@ class RangeWork(ABC, Generic[Runner]):
                 with collector_resting():
                     output = {"panes": self.pane_table(runner), **self._side_tables(runner)}
                     late_elements = self.late_table(runner)
-                counts = {**runner.counts(), **runner.assignments(), **self._read_counts()}
+                counts = {
+                    **runner.counts(),
+                    **runner.assignments(),
+                    **read_counts(self.rows, self.replay.scan.from_ms),
+                }
                 rows_failed = (
                     failed_rows(self.pipeline, runner.failed_elements, self.rows)
                     if runner.failed_elements
@@ -174,10 +179,6 @@ class RangeWork(ABC, Generic[Runner]):
     def _add_to_hash(self, total: ContentHash, tables: dict[str, pa.Table]) -> None:
         for name, rows in tables.items():
             total.add(name, as_hashed(name, conform(rows, self.schemas[name])), without=("run_id",))
-
-    def _read_counts(self) -> dict[str, int]:
-        folded_count = np.count_nonzero(self.rows.column(ARRIVAL).to_numpy() < self.replay.scan.from_ms)
-        return {"rows_read": self.rows.num_rows, "rows_folded": int(folded_count)}
 
     def _feed_all(self, runner: Runner, spilling: Spilling) -> None:
         """Feed the elements; an error of the user's function names its element."""

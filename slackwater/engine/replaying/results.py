@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +20,7 @@ from slackwater.engine.replaying.note_metrics import (
 )
 from slackwater.engine.replaying.pane_metrics import columns_measured, pane_metrics
 from slackwater.engine.replaying.replay import Outcome, Replay
+from slackwater.engine.rows.columns_read import ARRIVAL
 from slackwater.engine.transport.process_memory import peak_kb
 from slackwater.pipelines.sources import SOURCE
 from slackwater.tables.delta.written_files import files_of_table, of_type, table_of_files
@@ -66,6 +68,19 @@ def range_counts(counts: Mapping[str, int], state_s: float = 0.0) -> pa.Table:
     """The counts with which a range task ends, with its CPU seconds for the snapshot and its peak memory."""
     resources = json.dumps([peak_kb(), state_s]).encode()
     return counts_table(counts).replace_schema_metadata({_NAME: b"counts", _RESOURCES: resources})
+
+
+def read_counts(elements: pa.Table, from_ms: int) -> dict[str, int]:
+    """The ledger's counts of these elements: all, and those that had arrived before the slice."""
+    is_folded = elements.column(ARRIVAL).to_numpy() < from_ms
+    return {"rows_read": elements.num_rows, "rows_folded": int(np.count_nonzero(is_folded))}
+
+
+def folded_count(quarantine_rows: pa.Table, from_ms: int) -> int:
+    """How many rows for `quarantine` had arrived before the slice."""
+    arrivals = quarantine_rows.column("arrival_time")
+    is_folded = pc.less(arrivals, pa.scalar(from_ms * 1000, pa.int64()).cast(arrivals.type))
+    return int(pc.sum(is_folded).as_py() or 0)
 
 
 def rows_of_source(number: int | None, rows: int) -> dict[str, int]:

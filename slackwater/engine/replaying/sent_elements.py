@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.engine.replaying.distinct_rows import first_rows
 from slackwater.engine.replaying.replay import Replay
 from slackwater.engine.replaying.results import (
     PassingRows,
     counts_table,
+    folded_count,
     mark_table,
     name_of,
     rows_of_source,
@@ -97,11 +97,11 @@ class ReceivedElements:
         the rows that deduplication remembers.
         """
         passing_rows, elements = PassingRows(self._replay, self._number), [self.rows]
-        quarantined_count = folded_count = 0
+        quarantined_count = rows_folded = 0
         for table in tables_of_range:
             if passing_rows.takes(table):
                 quarantined_count += table.num_rows
-                folded_count += self._folded_count(table.column("arrival_time"))
+                rows_folded += folded_count(table, self._replay.scan.from_ms)
                 yield from passing_rows.take(table)
             elif name_of(table) == _ELEMENTS:
                 elements.append(table.replace_schema_metadata(None))
@@ -112,7 +112,7 @@ class ReceivedElements:
             {
                 "rows_read": quarantined_count,
                 "rows_quarantined": quarantined_count,
-                "rows_folded": folded_count,
+                "rows_folded": rows_folded,
             }
         )
         rows = pa.concat_tables(elements)
@@ -128,12 +128,6 @@ class ReceivedElements:
         """The `rows`, which are let go here."""
         rows, self.rows = self.rows, self.rows.slice(0, 0)
         return rows
-
-    def _folded_count(self, arrivals: pa.ChunkedArray) -> int:
-        earlier = pc.less(
-            arrivals, pa.scalar(self._replay.scan.from_ms * 1000, pa.int64()).cast(arrivals.type)
-        )
-        return int(pc.sum(earlier).as_py() or 0)
 
     @staticmethod
     def _empty_elements(replay: Replay) -> pa.Table:

@@ -66,13 +66,10 @@ class PinnedSource:
     """A source table at one version. Two runs that pin the same version read the same rows.
 
     Attributes:
-        schema: all columns, partition columns included.
         why_not_direct: None when tasks may read the files themselves, else the reason.
         table_id: the table's own; another one that is made in its place has another.
-        erasing: versions that have deleted rows which count as never written; see
-            `slackwater.tables.ledger.row_kinds.RowKind.ERASE`.
-        rewriting: versions of which a comparison of rows has shown that they have only written again what
-            runs have read.
+        erasing: versions that have deleted rows which count as never written, see `RowKind.ERASE`.
+        rewriting: versions that have only written again what runs have read, as a comparison has shown.
         file_record_uri: where a pipeline records its files; None: nowhere.
         notes: sentences on what could not be checked.
         conflicts: columns whose values no type holds, and why; the schema lacks them.
@@ -107,8 +104,8 @@ class PinnedSource:
 
     @cached_property
     def actions(self) -> pa.Table:
-        """Its files as `actions_with_vectors` has them, not pickled: tasks know their files. Raises DeltaError
-        where neither the log nor the record has the version any more.
+        """Its files as `actions_with_vectors` has them, not pickled: tasks know their files. Raises
+        DeltaError where neither the log nor the record has the version any more.
         """
         try:
             return actions_with_vectors(DeltaTable(self.uri, version=self.version), self.uri)

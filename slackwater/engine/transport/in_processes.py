@@ -19,10 +19,9 @@ import pyarrow as pa
 
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.scan import SliceScan
-from slackwater.engine.transport.blob_files import BlobFiles
+from slackwater.engine.transport.blobs import BlobFiles, from_blob, to_blobs
 from slackwater.engine.transport.in_process import InThreads, MapTask, NumberedTask, RangeTask
 from slackwater.engine.transport.placement import Place
-from slackwater.engine.transport.table_blobs import from_blob, to_blobs
 from slackwater.engine.transport.task_processes import Blob, TaskProcesses
 from slackwater.runtime.parent import is_running
 

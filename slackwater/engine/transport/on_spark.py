@@ -1,8 +1,7 @@
 """The transport on Spark: map tasks over files or over rows that Spark has scanned, one shuffle by key-group
 range, and range tasks.
 
-Tables cross as blobs, see `table_blobs`; where tasks are threads of one machine a shuffle has them in files,
-see `blob_files`. No engine is known here.
+Tables cross as blobs, which a shuffle on one machine has in files (`blobs`). No engine is known here.
 """
 
 import gc
@@ -21,7 +20,7 @@ from slackwater.engine.source.batches import SourceBatch
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.scan import Batches, SliceScan
 from slackwater.engine.transport import task_errors
-from slackwater.engine.transport.blob_files import BlobFiles
+from slackwater.engine.transport.blobs import BlobFiles, from_blob, to_blobs
 from slackwater.engine.transport.in_process import (
     ONLY_TRANSPORT,
     InThreads,
@@ -33,7 +32,6 @@ from slackwater.engine.transport.in_process import (
 from slackwater.engine.transport.job_names import naming_jobs
 from slackwater.engine.transport.placement import Place
 from slackwater.engine.transport.process_memory import forget_peak
-from slackwater.engine.transport.table_blobs import from_blob, to_blobs
 from slackwater.errors import RetryableError
 from slackwater.runtime.settings import is_local
 from slackwater.runtime.versions import Work, with_version_check

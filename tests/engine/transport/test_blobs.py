@@ -1,4 +1,4 @@
-"""Tables that tasks hand on in files arrive as they were, and their files go with the shuffle."""
+"""Tables that cross Spark as blobs, or in files, arrive as they were, and the files go with the shuffle."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.engine.source.scan import Batches
 from slackwater.engine.transport import on_spark as spark_transport
-from slackwater.engine.transport.blob_files import BlobFiles
+from slackwater.engine.transport.blobs import BlobFiles, from_blob, to_blobs
 from slackwater.engine.transport.on_spark import OnSpark
 from slackwater.engine.transport.task_errors import TaskFailed
 from tests.engine.transport.test_transport import ROWS, commit, scan_of
@@ -74,3 +74,20 @@ def test_a_shuffle_that_fails_leaves_none(spark: "SparkSession", tmp_path: Path,
     with pytest.raises(TaskFailed, match="ValueError"):
         OnSpark(spark).shuffle(scan_of(commit(tmp_path / "t", ROWS)), many_rows, 1, failing)
     assert not list(folder.iterdir())
+
+
+def tables_of(batches: list[pa.RecordBatch]) -> list[pa.Table]:
+    return [from_blob(batch.column(1)[0].as_buffer()) for batch in batches]
+
+
+def test_a_large_table_crosses_in_pieces_under_its_number() -> None:
+    table = pa.table({"n": list(range(100))}).replace_schema_metadata({b"mark": b"here"})
+    batches = list(to_blobs([(3, table)], chunk_bytes=table.nbytes // 4))
+    assert [batch.column(0).to_pylist() for batch in batches] == [[3]] * len(batches)
+    assert len(batches) > 1 and pa.concat_tables(tables_of(batches)).equals(table, check_metadata=True)
+
+
+def test_an_empty_table_keeps_its_columns() -> None:
+    table = pa.table({"n": [1]}).slice(0, 0).replace_schema_metadata({b"mark": b"here"})
+    [empty] = tables_of(list(to_blobs([(3, table)])))
+    assert empty.equals(table, check_metadata=True)

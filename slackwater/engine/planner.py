@@ -1,7 +1,5 @@
-"""The choice of the engine for a pipeline, with its reason: the columnar engine where it is exact, the
-operator engine for all other pipelines.
-
-The choice depends on the declarations and the types of the source alone; it never changes a result.
+"""The choice of the engine for a pipeline, from its declarations and the types of the source: columnar where
+that is exact, else the operator engine. It never changes a result.
 """
 
 from collections.abc import Mapping

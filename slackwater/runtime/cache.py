@@ -1,6 +1,5 @@
-"""The cache: one folder per user, shared by all environments, for downloads, archives and measured rates.
-
-Everything in it can be deleted at any time; nothing in it belongs to a pipeline.
+"""The cache: one folder per user for downloads, archives and measured rates, which can be deleted at any
+time.
 """
 
 import os

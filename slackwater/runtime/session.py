@@ -1,7 +1,5 @@
-"""Makes the one Spark session that every command, job and test uses.
-
-Knows configuration only. pyspark is imported when a session is asked for, so importing this file costs
-nothing.
+"""Makes the one Spark session that every command, job and test uses. pyspark is imported when it
+is asked for.
 """
 
 from __future__ import annotations

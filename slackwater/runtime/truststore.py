@@ -1,7 +1,5 @@
-"""Writes the certificates that the machine trusts as a keystore that Java reads.
-
-A packaged Java trusts only its own list of authorities, so behind a proxy that inspects TLS it could reach
-nothing. Standard library only.
+"""The certificates that the machine trusts as a keystore for Java: a packaged Java trusts only its own list,
+and behind a proxy that inspects TLS it could reach nothing.
 """
 
 import hashlib

@@ -1,8 +1,5 @@
-"""Compares the versions of packages and of our code on the driver and on executors: where they differ,
-results may differ, and pickles may not load.
-
-Standard library only: an executor runs this file before it imports anything else of ours, or anything that a
-task needs.
+"""Compares the versions of packages and of our code on driver and executors, which runs this file before it
+imports anything that a task needs. Standard library only.
 """
 
 import hashlib

@@ -1,6 +1,5 @@
-"""The aggregates that a pipeline may select. Each is one file with two forms, an accumulator for one element
-at a time and a columnar form for whole columns; both make the same parts and results, to the bit. `table`
-lists them.
+"""The aggregates that a pipeline may select. Each has an accumulator for one element at a time and a form on
+whole columns; both make the same parts and results, to the bit. `table` lists them.
 """
 
 from slackwater.engine.aggregates.accumulator import Accumulator, Part, ResultOverflow

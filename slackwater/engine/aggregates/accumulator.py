@@ -1,8 +1,5 @@
-"""The protocol of accumulators: the contract between an aggregate, the engines, and the typed columns of
-`window_state`.
-
-Every accumulator is commutative and associative, so neither the order of elements nor their division into
-tasks changes a result.
+"""The protocol of accumulators. They are commutative and associative: neither the order of elements nor their
+division into tasks changes a result.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,4 @@
-"""Binds the aggregates of a `select` to the types of a source: a declaration becomes an accumulator, and that
-its columnar form, inside the aggregate's own condition.
-
-`table` lists the aggregates.
-"""
+"""Binds the aggregates of a `select` to the types of a source, each inside its own condition."""
 
 from collections.abc import Mapping, Sequence
 

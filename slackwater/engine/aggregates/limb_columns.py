@@ -1,7 +1,5 @@
-"""Integers of many limbs as one binary column: each row has a base and the limbs, as 64-bit words.
-
-Rows of different bases and widths can stand in one column, so that partials are concatenated as they come.
-Also the parked form of exact sums, byte for byte that of `exact_sums`.
+"""Integers of many limbs as one binary column, a base and the limbs as 64-bit words in each row. Rows of
+different bases and widths may be in one column, so that partials are concatenated as they come.
 """
 
 import numpy as np

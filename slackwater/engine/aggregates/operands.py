@@ -1,8 +1,5 @@
 """The operands of a `select`: for each aggregate and row the value that is added, with its rank for `first`
-and `last`; None where nothing is added.
-
-They are computed for all rows of a range at once, nulls and conditions included, so that accumulators see
-plain values and no rows.
+and `last`; None where nothing is. Nulls and conditions are decided here, for all rows of a range at once.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Accumulators of a pipeline's aggregates as Arrow columns: the engine's implementation of the kernels'
 `Accumulators`.
-
-A kernel decides which rows belong together, the aggregates decide how two accumulators combine.
 """
 
 from collections.abc import Iterable, Sequence

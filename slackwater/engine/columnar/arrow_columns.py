@@ -1,7 +1,4 @@
-"""Arrow columns from columns of integers: times, watermarks, constants, and the values of numbered keys.
-
-`firing` and `snapshot` build their tables from these columns. No function here looks at one value at a time.
-"""
+"""Arrow columns from columns of integers: times, watermarks, constants, and the values of numbered keys."""
 
 from typing import Any
 

@@ -1,8 +1,5 @@
-"""The family of windows with a count trigger, also inside a purging trigger; and what it shares with that of
-continuous triggers (`continuous`).
-
-Which elements a firing holds depends on their order of arrival. So the map side aggregates nothing: elements
-travel one by one, and the range side aggregates them once all elements of a window are there.
+"""The family of windows with a count trigger, and what it shares with continuous triggers. Which elements a
+firing holds depends on their order, so elements travel one by one, and the range side aggregates them.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,6 @@
-"""The columnar engine's tasks, for built-in windows and commutative aggregates: a map task splits each batch
-into parts for the key-group ranges, a range task merges the parts of one range.
-
-Where rows are deduplicated, map tasks send them as they are, and the range splits those that count: whether a
-row is a duplicate is known only where all rows of its key are.
-
-The rules of the windows are a family's (`families`); `range` merges and stages one range; `firing` and
-`snapshot` make the rows of the tables.
+"""The columnar engine's tasks, for built-in windows and commutative aggregates: a map task splits batches
+into parts for the key-group ranges, a range task merges the parts. Rows that are deduplicated are split in
+the range, where all rows of a key are.
 """
 
 import dataclasses

@@ -1,8 +1,5 @@
-"""The interface of a family of windows (tumbling and sliding, sessions, …) to the columnar engine: how it
-splits a batch into parts for the key-group ranges, and the kernel's input that it makes of these parts there.
-
-The engine knows files, keys, tables and hashes; the kernels in `slackwater.windowing.columnar` know windows;
-a family connects the two. Keys are numbers here, times are milliseconds.
+"""The interface of a family of windows (tumbling and sliding, sessions, …): how it splits a batch into parts
+for the ranges, and the kernel's input that it makes of them there. Keys are numbers, times are milliseconds.
 """
 
 from collections.abc import Callable, Mapping

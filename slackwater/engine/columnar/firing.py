@@ -1,8 +1,4 @@
-"""Rows of `panes` from the firings of a kernel, rows of `late_events` from late elements, and the error of a
-firing without a result.
-
-The kernels decide which windows fire and which elements are late.
-"""
+"""Rows of `panes` from the firings of a kernel, and of `late_events` from late elements."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
-"""One key-group range of one slice: the parts that the map tasks have sent and the parked windows of the
-parent's snapshot go through the family's kernel; the rows that come out are handed over.
-
-Nothing is committed here; the rules of windows are the kernel's.
+"""One key-group range of one slice: the parts from the map tasks and the parked windows of the parent's
+snapshot go through the family's kernel, and the rows that come out are handed over.
 """
 
 import dataclasses

@@ -1,6 +1,5 @@
-"""Open windows and timers as rows of `window_state` and `timers`, and the rows of the run before as windows.
-
-The counterpart of the snapshot codec in `slackwater.windowing.snapshot`: the same rows, never one at a time.
+"""Open windows and timers as rows of `window_state` and `timers`, and back: the rows of the snapshot codec in
+`slackwater.windowing.snapshot`, never one at a time.
 """
 
 from typing import Any, TypeVar

@@ -1,7 +1,4 @@
-"""The windows and triggers that the columnar engine runs, and the family that runs each combination.
-
-A new family is added to `_FAMILIES`; a pipeline with other windows or triggers runs on the operator engine.
-"""
+"""Which windows and triggers the columnar engine runs, and by which family: `_FAMILIES`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,9 +1,6 @@
-"""The calls of a window function, firing by firing, and the rows that it emits.
-
-Firings are called in the order in which the operator has them: a watermark fires windows by their ends, and
-late elements fire theirs as they come, under the watermark in force. So a function sees the firings of one
-key in the same order in both engines. A function that keeps state is called while the windows of a key are
-walked, other functions afterwards.
+"""The calls of a window function, firing by firing, in the operator's order for each key: a watermark fires
+windows by their ends, late elements fire theirs as they come. A function that keeps state is called while the
+windows of a key are walked, other functions afterwards.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

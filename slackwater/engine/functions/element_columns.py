@@ -1,6 +1,4 @@
-"""The elements of one range by their numbers: those of parked windows first, as the snapshot has them, then
-those of the slice, in processing order.
-"""
+"""The elements of one range by their numbers: first those of parked windows, then those of the slice."""
 
 import numpy as np
 import pyarrow as pa

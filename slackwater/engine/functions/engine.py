@@ -1,6 +1,4 @@
-"""The engine of functions and of walked triggers on columns: map tasks send rows as those of the operator
-engine do, range tasks decide windows as those of the columnar engine do.
-"""
+"""The engine of functions and walked triggers: map tasks as of the operator engine, windows on columns."""
 
 import logging
 from collections.abc import Iterable, Iterator

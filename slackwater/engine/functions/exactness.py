@@ -1,5 +1,5 @@
-"""Which pipelines with functions of their own run on columns: those whose windows a kernel decides or a walk,
-and whose elements have columns of plain types where windows keep them.
+"""Which pipelines with functions run on columns: a kernel or a walk decides their windows, and elements that
+windows keep have columns of plain types.
 """
 
 from types import CodeType, FunctionType

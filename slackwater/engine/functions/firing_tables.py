@@ -1,6 +1,4 @@
-"""The tables with which a vectorized function is called: many firings together, with a list of values for
-each column of their elements.
-"""
+"""The tables for a vectorized function: many firings, with a list of values for each column."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

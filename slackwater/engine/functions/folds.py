@@ -1,7 +1,5 @@
-"""A user's `reduce` or `aggregate` on lists of element numbers: called for the elements of each window in the
-order of their arrival, firing by firing.
-
-A parked window holds one value. It is the first number of the window's list, and no element.
+"""A user's `reduce` or `aggregate` on lists of element numbers, called in order of arrival, firing by firing.
+The value of a parked window is the first number of its list, and no element.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
-"""The elements of parked windows as a snapshot has them: a text for each window in `window_state`, or, of a
-long list, a text for each piece of it in `keyed_state` (see `slackwater.windowing.snapshot.list_pieces`).
-
-The same rows as the operator engine leaves, made of the texts of elements without an object for any of them.
+"""The elements of parked windows as the operator engine leaves them: a text for each window in `window_state`
+or, of a long list, for each piece in `keyed_state` (see `slackwater.windowing.snapshot.list_pieces`).
 """
 
 from collections.abc import Mapping, Sequence

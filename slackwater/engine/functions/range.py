@@ -1,7 +1,6 @@
-"""One key-group range of one slice, with a function of the user's: the kernel decides its windows on lists of
-element numbers, the function is called for each firing, and open windows are parked with their elements.
-
-Nothing is handed over before all is behind that may leave the range to the operator engine.
+"""One range of a pipeline with a function of the user's: a kernel decides its windows on lists of element
+numbers, and the function is called for each firing. Nothing is handed over before all is behind that may
+leave the range to the operator engine.
 """
 
 import copy

@@ -1,6 +1,4 @@
-"""How much memory a range of a function's windows may take; what takes more is left to the operator engine,
-where elements go to disk.
-"""
+"""How much memory a range may take; a larger one is left to the operator engine, which has disk."""
 
 from dataclasses import dataclass
 from typing import Final

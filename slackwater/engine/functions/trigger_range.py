@@ -1,5 +1,5 @@
-"""One key-group range whose windows are walked with their trigger: sessions that fire before their end,
-triggers without a kernel, and functions that keep state.
+"""One range whose windows are walked with their trigger: sessions, triggers without a kernel, and functions
+that keep state.
 """
 
 import copy

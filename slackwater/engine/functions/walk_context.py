@@ -1,6 +1,4 @@
-"""What a trigger is handed while windows are walked: a context for the elements of one key, one after the
-other, and an element only where its code names it.
-"""
+"""A trigger's context for the elements of one key after the other."""
 
 import dis
 from types import FunctionType

@@ -1,6 +1,4 @@
-"""What a walk over windows restores and parks beside their contents: the state of triggers and functions, and
-timers, through the snapshot's codec as in the operator engine.
-"""
+"""The state of triggers and functions, and timers, that a walk restores and parks by the snapshot's codec."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

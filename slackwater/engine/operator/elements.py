@@ -1,8 +1,5 @@
-"""Elements as the window operator takes them: row numbers where no code of the pipeline reads an element,
-else named tuples of the source's columns.
-
-A row number, and a stretch of rows, means something in one slice only and never enters state; a named tuple
-may. Knows no window.
+"""Elements as the window operator takes them: row numbers, which never enter state, where no code of the
+pipeline reads an element, else named tuples of the source's columns.
 """
 
 from collections import namedtuple

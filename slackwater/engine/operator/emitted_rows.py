@@ -1,7 +1,5 @@
-"""The rows that user functions emit, as Arrow columns of the declared types. A value of another type, and a
-row with other columns, is refused: nothing is converted in silence.
-
-Rows in, columns out; which table they belong to is the caller's business.
+"""The rows that user functions emit, as Arrow columns of the declared types; nothing is converted
+in silence.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The operator engine: Flink's operators, run element by element. Map tasks judge rows and send them to the
 range of their key group; a range task replays them with a `RangeWork`.
-
-The files beside this one replay a range and make its rows.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""Elements on which a user's function raised, as rows of `quarantine` or as the error that ends the run.
-
-`slackwater.windowing` decides which elements can be undone; this module only reports them.
-"""
+"""Elements on which a user's function raised, as rows of `quarantine` or as the error that ends the run."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,4 @@
-"""Rows of `panes`, `late_events` and `side_<tag>`, from the records that a window log keeps.
-
-Records in, columns out; the log decides what fired and why.
-"""
+"""Rows of `panes`, `late_events` and `side_<tag>`, from the records of a window log."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
-"""Python's collector of cyclic garbage, switched off around work that makes many objects and no cycles.
-
-The collector looks at every object again each time their number has grown by a quarter; while state is
-restored or parked, that costs time and finds nothing.
+"""Python's collector of cyclic garbage, switched off around work that makes many objects and no cycles: it
+looks at every object again each time their number has grown by a quarter.
 """
 
 import gc

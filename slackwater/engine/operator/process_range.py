@@ -1,8 +1,4 @@
-"""One key range of a pipeline that runs a KeyedProcessFunction: a `KeyedProcessRunner`, and the rows
-that the function has emitted.
-
-These rows have no window: their bounds are null, as those of the global window are.
-"""
+"""One key range of a KeyedProcessFunction. Its rows have no window: their bounds are null."""
 
 from collections.abc import Sequence
 from functools import cached_property

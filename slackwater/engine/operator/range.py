@@ -1,8 +1,5 @@
-"""One key range of one slice in the operator engine: its share of the parent's snapshot is restored,
-its elements are replayed in order of arrival, and its rows are handed over.
-
-Subclasses say which operator runs: `window_range` windows, `process_range` a process function. Nothing is
-committed here.
+"""One key range of one slice in the operator engine: its share of the parent's snapshot is restored, its
+elements are replayed in order of arrival, and its rows are handed over.
 """
 
 from abc import ABC, abstractmethod

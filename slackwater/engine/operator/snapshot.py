@@ -1,9 +1,5 @@
-"""One range's part of a snapshot: the parent's rows given back to its operator, and the operator's state as
-rows of `window_state`, `keyed_state` and `timers`.
-
-The counterpart of `slackwater.engine.columnar.snapshot`. How a value stands in a row is the codec's;
-where state is too large for memory, it is restored and parked some keys at a time, and long lists a few
-pieces at a time.
+"""One range's part of a snapshot in the operator engine. Where state is too large for memory, it is restored
+and parked some keys at a time, and long lists a few pieces at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

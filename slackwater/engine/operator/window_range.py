@@ -1,6 +1,4 @@
-"""One key range of a pipeline with windows: a `KeyGroupRunner`, and the rows of what has fired and of
-what came too late.
-"""
+"""One key range of a pipeline with windows: a `KeyGroupRunner`, and the rows of firings and late elements."""
 
 from collections.abc import Sequence
 from functools import cached_property

@@ -1,5 +1,5 @@
-"""What the notes of a run say of its late and quarantined rows: metrics that merge, as those of panes do. A
-range task takes them of the rows that it hands over, so that no such row is read a second time.
+"""What the notes of a run say of its late and quarantined rows: metrics that merge, taken by range tasks of
+the rows that they hand over.
 """
 
 from collections import Counter

@@ -1,8 +1,5 @@
-"""Calendar windows as they were parked, against the calendar of this machine.
-
-The laws about clocks change, and databases of time zones with them. A parked window keeps its bounds; if the
-calendar of today has others for the same period, elements would go to a window beside it, and each engine
-would tell the two apart in a way of its own. So such a snapshot is refused.
+"""Refuses parked calendar windows whose bounds the calendar of this machine does not have any more: databases
+of time zones change, and elements would go to a window beside the parked one.
 """
 
 import numpy as np

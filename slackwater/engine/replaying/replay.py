@@ -1,8 +1,4 @@
-"""The contract between a run and an engine: a `Replay` goes in, an `Outcome` comes out, and nothing is
-committed.
-
-Both engines keep it; the planner chooses which one runs.
-"""
+"""The contract between a run and an engine: a `Replay` goes in, an `Outcome` comes out."""
 
 from collections import Counter
 from collections.abc import Mapping

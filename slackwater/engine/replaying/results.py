@@ -1,7 +1,5 @@
-"""How the results of range tasks reach the driver: as tables that carry their name as a mark: rows, counts,
-hashes, metrics of rows, and lists of the files that large results were written to.
-
-Both engines end with this; nothing here knows how windows are run.
+"""How the results of range tasks reach the driver: tables marked with a name, of rows, counts, hashes,
+metrics, and of files that large results were written to.
 """
 
 import json

@@ -1,8 +1,5 @@
-"""Elements that map tasks send, row by row, to the range of their key, and the range that receives them: in
-processing order and, where the pipeline says so, without duplicates.
-
-The operator engine replays them one by one; the columnar engine takes this way only for pipelines with
-`distinct_by`, because a row can't be aggregated before it is known to be the first of its kind.
+"""Elements that map tasks send, row by row, to the range of their key, which has them in processing order
+and, under `distinct_by`, without duplicates.
 """
 
 from collections import Counter

@@ -1,8 +1,4 @@
-"""The snapshot codec of a pipeline: its keys and its typed accumulators as columns of `window_state`,
-`keyed_state` and `timers`.
-
-`slackwater.windowing.snapshot` has the codec; this module fills in what a pipeline declares.
-"""
+"""The snapshot codec of a pipeline: what it declares for `slackwater.windowing.snapshot`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

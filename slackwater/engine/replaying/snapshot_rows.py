@@ -1,6 +1,4 @@
-"""The rows of the parent's snapshot for one range of keys, read from its files. Both engines restore
-from them; each reads them in its own way.
-"""
+"""The rows of the parent's snapshot for one range of keys, read from its files."""
 
 from collections.abc import Iterator
 from typing import Any, Final

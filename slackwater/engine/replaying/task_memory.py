@@ -1,7 +1,5 @@
-"""The sizes that fit the memory of one task: rows read at once, the number of key ranges of a slice, and the
-parts in which a range that received too many rows is merged.
-
-Estimates, from measured bytes a row and the statistics of the source's log. No result depends on them.
+"""The sizes that fit the memory of one task: rows read at once, ranges of a slice, parts of a range.
+Estimates from measured bytes and the source's statistics; no result depends on them.
 """
 
 import os

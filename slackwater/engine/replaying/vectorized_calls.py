@@ -1,6 +1,5 @@
-"""Calls of a vectorized function: the table of firings that it is given, and the check of what it returns.
-
-Both engines call it here, the operator engine with one firing at a time.
+"""Calls of a vectorized function, and the check of what it returns; the operator engine calls it with one
+firing at a time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,4 @@
-"""Which columns of the source a pipeline reads: for its keys, its aggregates, its conditions and its
-functions.
-"""
+"""Which columns of the source a pipeline reads."""
 
 from collections.abc import Sequence
 

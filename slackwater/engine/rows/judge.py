@@ -1,6 +1,5 @@
-"""The judge of source rows: which of them become elements, and for which reason others go to `quarantine`.
-
-Times are milliseconds; intervals of arrivals are half-open.
+"""The judge of source rows: which become elements, and why others go to `quarantine`. Milliseconds; arrivals
+are half-open intervals.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
-"""A pipeline's key: its columns, its Flink type, and the key groups, places and ranges of its values.
-
-The key of one column is a plain value, that of several columns is a Flink tuple. Windows of all
-elements have no key column: their one key is the byte 0, as in Flink's windowAll.
+"""A pipeline's key: one column's plain value, a Flink tuple of several, or the byte 0 of Flink's windowAll;
+with its key groups, places and ranges.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
-"""Columns as Python values for functions that run row by row, and back.
-
-Times and dates travel as the integers that they are stored as; -0.0 becomes 0.0, so that equal numbers are
-one value.
+"""Columns as Python values, and back. Times and dates are the integers that they are stored as; -0.0 becomes
+0.0, so that equal numbers are one value.
 """
 
 from collections.abc import Sequence

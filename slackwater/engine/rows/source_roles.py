@@ -1,6 +1,4 @@
-"""Checks that the columns of a source exist and have types that suit their roles: event time, arrival time,
-source partition, order.
-"""
+"""Checks that the columns of a source exist and have types that suit their roles."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
-"""Batches of source rows: columns that a task has read from a few row groups of one Parquet file.
-
-Tasks read Parquet themselves, under the names that Delta's column mapping gives, without the rows that a
-deletion vector hides. Where that is impossible Spark scans instead.
+"""Batches of source rows that a task has read from row groups of a Parquet file, under the names of Delta's
+column mapping, without the rows that a deletion vector hides.
 """
 
 from collections.abc import Callable, Collection, Sequence

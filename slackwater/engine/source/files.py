@@ -1,6 +1,4 @@
-"""The files of a pinned version of the source: the bounds of their arrival times, from the log's statistics,
-and the fraction of them that a slice reads.
-"""
+"""The files of a pinned version, the bounds of their arrivals, and the fraction that a slice reads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,5 +1,5 @@
-"""Recognises a folder of Parquet files that belongs to a table. The table's own metadata says which files and
-rows count: the files alone also hold rows that were deleted or replaced.
+"""Recognises a folder of Parquet files that belongs to a table, whose files also hold rows that were deleted
+or replaced.
 """
 
 from collections.abc import Iterable, Iterator

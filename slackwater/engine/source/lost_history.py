@@ -1,5 +1,5 @@
-"""What a run can still say of its source where the log has lost commits, or a vacuum files: rows that can't
-be compared any more are counted, and what nothing tells any more is refused by its range of arrivals.
+"""Where the log has lost commits, or a vacuum files: rows that can't be compared any more are counted, and
+what nothing tells is refused by its range of arrivals.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,5 @@
-"""Overrides: arrival times that were changed on purpose. A late row that is redriven gets an arrival at which
-its window was open, in every replay that honours the override.
-
-An override identifies its row by a hash of its key, times, source partition and order: of all that decides
-whether a row is late.
+"""Overrides: a late row that is redriven gets an arrival at which its window was open. An override identifies
+its row by a hash of all that decides whether a row is late.
 """
 
 from collections.abc import Sequence

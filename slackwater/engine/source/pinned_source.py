@@ -1,5 +1,5 @@
-"""A source at one version: which of its files hold the rows of a slice, and whether rows that earlier runs
-have read are still there.
+"""A source at one version: the files of a slice, and whether rows that earlier runs have read are still
+there.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""Opens a source at its newest version, or at one that the ledger names, and refuses another table that has
-taken its place.
+"""Opens a source at its newest version or one that the ledger names, and refuses another table in
+its place.
 """
 
 import hashlib

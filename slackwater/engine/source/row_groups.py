@@ -1,7 +1,5 @@
-"""Files of the source, read in pieces of a few row groups, so that a task's memory does not grow with the
-file; and single rows, for which only the row groups that hold them are read.
-
-`pinned_source` chooses the files, `rows.judge` judges the rows.
+"""Files of the source, read in pieces of a few row groups, so that memory does not grow with the file; and
+single rows, from the row groups that hold them.
 """
 
 import itertools

@@ -1,6 +1,5 @@
-"""The scan of a slice: the pinned version of the source, the range of arrivals, the columns, and the files
-that hold the rows. Of several sources each is scanned for itself, and the scan of the first has those of the
-others.
+"""The scan of a slice: the pinned version, the range of arrivals, the columns and files. Of several sources
+each is scanned for itself, and the first scan has the others.
 """
 
 import itertools

@@ -1,6 +1,5 @@
-"""Between which arrivals the rows of a file lie, where the source's log does not say: by the day of its
-partition, if the source computes that from the arrival; else from the pipeline's record, else from the file's
-footer, else from its column of arrivals, which is then read once.
+"""Between which arrivals the rows of a file lie, where the log does not say: by the day of its partition, the
+pipeline's record, the file's footer, or its column of arrivals, which is then read once.
 """
 
 import json

@@ -1,6 +1,4 @@
-"""Arrow tables as binary values of record batches, the form in which they cross Spark: (number of the range,
-one Arrow IPC stream), in pieces of bounded size.
-"""
+"""Arrow tables as binary values: (number of the range, one Arrow IPC stream), in pieces of bounded size."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,6 +1,4 @@
-"""The protocol of a transport, which runs the map and range tasks of an engine; and the transport within one
-process, in its thread or in several.
-"""
+"""The protocol of a transport, and the transport within one process, in its thread or in several."""
 
 import itertools
 import traceback

@@ -1,7 +1,5 @@
-"""The transport on processes of this machine, for tasks that hold Python's lock or call functions of the
-user's: it begins within a second, where Spark would take ten to start.
-
-As on Spark, a task is pickled for each of its calls, and tables go from map tasks to range tasks in files.
+"""The transport on processes of this machine, which begins within a second where Spark takes ten. As on
+Spark, tasks are pickled, and tables go to range tasks in files.
 """
 
 import os

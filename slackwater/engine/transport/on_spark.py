@@ -1,7 +1,5 @@
 """The transport on Spark: map tasks over files or over rows that Spark has scanned, one shuffle by key-group
-range, and range tasks.
-
-Tables cross as blobs, which a shuffle on one machine has in files (`blobs`). No engine is known here.
+range, and range tasks. Tables cross as blobs, which a shuffle on one machine has in files (`blobs`).
 """
 
 import gc

@@ -1,8 +1,6 @@
-"""Narrow encoding of int64 columns for the shuffle: a column travels as unsigned integers of the least width
-that holds its span, above its least value; a constant column does not travel at all.
-
-`unpack(pack(table))` is `table`, whatever its columns mean. Packed tables are cut, chosen from and brought
-together as they are.
+"""Narrow encoding of int64 columns for the shuffle: unsigned integers of the least width that holds the span,
+above the least value; a constant column does not travel. Packed tables are cut and brought together as they
+are.
 """
 
 import json

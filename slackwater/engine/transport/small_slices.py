@@ -1,8 +1,4 @@
-"""The transport that has each slice replayed where `placement_of` says: by threads of this process, by
-processes of this machine, or by Spark, after this process has given back the memory of small slices.
-
-Knows no engine. Spark starts when it is first needed.
-"""
+"""The transport of a command: threads or processes for small slices, and Spark where it is needed."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
-"""Errors of tasks as the driver raises them: a fault of code or data is permanent, a fault of storage may
-pass.
-
-Spark does not hand over the exception of a task, only the text of its traceback, or of Java's own exceptions.
+"""Errors of tasks as the driver raises them: a fault of code or data is permanent, of storage may pass. Spark
+hands over the text of a traceback alone.
 """
 
 import builtins

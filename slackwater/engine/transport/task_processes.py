@@ -1,7 +1,5 @@
-"""Processes of this machine that run tasks: each takes pickled tasks, one after the other, and answers with
-the blobs that they make, or with the trace of the error that one has raised.
-
-Knows no transport. They end with whoever started them, and are started again where they are next needed.
+"""Processes of this machine that run pickled tasks one after the other, and answer with blobs or with the
+trace of an error. They end with whoever started them.
 """
 
 import contextlib

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from slackwater.engine.columnar import ColumnarEngine, continuous
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.operator.failed_rows import FunctionRaised
-from slackwater.engine.rows import key_numbers
 from slackwater.pipelines import agg
 from slackwater.runs.lineage.close import NeverEnds, refuse_endless
 from slackwater.windowing import (
@@ -253,7 +252,7 @@ def ends(pipeline):
 
 
 COLUMNAR, OPERATOR = ColumnarEngine(), OperatorEngine()
-APART = ((groups, "FREE_ENTRIES"), (groups, "ENTRIES_PER_ROW"), (key_numbers, "_SPARSE"))
+APART = ((groups, "FREE_ENTRIES"), (groups, "ENTRIES_PER_ROW"))
 MIXED = (
     (COLUMNAR, OPERATOR),
     (OPERATOR, COLUMNAR),

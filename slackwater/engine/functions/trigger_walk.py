@@ -104,7 +104,7 @@ class WalkRules:
     ) -> None:
         self.config, self.trigger = config, config.trigger
         self.contents, self.calls = contents, calls
-        self.context = WalkContext(backend, holds_state=calls is None)
+        self.context = WalkContext(backend)
         self.first_number = first_number
         self.accumulates = not config.trigger.purges
         self.arms_once = config.trigger.arms_once
@@ -152,7 +152,6 @@ class KeyWalk:
         self._take(elements)
         rises = bisect_right(rules.tick_ends, to_ms)
         self._advance(rules.watermarks[rises - 1] if rises else rules.initial, to_ms)
-        self._context.leave_key()
         self._park()
 
     def _is_collected(self, window: Window, watermark: int) -> bool:

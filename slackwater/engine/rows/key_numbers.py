@@ -27,16 +27,12 @@ from slackwater.windowing.columnar.arrays.groups import (
     ValueCodes,
     code_values,
     group_pairs,
-    run_numbers,
-    run_starts,
 )
-from slackwater.windowing.columnar.arrays.orders import sort_with_places
 from slackwater.windowing.columnar.arrays.texts import are_short, text_numbers
 
 KEY_GROUP = "key_group"
 _PREFIX = "__key."
 SENT_GROUP = _PREFIX + KEY_GROUP
-_SPARSE = 4  # possible key values for each row, from which on sorting rows beats a table of all values
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,6 @@ class KeyNumbers:
         """
         if not keys.names:
             return cls._of_all(columns, keys)
-        if (sorted_out := _sorted_out(columns, keys)) is not None:
-            return sorted_out
         key_codes, distinct = _code_keys(columns.select(keys.names))
         # int16, because there is an entry for every code, also for codes that no key has.
         groups = np.empty(key_codes.size, np.int16)
@@ -95,27 +89,6 @@ class KeyNumbers:
     def groups(self) -> Longs:
         """The key group of each number."""
         return self.distinct.column(KEY_GROUP).to_numpy().astype(np.int64)
-
-
-def _sorted_out(columns: pa.Table, keys: Keys) -> KeyNumbers | None:
-    """As `of_range`, by sorting the rows: faster for integer keys that lie far apart, of which a table by
-    value would be mostly empty. None for other keys."""
-    groups, values = columns.column(KEY_GROUP).to_numpy(), columns.column(keys.names[0])
-    if len(keys.names) > 1 or not pa.types.is_signed_integer(values.type) or not len(values):
-        return None
-    numbers = values.to_numpy().astype(np.int64)
-    least = int(numbers.min())
-    width = int(numbers.max()) - least + 1
-    if not _SPARSE * len(numbers) < width < 1 << 47:  # a group has 15 bits
-        return None
-    group_and_value = groups * np.int64(width)
-    group_and_value += numbers
-    group_and_value -= least
-    order, ascending = sort_with_places(group_and_value)
-    starts = run_starts(ascending)
-    numbers[order] = run_numbers(starts, len(order))
-    distinct = columns.select([KEY_GROUP, *keys.names]).take(pa.array(order[starts]))
-    return KeyNumbers(numbers, distinct)
 
 
 def _by_group(groups: npt.NDArray[Any]) -> Longs:

@@ -25,11 +25,7 @@ _MOST_CHANGES = 2
 
 
 class Change(NamedTuple):
-    """A change of declarations.
-
-    Attributes:
-        words: what the pipeline is then, as in "columnar …".
-    """
+    """A change of declarations, with words for what the pipeline then is, as in "columnar …"."""
 
     words: str
     declarations: Mapping[str, Any]

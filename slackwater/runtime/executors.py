@@ -141,11 +141,7 @@ def _executor_count(context: Any) -> int:
 
 
 def await_executors(spark: SparkSession, seconds: float) -> None:
-    """Wait until executors have come, and no more of them come.
-
-    Raises:
-        ClusterUnavailable: none has come within so many seconds, or the cluster has ended the application.
-    """
+    """Wait until executors have come, and no more of them come; raises ClusterUnavailable."""
     context: Any = spark.sparkContext
     end, count, since = time.monotonic() + seconds, 0, time.monotonic()
     while time.monotonic() < end:

@@ -14,12 +14,8 @@ Starts = npt.NDArray[np.int64]
 
 
 class Accumulator(Protocol):
-    """One aggregate, bound to the type of its column. Accumulators are plain values; a result of None is
-    SQL's null.
-
-    Attributes:
-        parts: (suffix, type) of the columns `<result>__<suffix>` that hold the accumulator.
-        result_type: type of the result column.
+    """One aggregate, bound to the type of its column. `parts` are (suffix, type) of the columns
+    `<result>__<suffix>` of its accumulators, which are plain values; a result of None is SQL's null.
     """
 
     parts: tuple[Part, ...]

@@ -36,11 +36,8 @@ def bind(
     order_by: str | None = None,
     hashed_columns: tuple[str, ...] = (),
 ) -> Accumulator:
-    """The accumulator of `aggregate` on a source whose columns have `types`; `hashed_columns` are those that
-    a row's hash covers.
-
-    Raises:
-        PipelineError: a column is missing, or its type does not suit the aggregate or its condition.
+    """The accumulator of `aggregate` on columns of `types`; `hashed_columns` are in a row's hash. Raises
+    PipelineError where a column is missing, or of a type that does not suit.
     """
     subject = f"select[{name!r}] = {aggregate.kind}({aggregate.column!r})"
     if aggregate.where is not None:

@@ -16,11 +16,8 @@ Parts = tuple[tuple[str, pa.DataType], ...]
 
 
 class ColumnarAggregate(Protocol):
-    """One aggregate of a pipeline, bound to the type of its column. Its accumulators are rows of Arrow
-    columns, if possible without nulls: integers then travel in the fewest bytes that hold their range.
-
-    Attributes:
-        columns: names and types of the accumulator's columns.
+    """One aggregate of a pipeline. Its accumulators are rows of `columns`, if possible without nulls:
+    integers then travel in the fewest bytes that hold their range.
     """
 
     columns: Parts
@@ -38,11 +35,7 @@ class ColumnarAggregate(Protocol):
         """
 
     def results(self, accumulators: Columns) -> pa.Array:
-        """The result of each row.
-
-        Raises:
-            OverflowAtRow: a row has no result; the operator engine fails at the same firing.
-        """
+        """The result of each row. Raises OverflowAtRow where the operator engine's firing fails."""
 
     def encode(self, accumulators: Columns) -> Columns:
         """The parts of each row in `window_state`, the same that `Accumulator.encode` makes."""

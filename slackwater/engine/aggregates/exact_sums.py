@@ -16,11 +16,8 @@ _NAN, _POSITIVE_INFINITY, _NEGATIVE_INFINITY = 1, 2, 4
 
 
 class ExactSum(NamedTuple):
-    """A sum of doubles.
-
-    Attributes:
-        units: Σx of the finite terms, in units of 2**-1074.
-        specials: the special values among the terms, as bits: NaN 1, +inf 2, -inf 4.
+    """A sum of doubles: Σx of the finite terms in units of 2**-1074, and the special values among them as
+    bits: NaN 1, +inf 2, -inf 4.
     """
 
     units: int

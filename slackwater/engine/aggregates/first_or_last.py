@@ -40,11 +40,6 @@ def order_rank(value: Any) -> tuple[int, Any]:
 class FirstOrLast(OneByOne):
     """The value of the row with the least or greatest rank. Accumulator: (times in µs, rank of the order
     column, row hash, value); None before the first row.
-
-    Args:
-        by_event_time: the event time comes before the arrival.
-        order: name and type of the order column; None without one.
-        hashed_columns: the columns that a row's hash covers.
     """
 
     def __init__(

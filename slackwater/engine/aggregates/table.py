@@ -69,11 +69,8 @@ class AggregatedColumn:
 
 @dataclass(frozen=True)
 class AggregateForms:
-    """One kind of aggregate.
-
-    Attributes:
-        columnar: makes its columnar form for that accumulator and the declaration; None: it has none, and
-            pipelines that select it run in the operator engine.
+    """One kind of aggregate: the families of columns that it takes, what makes its accumulator, and its
+    columnar form; a pipeline that selects one without runs in the operator engine.
     """
 
     families: tuple[str, ...]
@@ -82,11 +79,8 @@ class AggregateForms:
 
 
 def register(kind: str, forms: AggregateForms, settings: tuple[str, ...] = ()) -> None:
-    """Add an aggregate: from now on `Aggregate(kind, column)` may be selected, with the `settings` that its
-    declaration must have. It counts in its own process only: call it in a module that executors import.
-
-    Raises:
-        ValueError: an aggregate of that kind exists.
+    """From now on `Aggregate(kind, column)` may be selected, with `settings` in its declaration, in this
+    process only: call it in a module that executors import. Raises ValueError where the kind exists.
     """
     if kind in KINDS or kind in AGGREGATES:
         raise ValueError(f"there is an aggregate {kind!r}; the kinds are {', '.join(KINDS)}")

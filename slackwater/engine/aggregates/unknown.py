@@ -83,12 +83,8 @@ class UnknowableAccumulator:
 
 
 class UnknowableColumns:
-    """An aggregate on whole columns that may be unknown in some rows: one more column says where. The other
-    columns have no meaning there.
-
-    Args:
-        aggregate: the aggregate that is wrapped.
-        no_elements: its accumulator of no elements, one row.
+    """An aggregate on whole columns that may be unknown in some rows: one more column says where, and the
+    others have no meaning there. `no_elements` is its accumulator of no elements, one row.
     """
 
     def __init__(self, aggregate: ColumnarAggregate, no_elements: Columns) -> None:

@@ -17,14 +17,8 @@ from slackwater.windowing.columnar.arrays.spans import Spans
 
 @dataclass(frozen=True)
 class ArrowAccumulators:
-    """One accumulator of each aggregate for each of `size` windows, pieces or elements.
-
-    Joining keeps the blocks of rows apart, without a copy. They are concatenated when `columns` is read;
-    most joined accumulators are only sliced again.
-
-    Attributes:
-        aggregates: the columnar forms of a pipeline's `select`, in its order.
-        blocks: consecutive runs of rows. No block is empty, unless it is the only one.
+    """One accumulator of each aggregate for each of `size` windows, pieces or elements. Joining keeps blocks
+    of rows apart without a copy, until `columns` is read. No block is empty, unless it is the only one.
     """
 
     aggregates: tuple[ColumnarAggregate, ...]

@@ -32,12 +32,8 @@ DOUBTFUL: Final = "doubtful"  # part: elements that may be late, with all column
 
 @dataclass(frozen=True)
 class Setting:
-    """One pipeline and one slice, as a family needs them.
-
-    Attributes:
-        widths: how many columns of `shape.parts` each of them has.
-        source_columns: the source columns that the pipeline's meaning depends on; a row that is not
-            aggregated on the map side travels with these columns.
+    """One pipeline and one slice, as a family needs them. `widths` are how many of `shape.parts` each
+    aggregate has; rows that are not aggregated on the map side travel with `source_columns`.
     """
 
     pipeline: Pipeline
@@ -173,11 +169,8 @@ class Split:
 
 
 class RangeInput(NamedTuple):
-    """The kernel's input, made of the parts that all batches have sent to a range.
-
-    Attributes:
-        doubtful_places: int64[m], the place of each element in the part DOUBTFUL; -1 for an element of
-            another part.
+    """The kernel's input, made of all parts of a range. `doubtful_places` are the elements' places in the
+    part DOUBTFUL; -1 for an element of another part.
     """
 
     slice_input: SliceInput[ArrowAccumulators]

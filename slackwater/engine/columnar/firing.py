@@ -29,11 +29,8 @@ LABELS = {
 def pane_tables(
     blocks: Sequence[Firings], accumulators: ArrowAccumulators, distinct: pa.Table, setting: Setting
 ) -> list[pa.Table]:
-    """One row for each firing: a table for each kind of pane in each block that has firings of the kind,
-    ordered by kind.
-
-    Raises:
-        FailedFiring: a sum has left the range of its type.
+    """One row for each firing: a table for each kind of pane in each block, ordered by kind. Raises
+    FailedFiring where a sum has left the range of its type.
     """
     tables = []
     for kind in PaneKind:

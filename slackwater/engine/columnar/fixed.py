@@ -137,13 +137,7 @@ class FixedFamily:
 
 
 class Verdict(NamedTuple):
-    """Which of some elements a window takes.
-
-    Attributes:
-        accepted_rows: int64[n], the places of those that some window takes, ascending.
-        late: those that are late.
-        counts: for the ledger.
-    """
+    """Which of some elements a window takes (`accepted_rows`, ascending), which are late, and counts."""
 
     accepted_rows: Longs
     late: LateRows

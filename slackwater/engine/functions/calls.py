@@ -147,15 +147,8 @@ class FiringContext:
 
 
 class FunctionCalls:
-    """The calls of a function, one for each firing and one for each window that is collected.
-
-    Args:
-        function: opened here; the caller closes it.
-        stores: of its state.
-        elements_of: makes what the function is handed of what a firing shows.
-
-    Attributes:
-        result_rows: what it has emitted.
+    """The calls of a function that keeps state, for firings and collected windows. The function is opened
+    here and closed by the caller; `elements_of` makes what it is handed of what a firing shows.
     """
 
     def __init__(
@@ -193,10 +186,8 @@ class FunctionCalls:
 def in_order_of_calls(
     firings: Firings, lists: ElementLists, causing_elements: Longs | None = None
 ) -> tuple[Firings, ElementLists]:
-    """The firings in the order in which they are called, and the elements of each.
-
-    `causing_elements` has the number of the element that caused each firing, and is read only where one did.
-    Without it, each list must still end with that element: no evictor has run.
+    """The firings in the order of their calls, and the elements of each. Without `causing_elements`, the
+    number of each firing's cause, each list ends with that element: no evictor has run.
     """
     of_firings = lists.take(firings.contents)
     by_element = firings.causes != NO_TIME
@@ -226,15 +217,8 @@ def call_function(
     keys: Sequence[Any],
     clocks: Longs,
 ) -> ResultRows:
-    """Call `function` once for each firing.
-
-    Args:
-        function: not yet opened; it is closed in the end.
-        contents: of each; None where a fold has no result, for which the function is not called.
-
-    Raises:
-        LeftToOperator: the function has raised.
-        AsksForState: it asks for state.
+    """Call `function`, which is not yet opened, once for each firing; its contents are None where a fold has
+    no result. Raises LeftToOperator where it has raised, AsksForState where it asks for state.
     """
     result_rows, state = ResultRows(), NoState()
     context = FiringContext(state, result_rows.side_rows)

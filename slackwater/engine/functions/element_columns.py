@@ -8,15 +8,8 @@ from slackwater.windowing.columnar.arrays.columns import Longs
 
 
 class ElementColumns:
-    """Columns and texts of elements.
-
-    Args:
-        texts: how an element stands in the snapshot; None where none does.
-        parked_texts: the texts of the elements of parked windows.
-        rows: the elements of the slice; columns that are no fields of an element are ignored.
-
-    Attributes:
-        parked_texts, rows: the same.
+    """Columns and texts of elements: `parked_texts` of parked windows, and `rows` of the slice. `texts` is
+    None where elements are not parked.
     """
 
     def __init__(

@@ -48,11 +48,8 @@ def has_text(kind: pa.DataType) -> bool:
 
 
 class ElementTexts:
-    """The texts of elements of one class.
-
-    Args:
-        schema: the types of its fields, which all have a text (`has_text`).
-        keeps_times: whether an element stands with its timestamp.
+    """The texts of elements of one class, whose fields have the types of `schema`; with timestamps if
+    `keeps_times`.
     """
 
     def __init__(self, record: type, schema: pa.Schema, *, keeps_times: bool = False) -> None:

@@ -24,12 +24,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FunctionEngine:
-    """The columnar engine for pipelines with a function of their own, and for those with a `select` whose
-    windows are walked with their trigger; the planner gives it no others.
-
-    Attributes:
-        leaves_ranges: whether the operator engine replays the ranges that columns can't; otherwise their
-            `LeftToOperator` is raised.
+    """The columnar engine for functions of the user's, and for a `select` whose windows are walked. Without
+    `leaves_ranges` a range that only the operator engine can replay raises its LeftToOperator.
     """
 
     leaves_ranges: bool = True

@@ -35,11 +35,7 @@ Evict: TypeAlias = Callable[[Longs, Window, EvictorContext], Longs]  # element n
 
 
 class Eviction(NamedTuple):
-    """Firings and windows of a slice after their evictor.
-
-    Attributes:
-        lists: the elements that the function sees in each.
-    """
+    """Firings and windows of a slice after their evictor; `lists` are the elements that each firing shows."""
 
     firings: Firings
     lists: ElementLists
@@ -48,11 +44,7 @@ class Eviction(NamedTuple):
 
 
 class NumberEvictor:
-    """A pipeline's evictor, on numbers of elements.
-
-    Args:
-        rows: makes elements, for an evictor that looks at them.
-    """
+    """A pipeline's evictor, on numbers of elements; `rows` makes elements for one that looks at them."""
 
     def __init__(self, evictor: Evictor, times: Longs, rows: RowMaker) -> None:
         self._evictor = evictor
@@ -124,10 +116,8 @@ def evict(
     *,
     accumulates: bool,
 ) -> Eviction:
-    """Let the evictor take elements from the windows of a slice.
-
-    Args:
-        accumulates: whether windows keep what a firing leaves; otherwise it purges them.
+    """Let the evictor take elements from the windows of a slice, which a firing purges unless one
+    `accumulates`.
     """
     takes_place, visible_lists, left_by_owner = _evict_at_firings(firings, increments, evictor, accumulates)
     nothing = np.zeros(0, np.int64)

@@ -19,23 +19,14 @@ ELEMENTS_AT_ONCE: Final = 1 << 20
 
 @dataclass(frozen=True)
 class FiringTables:
-    """The calls for the firings of one range.
-
-    Attributes:
-        column_of: a column of all elements, by its name.
-        distinct: the key columns at each key number.
-    """
+    """The calls for the firings of one range; `distinct` has the key columns at each key number."""
 
     calls: VectorizedCalls
     column_of: Callable[[str], pa.Array]
     distinct: pa.Table
 
     def results(self, firings: Firings, lists: ElementLists) -> list[pa.Array]:
-        """The columns of results of all firings, with `lists` of their elements.
-
-        Raises:
-            LeftToOperator: the function has raised, or returned something else than results.
-        """
+        """The columns of results of all firings. Raises LeftToOperator where the function has raised."""
         parts = [[pa.array([], kind) for _, kind in self.calls.results]]
         for first, beyond in pieces_of(lists.lengths, ELEMENTS_AT_ONCE):
             of_piece = slice(first, beyond)

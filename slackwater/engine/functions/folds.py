@@ -69,11 +69,7 @@ def fold_of(state: StateDescriptor) -> WindowFold | None:
 
 
 class Folding:
-    """The folds of the windows of one range and slice.
-
-    Args:
-        parked_texts: the values of parked windows; value i is element number i.
-    """
+    """The folds of the windows of one range and slice; the parked value i is element number i."""
 
     def __init__(
         self,

@@ -27,13 +27,7 @@ _END: Final = "]}"
 
 @dataclass(frozen=True)
 class ParkedLists:
-    """The elements of parked windows.
-
-    Attributes:
-        lengths: int64[n], how many elements the contents of each window have; 0 for a window without
-            contents.
-        texts: the text of each element, window by window.
-    """
+    """The elements of parked windows: how many each has, int64[n], and their texts, window by window."""
 
     lengths: Longs
     texts: pa.Array

@@ -118,11 +118,7 @@ class FunctionRange:
         return family_of(self.setting)
 
     def run(self) -> Iterator[pa.Table]:
-        """The rows, hashes and counts of the range, marked with what they are.
-
-        Raises:
-            LeftToOperator: the operator engine replays this range.
-        """
+        """The rows, hashes and counts of the range. Raises LeftToOperator: the operator engine replays it."""
         self.memory.require_range(self.replay, self.key_range, self.rows)
         began = time.thread_time()
         parked_rows, parked_lists = self._read_parked_lists()

@@ -58,11 +58,8 @@ def is_clock_session(pipeline: Pipeline) -> bool:
 
 
 def gaps_of(pipeline: Pipeline, elements: Elements, rows: RowMaker) -> Longs:
-    """The gap of each element of the slice. The function of dynamic gaps is called once for each, in order of
-    arrival.
-
-    Raises:
-        LeftToOperator: it has raised, or its gap is no time.
+    """The gap of each element. The function of dynamic gaps is called once for each, in order of arrival;
+    LeftToOperator is raised where it has raised, or its gap is no time.
     """
     count, windows = len(elements.keys), pipeline.windows
     if isinstance(windows, EventTimeSessionWindows | ProcessingTimeSessionWindows):
@@ -86,15 +83,8 @@ def verdict_of_sessions(late: LateElements, elements: Elements) -> Verdict:
 
 
 class ClockSessions:
-    """The sessions of processing time of one range and slice.
-
-    Args:
-        pipeline: has sessions of processing time.
-        elements: of the slice.
-        rows: makes elements, numbered from 0, for a function of gaps.
-
-    Raises:
-        LeftToOperator: the function of gaps has raised, or Flink may lose the contents of a session.
+    """The sessions of processing time of one range and slice. Raises LeftToOperator where the function of
+    gaps has raised, or Flink may lose the contents of a session.
     """
 
     def __init__(self, pipeline: Pipeline, elements: Elements, rows: RowMaker) -> None:

@@ -40,11 +40,8 @@ _Pairs = Sequence[tuple[Window, Window]]
 
 @dataclass
 class KeyState:
-    """What a key has at the start or the end of a slice.
-
-    Attributes:
-        contents: by the window under which they stand.
-        pairs: (session, where its contents stand) of windows that merge.
+    """What a key has at the start or the end of a slice; contents by state window, `pairs` of (session, state
+    window).
     """
 
     lives: dict[Window, WindowLife] = field(default_factory=dict)
@@ -85,11 +82,8 @@ class WalkOutput:
 
 
 class WalkRules:
-    """What is the same for all keys of a walk.
-
-    Args:
-        calls: a function that keeps state; None for one that is called after the walk.
-        first_number: the number of the slice's first element.
+    """What is the same for all keys of a walk. `calls` is a function that keeps state; None: it is called
+    after the walk. `first_number` is the number of the slice's first element.
     """
 
     def __init__(
@@ -140,13 +134,9 @@ class KeyWalk:
                 self._collect(window, self._state_window(window))
 
     def run(self, elements: Iterable[tuple[Any, ...]], to_ms: int) -> None:
-        """Take the elements of the key, in order, and park what stays when the clock stands at `to_ms`.
-
-        Args:
-            elements: (number, timestamp, clock, watermark, windows, value) of each: its number, clock and
-                watermark when it is processed, its own windows (the same object for elements that have the
-                same), and the element itself, or None for a trigger that does not look at it.
-            to_ms: the end of the slice.
+        """Take the elements of the key, in order, and park what stays when the clock is at `to_ms`. Each is
+        (number, timestamp, clock, watermark, windows, value), the value None for a trigger that does not look
+        at it.
         """
         rules = self._rules
         self._take(elements)

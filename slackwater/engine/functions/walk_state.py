@@ -22,11 +22,7 @@ from slackwater.windowing.state.backend import StateBackend, StateEntry
 
 
 class ParkedState(NamedTuple):
-    """Rows that a walk leaves.
-
-    Attributes:
-        columns: `trigger_state` and `user_state` of each open window.
-    """
+    """Rows that a walk leaves; `columns` are `trigger_state` and `user_state` of each open window."""
 
     columns: Mapping[str, pa.Array]
     next_firings: Sequence[int | None]

@@ -24,10 +24,7 @@ _AT_ONCE: Final = 1 << 16
 
 def element_class(pipeline: Pipeline, source: pa.Schema) -> type | None:
     """The class of named tuples that elements are; None where row numbers suffice. A column that the source
-    has gained since is None in older elements.
-
-    Raises:
-        PipelineError: a column can't be a field.
+    has gained since is None in older elements. Raises PipelineError where a column can't be a field.
     """
     names = element_columns(pipeline, source.names)
     if not names and pipeline.evictor is None:

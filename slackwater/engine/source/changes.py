@@ -112,11 +112,8 @@ class Loss:
 
 
 class RewrittenFile(NamedTuple):
-    """A file whose rows were written again into another file, together with those of other files.
-
-    Attributes:
-        listed_at: a version that lists it.
-        is_whole: whether all of its rows are in the file that it was written to; some may have been erased.
+    """A file whose rows were written again into another file with those of other files. `listed_at` is a
+    version that lists it; it is whole unless some of its rows were erased then.
     """
 
     file: LogicalFile
@@ -179,11 +176,8 @@ def _version_of_all_rows(added_at: frozenset[int | None], read_at: Sequence[int]
 
 
 def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
-    """The commits of the versions `first` … `last` of the table at `uri`, oldest first; where the log has
-    lost one of them, those after it.
-
-    Raises:
-        LogDamaged: one of them is empty, cut off or changed.
+    """The commits of the versions `first` … `last`, oldest first; where the log has lost one, those after it.
+    Raises LogDamaged where one is empty, cut off or changed.
     """
     log, commits_newest_first = filesystem(uri), []
     for version in range(last, first - 1, -1):

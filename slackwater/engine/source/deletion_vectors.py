@@ -81,10 +81,8 @@ class DeletionVector(NamedTuple):
 
 
 def vectors_at(uri: str, version: int) -> dict[str, DeletionVector]:
-    """Path as in the log → the deletion vector of each file that has one in a version of the table at `uri`.
-
-    Raises:
-        FileNotFoundError: the log has lost a commit that this takes.
+    """Path as in the log → the deletion vector of each file of a version that has one. Raises
+    FileNotFoundError where the log has lost a commit that this takes.
     """
     folder = filesystem(uri)
     with reads(uri):
@@ -147,11 +145,8 @@ def _lines(folder: pafs.FileSystem, path: str) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=256)  # each batch of a file asks for it
 def hidden_rows(uri: str, vector: DeletionVector) -> npt.NDArray[np.int64]:
-    """The positions of the rows that a deletion vector hides in its file, ascending.
-
-    Raises:
-        DamagedFile: the vector is not what the log says.
-        FileNotFoundError: its file is gone.
+    """The ascending positions of the rows that a deletion vector hides. Raises DamagedFile,
+    FileNotFoundError.
     """
     from pyroaring import BitMap64  # few sources have deletion vectors
 

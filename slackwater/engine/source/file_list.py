@@ -61,14 +61,8 @@ class ListedFile(NamedTuple):
 
 
 def list_files(uri: str, files_before: Mapping[str, ListedFile]) -> dict[str, ListedFile]:
-    """Path → each file of the folder at `uri`. Those of `files_before` with equal size and time are taken
-    over as they are.
-
-    Raises:
-        NoFolder: there is none.
-        FolderIsTable: it is one of a table.
-        FileUnfinished: a file is being written.
-        DamagedFile: a file is no Parquet file.
+    """Path → each file of the folder at `uri`; `files_before` with equal size and time stay as they are.
+    Raises NoFolder, FolderIsTable, FileUnfinished, DamagedFile.
     """
     folder = filesystem(uri)
     try:

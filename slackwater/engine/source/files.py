@@ -67,12 +67,8 @@ class InputFile:
 
 
 class ColumnStatistics(NamedTuple):
-    """A file's statistics of one column, over the row groups of a batch.
-
-    Attributes:
-        is_complete: it holds no null.
-        bounds: (a lower, an upper) bound of its values; times as integers of the column's unit. None: not
-            known.
+    """A file's statistics of one column over the row groups of a batch; `bounds` in the column's unit, None:
+    not known.
     """
 
     is_complete: bool
@@ -87,11 +83,8 @@ FIRST_MS = -(2**63)
 
 
 def actions_with_vectors(table: DeltaTable, uri: str) -> pa.Table:
-    """The files of a table in path order: `actions_of` and, where it may have deletion vectors, the column
-    `VECTOR`.
-
-    Raises:
-        FileNotFoundError: the log has lost what says which files have deletion vectors.
+    """The files of a table in path order, with the column `VECTOR` where it may have deletion vectors. Raises
+    FileNotFoundError where the log has lost what says so.
     """
     actions = actions_of(table).sort_by("path")
     if "deletionVectors" not in (table.protocol().reader_features or ()):

@@ -30,11 +30,7 @@ _FORMATS = (
 
 
 def refuse_files_of_table(uri: str, paths: Iterable[str]) -> None:
-    """Refuse the folder at `uri`, whose files have these `paths`, if it is a table's, or part of one.
-
-    Raises:
-        FolderIsTable: it is.
-    """
+    """Raise FolderIsTable if the folder with files of these `paths` is a table's, or part of one."""
     for table, kind in (*_tables_within(uri, paths), *_tables_around(uri)):
         raise FolderIsTable(
             f"{uri} belongs to a table of {kind.name} ({table}), whose files also hold rows that were "

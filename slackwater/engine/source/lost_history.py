@@ -64,12 +64,7 @@ def _equal_count(source: PinnedSource, commit: Commit, from_ms: int, arrival: st
 
 
 def _count_before(source: PinnedSource, files: FilesWithBounds, from_ms: int, arrival: str) -> int | None:
-    """How many rows of some files arrived before `from_ms`; files that may have others, too, are read. None
-    where the log does not say how many rows a file has, or rows have no arrival.
-
-    Raises:
-        FileNotFoundError: such a file is gone.
-    """
+    """How many rows of some files arrived before `from_ms`; mixed files are read. None: nobody can tell."""
     counts: list[int | None] = []
     for file, bounds in files:
         if bounds is None or file.may_hold_unread:
@@ -103,11 +98,8 @@ def check_new_rows(
     arrival: str,
     newer_reads: Sequence[ReadRange] = (),
 ) -> None:
-    """Refuse a source of which nothing says any more which of the rows that arrived before `from_ms` are new
-    since `before`.
-
-    Raises:
-        NewRowsNotKnown: with the range of their arrivals.
+    """Raise NewRowsNotKnown where nothing says any more which of the rows that arrived before `from_ms` are
+    new since `before`.
     """
     if not source.is_certain_since(before, newer_reads):
         files = source.files(from_ms, from_ms, arrival, before, newer_reads=newer_reads)

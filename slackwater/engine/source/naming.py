@@ -164,11 +164,8 @@ def _full_rows(
 def common_batch(
     naming: Naming, batch: SourceBatch, columns: tuple[str, ...], eager: Iterable[str]
 ) -> SourceBatch:
-    """A batch of one source as a batch of the pipeline's rows.
-
-    Args:
-        eager: of these the columns that are read of every row; those that `batch` lacks, because they hold no
-            null, stay out.
+    """A batch of one source as a batch of the pipeline's rows, with the `eager` columns read of every row,
+    but those that `batch` lacks because they hold no null.
     """
     return SourceBatch(
         rows=naming.rows(batch.rows, eager),

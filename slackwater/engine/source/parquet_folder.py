@@ -79,11 +79,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class PinnedFolder(PinnedSource):
-    """A folder of Parquet files at one version.
-
-    Attributes:
-        record_uri: where its changes are recorded.
-    """
+    """A folder of Parquet files at one version, whose changes are recorded at `record_uri`."""
 
     record_uri: str = ""
     changes: tuple[FileChange, ...] = ()
@@ -149,11 +145,7 @@ class PinnedFolder(PinnedSource):
 
 
 def look_at_folder(place: FolderPlace, *, records: bool) -> PinnedFolder:
-    """The folder as it is now. `records`: whether a version of it that differs from the newest is recorded.
-
-    Raises:
-        NoFolder, FileUnfinished, DamagedFile: see `list_files`.
-    """
+    """The folder as it is now; a new version is recorded if `records`. Raises as `list_files`."""
     while True:
         folder = Folder(place.record_uri, _SCHEMA)
         table = folder.ensure() if records else folder.find()

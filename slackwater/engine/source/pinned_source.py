@@ -310,11 +310,8 @@ class PinnedSource:
     def check_kept(
         self, before: "PinnedSource", from_ms: int, arrival: str, newer_reads: Sequence[ReadRange] = ()
     ) -> None:
-        """Refuse a source that has lost or changed rows which runs before `from_ms` have read and none has
-        read again since. Mere rewrites (compaction) are no change.
-
-        Raises:
-            SourceRewritten: such rows were changed or removed.
+        """Raise SourceRewritten where rows that runs before `from_ms` have read, and none has read again
+        since, are lost or changed. Mere rewrites (compaction) are no change.
         """
         losses = self._changes_since(before).losses
         files = self._files_with_lost_rows(losses, before, from_ms, arrival, newer_reads)

@@ -83,13 +83,9 @@ def kept_row_by_row(
     arrival: str,
     newer_reads: Sequence[ReadRange] = (),
 ) -> PinnedSource:
-    """The source as a run that starts at `from_ms` reads it on from `before`: as it is, where its files show
-    that all rows are there which live runs have read; else, where the rows show it, the source of which the
-    commits that have removed files count as mere rewrites.
-
-    Raises:
-        SourceRewritten: rows that live runs have read, and none has read again since, were changed or
-        removed.
+    """The source as a run that starts at `from_ms` reads it on from `before`. Where its files do not show
+    that all rows are there which live runs have read, but rows do, commits that have removed files count as
+    mere rewrites. Else SourceRewritten is raised.
     """
     kept_source = _kept(source, before, from_ms, arrival, newer_reads)
     check_new_rows(kept_source, before, from_ms, arrival, newer_reads)

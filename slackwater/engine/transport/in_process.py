@@ -45,12 +45,8 @@ class Transport(Protocol):
     def for_slice(
         self, scan: SliceScan, ranges: Callable[[int], int], in_threads: bool = True
     ) -> "PlacedTransport":
-        """The transport that replays this slice soonest: this one, or another. `ranges`: tasks at a time →
-        into how many ranges the slice is then divided. `in_threads`: whether threads of one process may run
-        the tasks.
-
-        Raises:
-            SparkNeeded: only Spark can replay it, and it may not start.
+        """The transport that replays this slice soonest. `ranges`: tasks at a time → into how many ranges the
+        slice is divided. Raises SparkNeeded where only Spark could, and may not start.
         """
 
     def gather(self, scan: SliceScan, task: MapTask) -> list[pa.Table]:

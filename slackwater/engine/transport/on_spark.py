@@ -49,11 +49,8 @@ HERE_BYTES = 256 << 20  # reading the times of 150 MB takes 0.4 s in two threads
 
 
 class OnSpark:
-    """Transport on a Spark session.
-
-    Args:
-        here_bytes: a scan of at most so many bytes is gathered by threads of this process, if it can read the
-            files itself: a job would take longer to start.
+    """Transport on a Spark session. Small scans, up to `here_bytes`, are gathered by threads of this process:
+    a job would take longer to start.
     """
 
     place: Place = "spark"

@@ -34,13 +34,8 @@ class Placement(NamedTuple):
 
 
 class SliceNeeds(NamedTuple):
-    """What the replay of a slice takes.
-
-    Attributes:
-        ranges: into how many key ranges it is divided, so that each fits a task's memory.
-        in_threads: whether threads of one process may run its tasks: they hardly hold Python's lock and call
-            no function of the user's.
-        why_not_direct: why tasks can't read the files themselves; None where they can.
+    """What the replay of a slice takes. Threads of one process may run tasks that hardly hold Python's lock
+    and call no function of the user's.
     """
 
     size: float
@@ -50,12 +45,7 @@ class SliceNeeds(NamedTuple):
 
 
 class Workers(NamedTuple):
-    """What this machine has for the tasks of a slice.
-
-    Attributes:
-        spark: where Spark's tasks run.
-        has_processes: whether processes can run tasks.
-    """
+    """What this machine has for the tasks of a slice; `slots` tasks run at a time."""
 
     slots: int
     spark: SparkPlace
@@ -64,11 +54,7 @@ class Workers(NamedTuple):
 
 def placement_of(needs: SliceNeeds, workers: Workers, on: On = "auto") -> Placement:
     """Where a slice is replayed. It is small if `slots` threads replay its ranges in at most two rounds, or
-    so many processes where its tasks can't run in threads and Spark has not started; where Spark runs, its
-    own processes are there.
-
-    Raises:
-        SparkNeeded: `on` is `here`, and nothing here can replay it.
+    processes, where Spark has not started. Raises SparkNeeded where `on` is `here` and nothing here can.
     """
     if on == "spark":
         return Placement("spark", "asked for by on=spark")

@@ -85,10 +85,8 @@ class TaskProcesses:
             _end(self._processes)
 
     def run(self, tasks: Iterable[Task]) -> list[Blob]:
-        """The blobs of all tasks, in the order of the tasks. Other threads that call it wait.
-
-        Raises:
-            SlackwaterError: a task has raised, or its process has died; the other tasks are given up.
+        """The blobs of all tasks, in their order; other threads wait. Raises a SlackwaterError where a task
+        has raised or its process has died, and gives the others up.
         """
         with self._lock:
             return self._run(tasks)

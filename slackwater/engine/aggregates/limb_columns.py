@@ -50,7 +50,7 @@ def encode_exact(numbers: Longs, exponent: int, specials: Longs) -> pa.Array:
 
 def decode_exact(column: pa.Array, exponent: int) -> tuple[Longs, int, Longs]:
     """The inverse: (limbs of the sums times 2^exponent, their base, special values)."""
-    numbers, heads = limb_bytes.of_bytes(*_bytes_of(column), 3)
+    numbers, heads = limb_bytes.from_bytes(*_bytes_of(column), 3)
     specials, high, low = heads.T.astype(np.int64)
     below = max(0, -(exponent // limbs.BITS))
     sums, base = limb_bytes.shift_up(numbers, (high << 8) + low + exponent + limbs.BITS * below)
@@ -63,7 +63,7 @@ def encode_integers(numbers: Longs) -> pa.Array:
 
 
 def decode_integers(column: pa.Array) -> Longs:
-    return limb_bytes.of_bytes(*_bytes_of(column), 0)[0]
+    return limb_bytes.from_bytes(*_bytes_of(column), 0)[0]
 
 
 def _binary(data: np.ndarray, offsets: np.ndarray) -> pa.Array:

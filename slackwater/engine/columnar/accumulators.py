@@ -32,7 +32,7 @@ class ArrowAccumulators:
 
     @classmethod
     def of_elements(cls, aggregates: tuple[ColumnarAggregate, ...], rows: pa.Table) -> "ArrowAccumulators":
-        each = Groups.of_each(rows.num_rows)
+        each = Groups.singletons(rows.num_rows)
         return cls.of(aggregates, (item.partial(rows, each) for item in aggregates), rows.num_rows)
 
     @property

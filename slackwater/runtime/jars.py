@@ -18,7 +18,7 @@ from slackwater.runtime import truststore
 from slackwater.runtime.cache import cache
 from slackwater.runtime.java import java_home
 
-# File -> SHA-256. The coordinates stand in ivy.xml.
+# File -> SHA-256. The coordinates are in ivy.xml.
 JAR_DIGESTS: Mapping[str, str] = {
     "delta-spark_4.2_2.13-4.4.0.jar": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
     "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",

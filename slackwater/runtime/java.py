@@ -19,7 +19,7 @@ from slackwater.runtime.cache import cache
 
 OLDEST = 17  # Spark 4 runs on nothing older
 
-# Spark's launcher always asks for an incubating module of which we use nothing: a packaged Java lacks it and
+# Spark's launcher always asks for an incubating module that we don't use: a packaged Java lacks it and
 # would not start, and any other Java greets the user with a warning.
 _LAUNCHER = """#!/usr/bin/env bash
 arguments=()

@@ -22,7 +22,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time of the zip format; files' own 
 
 @dataclass(frozen=True, kw_only=True)
 class SubmitSettings:
-    """Arguments for a SparkSubmitOperator, by its names of them; paths are those of this machine."""
+    """Arguments for a SparkSubmitOperator, by its names; paths are of this machine."""
 
     jars: str
     conf: dict[str, str]

@@ -32,7 +32,7 @@ def command(arguments: Sequence[str], settings: SubmitSettings) -> list[str]:
     if _is_in_cluster(arguments):
         conf["spark.driver.extraJavaOptions"] = CLUSTER_DRIVER_OPTIONS
     conf_arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    # A properties file of the caller stands in the place of Spark's own unless that is asked for.
+    # A properties file of the caller replaces Spark's own unless that is asked for.
     defaults = ["--load-spark-defaults"] if "--properties-file" in arguments else []
     return [settings.spark_binary, "--jars", settings.jars, *conf_arguments, *defaults, *arguments]
 

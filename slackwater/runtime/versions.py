@@ -42,7 +42,7 @@ def versions() -> Mapping[str, str]:
 
 
 def check_versions(of_driver: Mapping[str, str]) -> None:
-    """Compare the driver's versions with those of this executor, which calls it.
+    """Compare the driver's versions with this executor's; called on the executor.
 
     Raises:
         DifferentVersions: something has another version here than on the driver.

@@ -125,7 +125,7 @@ class UnknowableColumns:
         return self.decode_unless(np.zeros(len(parts[0]), np.bool_), parts)
 
     def decode_unless(self, is_unknown: Booleans, parts: Sequence[pa.Array]) -> Columns:
-        """The inverse of `encode`, of rows of which some are unknown: `parts` of these are not read."""
+        """The inverse of `encode`, where some rows are unknown: their `parts` are not read."""
         positions = pa.array(np.flatnonzero(~is_unknown))
         known_columns = self._aggregate.decode([part.take(positions) for part in parts])
         places = np.where(is_unknown, len(positions), np.cumsum(~is_unknown) - 1)

@@ -147,7 +147,7 @@ class Verdict(NamedTuple):
 def verdict_of(
     windows: NumberedWindows, elements: BatchElements, slices: Longs, candidates: Longs
 ) -> Verdict:
-    """Judge the elements at `candidates`; `slices` are those of all elements."""
+    """Judge the elements at `candidates`; `slices` has the slice of every element."""
     slices, watermarks = slices[candidates], elements.watermarks[candidates]
     is_accepted, is_late = windows.judge(elements.times[candidates], slices, watermarks)
     late_rows, accepted_rows = candidates[is_late], candidates[is_accepted]

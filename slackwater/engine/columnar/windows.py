@@ -91,7 +91,7 @@ def why_not_at_any_trigger(pipeline: Pipeline) -> str | None:
 
 
 def family_of(setting: Setting) -> Family:
-    """The family that runs a pipeline's windows. Only for pipelines of which `why_not` returns None."""
+    """The family that runs a pipeline's windows. Only where `why_not` returns None."""
     pipeline = setting.pipeline
     entry = next(
         e for e in _FAMILIES if type(pipeline.window) in e.assigners and e.takes(pipeline.effective_trigger)

@@ -34,7 +34,7 @@ class ResultRows:
 
     Attributes:
         firings: the place of each row's firing in the order of the calls.
-        ordinals: the place of each row among those of its firing.
+        ordinals: the place of each row in its firing.
         owners: (key, window) of each row.
         empty_firings: the places of the firings that have emitted nothing.
         side_rows: rows of side outputs.

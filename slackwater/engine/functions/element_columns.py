@@ -1,4 +1,4 @@
-"""The elements of one range by their numbers: first those of parked windows, then those of the slice."""
+"""The elements of one range by their numbers: the elements of parked windows, then those of the slice."""
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ class ElementColumns:
         self._parked_rows = decoded_rows.take(pa.array(places, mask=~is_needed))
 
     def times(self) -> Longs:
-        """The timestamp of each element; 0 for parked ones that stand without."""
+        """The timestamp of each element; 0 for parked ones without."""
         return np.append(self._texts.times(self.parked_texts), self._row_times)
 
     def column(self, name: str) -> pa.Array:

@@ -21,7 +21,7 @@ class FiredWindows:
     Attributes:
         folding: folds the elements; None where the function takes them.
         withdrawals: of the rows of sessions that another has absorbed; None for other windows.
-        state_windows: where the contents of sessions stand; None for other windows.
+        state_windows: the state windows of open sessions; None for other windows.
         unjudged_count: how many elements the verdict does not count.
         firing_clocks: the clock at each firing; None where tick ends and causes say it.
     """

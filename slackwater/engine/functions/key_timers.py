@@ -29,7 +29,7 @@ class KeyTimers:
     Attributes:
         current_watermark, current_processing_time: as a trigger's context shows them.
         event: the pending timers of event time.
-        processing: those of processing time, with the newest time that has passed when each fires.
+        processing: the timers of processing time, with the newest time that has passed when each fires.
         earliest: no timer of event time is due before this watermark.
         is_calling_back: whether timers of processing time are being called. One for a time that has passed by
             then, registered meanwhile, is called with them.
@@ -50,7 +50,7 @@ class KeyTimers:
         self.start_key(watermark, clock)
 
     def start_key(self, watermark: int, clock: int) -> None:
-        """Begin with another key, which has no timers; those of the last one stay with whoever holds them."""
+        """Begin with another key, which has no timers; the last key's stay with whoever holds them."""
         self.current_watermark, self.current_processing_time = watermark, clock
         self.event: set[TimerOfKey] = set()
         self.processing: dict[TimerOfKey, int] = {}
@@ -137,5 +137,5 @@ class KeyTimers:
 
 
 def _place(window: Window) -> int:
-    """Where a window stands among those of its key: by the bytes of its start."""
+    """The order of a window in its key: by the bytes of its start."""
     return 0 if window is GLOBAL_WINDOW else window.start & _LONG_MASK

@@ -68,7 +68,7 @@ class ParkedLists:
 
 
 def state_windows_in(window_rows: pa.Table) -> StateWindows:
-    """Where the contents of parked sessions stand, which rows of `window_state` hold."""
+    """The state windows of parked sessions, from rows of `window_state`."""
     return StateWindows(
         *(times_in_ms(window_rows.column(f"{STATE_WINDOW}_{side}")) for side in ("start", "end"))
     )

@@ -108,7 +108,7 @@ class FunctionRange:
 
     @cached_property
     def texts(self) -> ElementTexts:
-        """How elements stand in the snapshot."""
+        """The texts of elements in the snapshot."""
         schema = pa.schema([self.replay.schema.field(name) for name in self.element_columns])
         return ElementTexts(self.record, schema, keeps_times=self.pipeline.evictor is not None)
 

@@ -5,7 +5,7 @@ walk decides which elements each firing shows, and columns aggregate them afterw
     shown               ab       abc                   de             running totals of window 1
 
 A window's list holds numbers, as for functions: first that of what it has parked, one accumulator of each
-aggregate, then those of its elements.
+aggregate, then the numbers of its elements.
 """
 
 from typing import Any

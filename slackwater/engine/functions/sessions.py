@@ -1,4 +1,4 @@
-"""Sessions with a function of the user's: the gap of each element, and where the contents of sessions stand.
+"""Sessions with a function of the user's: the gap of each element, and the windows that hold contents.
 
 Sessions of event time are walked with their trigger (`trigger_walk`), because the order in which they merge
 shows in their contents. Sessions of processing time have a kernel, to which each element is a piece.

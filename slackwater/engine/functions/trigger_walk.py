@@ -2,7 +2,7 @@
 operator takes them.
 
 The trigger itself is asked, so what it decides needs no second form here. What differs from the operator is
-what an element costs: it is a number that stands in a list, times are columns that are worked out before, and
+what an element costs: it is a number in a list, times are columns that are worked out before, and
 the timers and the history of one key fit small dictionaries that are parked as soon as its last element is
 behind.
 
@@ -61,7 +61,7 @@ class WalkOutput:
         late: (place, start, end) of elements that no window took.
         windows: rows of OpenWindows.
         lives: (key number, window, history) of each of them.
-        state_windows: where the contents of each stand.
+        state_windows: the state window of each.
         timers: key number → its pending timers by domain.
     """
 

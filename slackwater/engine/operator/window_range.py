@@ -128,7 +128,7 @@ class WindowRange(RangeWork[KeyGroupRunner]):
         )
 
     def feed(self, runner: KeyGroupRunner, spilling: Spilling) -> None:
-        """Elements that share windows are given together, where the results are those of one by one."""
+        """Elements that share windows are given together, where that leaves the same results."""
         if not _may_step(self.pipeline):
             super().feed(runner, spilling)
         elif self.step_sequence is not None:

@@ -61,7 +61,7 @@ def pane_metrics(expectations: Sequence[Expectation], panes: pa.Table) -> pa.Tab
 
 
 def merge_metrics(expectations: Sequence[Expectation], parts: Sequence[pa.Table]) -> pa.Table:
-    """The metrics of several sets of panes together, from those of each; at least one of them."""
+    """The metrics of several sets of panes together, from the metrics of each set; at least one."""
 
     def terms(number: int, item: Expectation) -> list[str]:
         samples = f"list(sample_{number}) FILTER (WHERE sample_{number} IS NOT NULL)"

@@ -28,7 +28,7 @@ from slackwater.windowing.snapshot import ContentHash
 
 # The (element, window) assignments of accepted rows, by what became of them: parked before the slice; made in
 # it, those to windows that were missed included; and, at its end, in windows that are open, or that were
-# collected. A session counts those of the sessions that it has absorbed.
+# collected. A session counts the assignments of the sessions that it has absorbed.
 ASSIGNMENTS = ("assignments_before", "assignments_made", "assignments_open", "assignments_cleaned")
 # The rows of one table from all ranges together: a JVM of 2 GB collects several tables at a time, and Spark's
 # default refuses results of 1 GB.

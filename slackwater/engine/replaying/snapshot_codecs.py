@@ -25,7 +25,7 @@ class AccumulatorCodec:
         columns: names and types of all parts, in the order of the accumulators.
         accumulators: of the `select`, by result; the contents of a window are a list with one item for each
             of them.
-        added_results: results of which the rows to be read know nothing.
+        added_results: results that the rows to be read lack.
     """
 
     is_commutative = True

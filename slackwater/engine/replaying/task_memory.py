@@ -48,7 +48,7 @@ def rows_of_range(limit_mb: int) -> int:
 
 def parts_needed(rows: int, limit_mb: int) -> int:
     """In how many parts a range merges so many rows: a power of two, so that the files of one run's parts are
-    never cut by those of the next run.
+    never cut by the parts of the next run.
     """
     parts = max(1, ceil(rows / min(_ROWS_MERGED_AT_ONCE, rows_of_range(limit_mb))))
     return 1 << (parts - 1).bit_length()

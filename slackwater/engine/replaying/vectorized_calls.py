@@ -30,7 +30,7 @@ class VectorizedCalls:
     """A vectorized function of a pipeline.
 
     Attributes:
-        fields: names and types of the columns of which it gets lists.
+        fields: names and types of the columns that it gets as lists.
         results: names and types of the columns that it returns.
     """
 

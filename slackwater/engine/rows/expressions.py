@@ -48,7 +48,7 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
     """The type of an expression's values on rows of the schema `source`.
 
     Raises:
-        PipelineError: a column is missing, an operand does not suit, or the values can stand in no table.
+        PipelineError: a column is missing, an operand does not suit, or no table can hold the values.
     """
     for use in expression.uses:
         reason = None

@@ -39,7 +39,7 @@ class JudgedBatch:
         elements: the usable rows of the slice and those folded into it: the batch's columns, the derived ones
             and, as int64, `__arrival_ms`, `__event_ms`.
         filtered_folded_count: how many of those had arrived before the slice.
-        positions: where in the batch each element stands; None when every row is one.
+        positions: the position of each element in the batch; None when every row is one.
     """
 
     elements: pa.Table
@@ -58,7 +58,7 @@ class Judge:
     """Judges the rows of one pipeline and one slice [from_ms, to_ms) of arrival time.
 
     A row that arrived before the slice is folded into it, if it arrived since the lineage's start
-    (`start_ms`; None: the slice's own start) and stands in a file that no earlier run has read; a pipeline
+    (`start_ms`; None: the slice's own start) and is in a file that no earlier run has read; a pipeline
     with stragglers="restate" folds none. A row whose arrival `overrides` change is this run's if its new
     arrival lies in the slice; whether it is usable depends on its true arrival.
     """

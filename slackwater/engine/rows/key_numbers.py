@@ -137,7 +137,7 @@ def _code_column(column: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array]:
 
 
 def _code_texts(texts: pa.ChunkedArray) -> tuple[ValueCodes, pa.Array] | None:
-    """As `_code_column`, of texts so short that numbers can stand for them; None for longer texts."""
+    """As `_code_column`, of texts so short that they are numbered by their bytes; None for longer texts."""
     if not pa.types.is_string(texts.type) or not are_short(texts.chunks):
         return None
     every = texts.combine_chunks()

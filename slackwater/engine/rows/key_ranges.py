@@ -46,7 +46,7 @@ class KeyRange:
 
     @classmethod
     def in_name(cls, path: str) -> "KeyRange | None":
-        """The range whose `label` stands in the name of a file; None where none does."""
+        """The range whose `label` is in the name of a file; None for none."""
         match = _IN_NAME.search(path.rsplit("/", 1)[-1])
         return None if match is None else cls(int(match[1], 16), int(match[2], 16))
 

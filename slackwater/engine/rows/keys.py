@@ -70,7 +70,7 @@ class Keys:
         return np.repeat(key_groups([_BYTE_0], self.max_parallelism), rows)
 
     def places(self, rows: pa.Table) -> npt.NDArray[np.int64]:
-        """The place of the key of each row, see `key_hashes`. Integer keys may stand in a wider type."""
+        """The place of the key of each row, see `key_hashes`. Integer keys may be of a wider type."""
         if not self.columns:
             return np.repeat(key_places([_BYTE_0], self.max_parallelism), rows.num_rows)
         columns = (

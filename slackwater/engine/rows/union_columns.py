@@ -110,7 +110,7 @@ class PinnedSources:
 
 
 def check_common(pipeline: Pipeline, columns: Sequence[str], sources: PinnedSources) -> None:
-    """Refuse sources of which one lacks a column that the pipeline reads, without having said so.
+    """Refuse a source that lacks a column which the pipeline reads, without having said so.
 
     Raises:
         SourceColumnError: with what the source could rename.

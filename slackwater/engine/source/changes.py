@@ -8,9 +8,9 @@ brought each file's rows, its origins:
     version     1           2           3                     4
     commit      add a, b    add c       compact b, c into d   delete rows of d: remove d, add e
     origins     a: a                    d: b, c               e: e (with a change of the data)
-                b: b                                          rows lost: those of b and c, by version 4
+                b: b                                          rows of b and c are lost, by version 4
 
-A run that has read version 1 knows the rows of b, and those of c are new to it. Both stand in d, which does
+A run that has read version 1 knows the rows of b; the rows of c are new to it. Both are in d, which does
 not tell them apart; but c does, as version 2 lists it, for as long as its Parquet file is there. The origins
 of a file that mixes rows so are its parts.
 
@@ -59,7 +59,7 @@ class Commit:
 
     Attributes:
         added_files, removed_files: with a change of the data.
-        rewritten_files: removed without a change of the data: their rows stand in `rewrites`.
+        rewritten_files: removed without a change of the data: their rows are in `rewrites`.
         rewrites: added without a change of the data.
         only_deletes: whether the commit says that it has deleted rows and done nothing else.
         version_before: None where it is one commit; else it stands for all after this version, of which the
@@ -194,7 +194,7 @@ def newest_commits(uri: str, first: int, last: int) -> list[Commit]:
 
 
 def lost_commits(before: tuple[int, Files], after: tuple[int, Files]) -> Commit:
-    """What stands for the commits between two versions, given with their files, that the log has lost."""
+    """One commit in place of those between two versions, given with their files, that the log has lost."""
     (version_before, files_before), (version, files) = before, after
     return Commit(
         version=version,
@@ -280,7 +280,7 @@ class _FileAccount:
             none.
         siblings: of each of these files, those that were written with it. It takes all of them to have the
             rows of their parts.
-        parts_with_erased_rows: those of which rows may be in no file any more.
+        parts_with_erased_rows: parts with rows that may be in no file any more.
         rewrites: (files before, files after) of each commit without a change of the data.
         absent_files: the files that are not in the table any more.
         removals: (file, commit) of each file that was removed with a change of the data.

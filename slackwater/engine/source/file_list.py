@@ -35,7 +35,7 @@ _TO_MICROSECONDS["day"] = (86_400_000_000, 1)
 
 
 class NoFolder(UsageError):
-    """There is no folder where a source should stand."""
+    """There is no folder where a source should be."""
 
 
 class FileUnfinished(RetryableError):

@@ -1,5 +1,5 @@
 """The record of a Delta source: which files it had at each version that a run has read, and between which
-arrivals their rows lie. It stands in a small Delta table of the pipeline.
+arrivals their rows lie. It is a small Delta table of the pipeline.
 
     run of slice A    reads version 7      recorded: a, b of version 7
     run of slice B    reads version 9      recorded: version 9 has c, and a no more
@@ -73,7 +73,7 @@ class RecordedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class FileRecord:
-    """The record that stands at `uri`; empty where there is none yet."""
+    """The record at `uri`; empty where there is none yet."""
 
     uri: str
 

@@ -30,7 +30,7 @@ class InputFile:
             arrived before the slice are meant, and those without an arrival.
         vector: hides rows of it; None: none.
         share: (number, count): the part of its row groups that is meant, of `count` parts.
-        source: the position of its source among those of the pipeline.
+        source: the position of its source in the pipeline's list.
     """
 
     path: str

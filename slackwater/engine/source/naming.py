@@ -27,7 +27,7 @@ from slackwater.pipelines.sources import SOURCE, SOURCE_ORDER, SOURCE_PARTITION,
 
 @dataclass(frozen=True)
 class Naming:
-    """How the rows of a pipeline with several sources are made from those of one of them.
+    """How the rows of a pipeline with several sources are made from the rows of one source.
 
     Attributes:
         position: of the source in the list.

@@ -60,7 +60,7 @@ class _FolderColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class FolderPlace:
-    """Where a folder of Parquet files stands, and where a pipeline records what is in it."""
+    """The place of a folder of Parquet files, and of the pipeline's record of it."""
 
     uri: str
     record_uri: str
@@ -268,7 +268,7 @@ def _columns_of_files(files: Mapping[str, ListedFile], first_paths: Sequence[str
 
 
 def _actions(files: Iterable[ListedFile], schema: pa.Schema) -> pa.Table:
-    """The files as `slackwater.tables.delta.stored_files.actions_of` has those of a Delta table."""
+    """The files in the form in which `actions_of` has the files of a Delta table."""
     listed_files = list(files)
     bounds_of_files = [
         {name.lower(): values for name, values in json.loads(file.bounds).items()} for file in listed_files

@@ -55,7 +55,7 @@ class NewRowsNotKnown(SourceRewritten):
 
 @dataclass(frozen=True)
 class DeltaPlace:
-    """Where a Delta source stands, and where a pipeline records its files."""
+    """The place of a Delta source, and of the pipeline's record of its files."""
 
     uri: str
     record_uri: str
@@ -268,7 +268,7 @@ class PinnedSource:
     ) -> list[tuple[InputFile, Bounds | None]]:
         """The files, with the bounds of their arrivals, that hold rows which arrived before `from_ms`, or
         without an arrival, which no run has read, and which since `before` were written again into files that
-        hold rows which runs have read. With `are_whole` False: such files of which rows were erased then.
+        hold rows which runs have read. With `are_whole` False: such files that lost rows by an erasure then.
         """
         parts_by_version: dict[int, dict[LogicalFile, RewrittenFile]] = {}
         for part in self._changes_since(before).new_parts(item.version for item in newer_reads):

@@ -62,7 +62,7 @@ def pin(
     Raises:
         NotADeltaTable, EmptySource, LogDamaged: what is at `uri` can't be read as a source.
         VersionGone: it has no such version any more.
-        SourceReplaced: another table stands there.
+        SourceReplaced: another table is there.
     """
     if isinstance(place, FolderPlace):
         pinned_source: PinnedSource | None = (

@@ -46,7 +46,7 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file of a source at `uri` whose columns are those of `schema`."""
+    """One file of a source at `uri` with the columns `schema`."""
 
     uri: str
     file: InputFile
@@ -86,7 +86,7 @@ class SourceFile:
         Args:
             first: of these the columns that are read of every row; the others are read for single rows, by
                 `SourceBatch.full_rows`. None: all.
-            null_checked: columns of which only the null mask is read, and not even that where the file says
+            null_checked: columns whose null mask alone is read, and not even that where the file says
                 that they hold no null.
             arrivals: row groups that can't hold any of these are left out; None: none is.
         """

@@ -32,9 +32,9 @@ class SliceScan:
         before: the source as the parent run has pinned it; None for the first run.
         newer_reads: what live runs have read at versions newer than `before`.
         overrides: the changed arrivals that the run honours.
-        first: of `columns` those that are read of every row, the others only of some; None: all.
+        first: the columns that are read of every row, the others only of some; None: all.
         rows_at_once: about so many rows are read together.
-        null_checked: of `columns` those of which only the null mask is read.
+        null_checked: the columns whose null mask alone is read.
         naming: how the pipeline's rows, in whose columns all of the above is said, are made from those of the
             source; None: they are the same.
         others: the scans of the pipeline's other sources, in their order, of the same slice. Of these count

@@ -235,7 +235,7 @@ class UnreadFiles(NamedTuple):
 
 
 def _stands_in(files: Sequence[InputFile]) -> "Column":
-    """Whether a row of a Delta table stands in one of these files. Spark names them as parts of a URI."""
+    """Whether a row of a Delta table is in one of these files. Spark names them as parts of a URI."""
     from pyspark.sql.functions import col, lit, replace, url_decode
 
     path = url_decode(replace(col("_metadata.file_path"), lit("+"), lit("%2B")))

@@ -59,13 +59,6 @@ def why_not_selected(pipeline: Pipeline) -> str | None:
     return None if why_not_walked(pipeline, keeps_state=False) is None else no_kernel
 
 
-def shows_no_ties(pipeline: Pipeline) -> bool:
-    """Whether the order of timers of one time shows nowhere: in one key they are of different windows, which
-    a function without state sees one by one.
-    """
-    return not pipeline.select and not keeps_state(pipeline)
-
-
 def why_not(pipeline: Pipeline, schema: pa.Schema | None = None) -> str | None:
     """Why the function is not called on columns, in one line; None when it is. `schema` is the source's, None
     where it is not known.

@@ -2,25 +2,30 @@
 that is exact, else the operator engine. It never changes a result.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from slackwater.engine import functions
 from slackwater.engine.aggregates import bind_columnar, bind_select
 from slackwater.engine.columnar.engine import ColumnarEngine
 from slackwater.engine.columnar.windows import why_not
-from slackwater.engine.columnar_by import columnar_by
-from slackwater.engine.functions import FunctionEngine
+from slackwater.engine.functions import FunctionEngine, exactness
+from slackwater.engine.functions.element_texts import has_text
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.rows.derived_columns import with_derived_columns
-from slackwater.errors import UsageError
+from slackwater.errors import SlackwaterError, UsageError
 from slackwater.pipelines import Pipeline
+from slackwater.windowing import WatermarkStrategy
+from slackwater.windowing.errors import WindowingError
 
 OPERATOR, COLUMNAR = "operator", "columnar"
 ENGINES = (COLUMNAR, OPERATOR)
+_MOST_CHANGES = 2
 
 
 class EngineNotExact(UsageError):
@@ -68,7 +73,7 @@ def choose(pipeline: Pipeline, schema: pa.Schema | None = None, override: str | 
     if override is not None:
         return Choice(override, "asked for", calls_back)
     if reason is not None:
-        changes = columnar_by(pipeline, schema, lambda other: why_not_columnar(other, schema) is None)
+        changes = columnar_by(pipeline, schema)
         hint = "" if changes is None else f"; columnar {changes}"
         return Choice(OPERATOR, f"not columnar: {reason}{hint}", calls_back)
     if calls_function:
@@ -90,8 +95,8 @@ def why_not_columnar(pipeline: Pipeline, schema: pa.Schema | None = None) -> str
     if pipeline.keyed_process is not None:
         return "a KeyedProcessFunction sees elements one by one"
     if not pipeline.select:
-        return functions.why_not(pipeline, schema)
-    if why_not(pipeline) is not None and (reason := functions.why_not_selected(pipeline)) is not None:
+        return exactness.why_not(pipeline, schema)
+    if why_not(pipeline) is not None and (reason := exactness.why_not_selected(pipeline)) is not None:
         return reason
     if schema is None:
         return None
@@ -105,3 +110,62 @@ def _why_no_form(pipeline: Pipeline, types: Mapping[str, pa.DataType]) -> str | 
         if bind_columnar(accumulator, aggregate, types) is None:
             return f"{aggregate.kind} ({name}) has no columnar form"
     return None
+
+
+class Change(NamedTuple):
+    """A change of declarations, with words for what the pipeline then is, as in "columnar …"."""
+
+    words: str
+    declarations: Mapping[str, Any]
+
+
+def columnar_by(pipeline: Pipeline, schema: pa.Schema | None) -> str | None:
+    """The fewest changes that would make `pipeline` columnar, "with bounded watermarks, or without its
+    evictor"; None where no few do. Most give other results: its author decides whether they suit.
+    """
+    changes = list(_changes(pipeline, schema))
+    for count in range(1, _MOST_CHANGES + 1):
+        ways = [way for way in combinations(changes, count) if _suffices(pipeline, way, schema)]
+        if ways:
+            return ", or ".join(" and ".join(change.words for change in way) for way in ways)
+    return None
+
+
+def _suffices(pipeline: Pipeline, way: Sequence[Change], schema: pa.Schema | None) -> bool:
+    declarations = {name: value for change in way for name, value in change.declarations.items()}
+    try:
+        return why_not_columnar(replace(pipeline, **declarations), schema) is None
+    except (SlackwaterError, WindowingError):  # the declarations do not go together
+        return False
+
+
+def _changes(pipeline: Pipeline, schema: pa.Schema | None) -> Iterator[Change]:
+    if pipeline.trigger is not None:
+        yield Change("without its trigger", {"trigger": None})
+    if pipeline.evictor is not None:
+        yield Change("without its evictor", {"evictor": None})
+    if pipeline.watermarks.kind == "punctuated":
+        watermarks = WatermarkStrategy.bounded_out_of_orderness(timedelta(0))
+        yield Change("with bounded watermarks", {"watermarks": watermarks})
+    if schema is not None:
+        yield from _changes_of_columns(pipeline, schema)
+
+
+def _changes_of_columns(pipeline: Pipeline, schema: pa.Schema) -> Iterator[Change]:
+    columns = with_derived_columns(pipeline, schema)
+    if pipeline.select:
+        types = {field.name: field.type for field in columns}
+        formless = [
+            name
+            for name, accumulator in bind_select(pipeline, types).items()
+            if bind_columnar(accumulator, pipeline.select[name], types) is None
+        ]
+        select = {name: value for name, value in pipeline.select.items() if name not in formless}
+        if formless and select:
+            yield Change(f"without {', '.join(formless)} in select=", {"select": select})
+        return
+    names = pipeline.columns or [name for name in columns.names if name in schema.names]
+    textless = [name for name in names if name in columns.names and not has_text(columns.field(name).type)]
+    if textless and len(textless) < len(names):
+        others = [name for name in names if name not in textless]
+        yield Change(f"with columns= that leave out {', '.join(textless)}", {"columns": others})

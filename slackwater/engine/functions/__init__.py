@@ -10,15 +10,6 @@ What this can't do for a range of keys, the operator engine does instead, from t
 """
 
 from slackwater.engine.functions.engine import FunctionEngine
-from slackwater.engine.functions.exactness import (
-    why_not,
-    why_not_selected,
-)
 from slackwater.engine.functions.left_over import LeftToOperator
 
-__all__ = [
-    "FunctionEngine",
-    "LeftToOperator",
-    "why_not",
-    "why_not_selected",
-]
+__all__ = ["FunctionEngine", "LeftToOperator"]

@@ -28,7 +28,7 @@ from slackwater.engine.replaying.results import (
     rows_of_source,
     spread_quarantine_rows,
 )
-from slackwater.engine.replaying.sent_elements import MapElements, ReceivedElements
+from slackwater.engine.replaying.sent_elements import ReceivedElements, replay_elements
 from slackwater.engine.replaying.sent_tables import SentTables, divide
 from slackwater.engine.rows.columns_read import KEY_GROUP, SOURCE_FILE, columns_read
 from slackwater.engine.rows.judge import Judge, JudgedBatch
@@ -59,16 +59,11 @@ class ColumnarEngine:
     in_threads = True
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        judge = Judge.of(replay.pipeline, replay.scan)
         keys = Keys.of(replay.pipeline, replay.schema)
         family = family_of(setting_of(replay))
         if replay.pipeline.distinct_by is not None:
-            tasks = (
-                MapElements(judge, keys, replay.ranges, replay.state_memory_mb),
-                MergeFirstRows(replay, keys, family),
-            )
-            return collect(transport.shuffle(replay.scan, tasks[0], replay.ranges, tasks[1]))
-        task = SplitBatches(replay, judge, keys, family)
+            return replay_elements(replay, keys, transport, MergeFirstRows(replay, keys, family))
+        task = SplitBatches(replay, Judge.of(replay.pipeline, replay.scan), keys, family)
         columns_first = (name for name in family.setting.source_columns if name not in replay.pipeline.derive)
         scan = dataclasses.replace(replay.scan, first=tuple(columns_first))
         return collect(transport.shuffle(scan, task, replay.ranges, MergeRange(replay, keys, family)))

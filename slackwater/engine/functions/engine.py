@@ -13,9 +13,7 @@ from slackwater.engine.functions.select_range import SelectRange
 from slackwater.engine.functions.trigger_range import TriggerRange, why_not_walked
 from slackwater.engine.operator.window_range import WindowRange
 from slackwater.engine.replaying.replay import Outcome, Replay
-from slackwater.engine.replaying.results import collect
-from slackwater.engine.replaying.sent_elements import MapElements, ReceivedElements
-from slackwater.engine.rows.judge import Judge
+from slackwater.engine.replaying.sent_elements import ReceivedElements, replay_elements
 from slackwater.engine.rows.keys import Keys
 from slackwater.engine.transport.in_process import Transport
 
@@ -35,12 +33,8 @@ class FunctionEngine:
     in_threads = False
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        judge = Judge.of(replay.pipeline, replay.scan)
         keys = Keys.of(replay.pipeline, replay.schema)
-        task = MapElements(judge, keys, replay.ranges, replay.state_memory_mb)
-        return collect(
-            transport.shuffle(replay.scan, task, replay.ranges, CallInRange(replay, keys, self.leaves_ranges))
-        )
+        return replay_elements(replay, keys, transport, CallInRange(replay, keys, self.leaves_ranges))
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ import pyarrow as pa
 from slackwater.engine.operator.process_range import ProcessRange
 from slackwater.engine.operator.window_range import WindowRange
 from slackwater.engine.replaying.replay import Outcome, Replay
-from slackwater.engine.replaying.results import collect
-from slackwater.engine.replaying.sent_elements import MapElements, ReceivedElements
-from slackwater.engine.rows.judge import Judge
+from slackwater.engine.replaying.sent_elements import ReceivedElements, replay_elements
 from slackwater.engine.rows.keys import Keys
 from slackwater.engine.transport.in_process import Transport
 
@@ -25,16 +23,8 @@ class OperatorEngine:
     in_threads = False
 
     def replay(self, replay: Replay, transport: Transport) -> Outcome:
-        judge = Judge.of(replay.pipeline, replay.scan)
         keys = Keys.of(replay.pipeline, replay.schema)
-        return collect(
-            transport.shuffle(
-                replay.scan,
-                MapElements(judge, keys, replay.ranges, replay.state_memory_mb),
-                replay.ranges,
-                ReplayRange(replay, keys),
-            )
-        )
+        return replay_elements(replay, keys, transport, ReplayRange(replay, keys))
 
 
 @dataclass(frozen=True)

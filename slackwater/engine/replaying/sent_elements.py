@@ -10,9 +10,10 @@ from typing import Final
 import pyarrow as pa
 
 from slackwater.engine.replaying.distinct_rows import first_rows
-from slackwater.engine.replaying.replay import Replay
+from slackwater.engine.replaying.replay import Outcome, Replay
 from slackwater.engine.replaying.results import (
     PassingRows,
+    collect,
     counts_table,
     folded_count,
     mark_table,
@@ -27,6 +28,7 @@ from slackwater.engine.rows.judge import Judge
 from slackwater.engine.rows.keys import Keys
 from slackwater.engine.source.batches import SourceBatch
 from slackwater.engine.source.scan import Batches
+from slackwater.engine.transport.in_process import RangeTask, Transport
 
 _ELEMENTS: Final = "elements"
 _QUARANTINE: Final = "quarantine"
@@ -74,6 +76,13 @@ class MapElements:
             yield from divide(
                 table, self.keys.range_numbers(table, table.column(KEY_GROUP).to_numpy(), self.ranges)
             )
+
+
+def replay_elements(replay: Replay, keys: Keys, transport: Transport, task: RangeTask) -> Outcome:
+    """Send the elements of the slice to the ranges of their keys, and run `task` in each range."""
+    judge = Judge.of(replay.pipeline, replay.scan)
+    send = MapElements(judge, keys, replay.ranges, replay.state_memory_mb)
+    return collect(transport.shuffle(replay.scan, send, replay.ranges, task))
 
 
 class ReceivedElements:

@@ -59,19 +59,18 @@ class StoredLayout(NamedTuple):
 
 @dataclass(frozen=True)
 class Folder:
-    """One Delta table: where it stands, its schema, its partition columns, and how rows are divided into
-    files (None: as they come). To a table that `is_ours` nobody
-    else writes: features that can't be borne are refused, and so are commits of others since the last look
-    at them (`foreign_features`, `foreign_commits`).
+    """One Delta table: its location, schema and partition columns, and how rows are divided into files (None:
+    as they come). Only Slackwater may write to a table that `is_ours`: features that it can't bear are
+    refused, and so are commits of others (`foreign_features`, `foreign_commits`).
 
     Raises (every method):
         NotADeltaTable: something else is there.
-        ForeignFeature: it is ours, and somebody has given it a feature that can't be borne.
+        ForeignFeature: the table is ours and has a feature that can't be borne.
 
     Raises (every writing method):
         WarehouseNotWritable: the folder can't be written.
-        CommitConflict: only where `expected_table` is given: the table has moved since that version.
-        CommitUnknown: storage failed during a commit, and again when it was asked whether the commit stands.
+        CommitConflict: the table has moved on since the version of `expected_table`.
+        CommitUnknown: storage failed during a commit, and again when the log was read for it.
         ForeignCommits: somebody else has changed rows or columns meanwhile.
     """
 
@@ -86,7 +85,7 @@ class Folder:
         object.__setattr__(self, "_handles", TableHandles(self.uri, is_ours=self.is_ours))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What goes to another process: that opens the table itself."""
+        """Another process opens the table itself."""
         return Folder, (
             self.uri,
             self.schema,
@@ -114,18 +113,17 @@ class Folder:
 
     @property
     def newest_known_version(self) -> int | None:
-        """The newest version that this process has opened or committed; None before the first."""
+        """The newest version that this process has opened or committed; None before the first one."""
         return self._handles.newest_version
 
     def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
-        """The commits of others that change rows or columns, behind the version `since` (None: behind the
-        first of ours since the last checkpoint) and up to the newest version that this process knows. A later
-        commit of ours looks at what has come meanwhile.
+        """The commits of others that change rows or columns, after the version `since` (None: after our first
+        one since the last checkpoint), up to the newest version that this process knows.
         """
         return self._handles.foreign_commits(since)
 
     def with_schema(self, schema: pa.Schema) -> "Folder":
-        """The same table, as far as it is known, read and written with these columns."""
+        """The same open table, read and written with these columns."""
         folder = replace(self, schema=schema)
         folder._handles.know_as(self._handles)
         return folder
@@ -144,10 +142,9 @@ class Folder:
         return self._handles.take(version)
 
     def newest_known(self) -> OpenTable | None:
-        """The table as of the newest version that this process knows, for callers to whom a newer one makes
-        no difference, or who commit behind this version and learn then that somebody else was first: storage
-        is asked only where none is known. Of a folder of this machine it is the table as of now: asking costs
-        little there, and the folder may have been removed, and made again with fewer versions.
+        """The table as of the newest version that this process knows, for callers who need no newer one or
+        whose commit fails if there is one. In a folder of this machine it is the table as of now: asking
+        costs little, and the folder may have been removed and made again.
         """
         return self._handles.newest_known() or self.find()
 
@@ -198,9 +195,7 @@ class Folder:
         return StoredLayout(table.schema, table.partition_columns)
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
-        """Add columns at the end of the table; they are null in its rows so far. Columns that it has already
-        stay as they are.
-        """
+        """Add columns at the end of the table, null in its rows so far; existing ones stay as they are."""
         while fields:
             table = self.open()
             new_fields = [field for field in fields if field.name not in table.schema.names]
@@ -218,8 +213,8 @@ class Folder:
             return
 
     def add_fields(self) -> None:
-        """Add the fields that this folder's schema has inside of struct columns and the stored table lacks;
-        they are null in its rows so far. They stand behind the fields of before: readers go by their names.
+        """Add the fields of struct columns that this folder's schema has and the stored table lacks, behind
+        the existing ones; they are null in the rows so far.
         """
         while True:
             try:
@@ -245,10 +240,8 @@ class Folder:
         within: Within | None = None,
     ) -> pa.Table:
         """Rows as an Arrow table in this folder's column order; files and row groups that `where` excludes
-        are not read.
-
-        Give `within`, bounds outside of which no row fulfils `where`, for every table that grows: choosing
-        files by it costs the same however many there are.
+        are not read. Tables that grow need `within`, bounds that hold every row for which `where` is true:
+        choosing files by them stays cheap however many there are.
         """
         names = list(columns) if columns is not None else self.schema.names
         table = self.find()
@@ -263,7 +256,7 @@ class Folder:
         where: pc.Expression | None = None,
         within: Within | None = None,
     ) -> pa.Table:
-        """As `read`, as of the version of `table`."""
+        """`read` at the version of `table`."""
         names = self.schema.names if columns is None else columns
         files = self.files(*([] if within is None else [within]), table=table)
         if within is None and where is not None:
@@ -281,7 +274,7 @@ class Folder:
         searched_columns: Sequence[str] | None = None,
     ) -> None:
         """Append `rows` in one commit; with `expected_table`, only if the table is still at that version. The
-        log gets statistics of `searched_columns`, by default of all.
+        log gets statistics for `searched_columns`, by default for all.
         """
         if expected_table is None and self._handles.newest is None:
             self.ensure()
@@ -295,7 +288,7 @@ class Folder:
     def _write(
         self, value: str | None, rows: pa.Table, searched_columns: Sequence[str] | None
     ) -> WrittenFile:
-        """A new file with `rows`, which lack the partition column and all have `value` there."""
+        """Write `rows`, without the partition column, to a new file of the partition `value`."""
         path = f"{folder_of(self.partition_by, value)}part-{uuid.uuid4().hex}.parquet"
         as_differences = columns_as_differences(rows)
         return write_file(
@@ -308,17 +301,15 @@ class Folder:
         )
 
     def files(self, *bounds: Within, table: OpenTable | None = None) -> StoredFiles:
-        """The files that may hold rows within all `bounds`, as of the version of `table`, by default as of
-        now; no files where there is no table.
+        """The files that may hold rows within all `bounds`, at the version of `table`, by default as of now;
+        no files where there is no table.
         """
         if table is None:
             table = self.find()
         return self._stored_files(table, bounds)
 
     def known_files(self, *bounds: Within) -> StoredFiles:
-        """As `files`, as of the newest version that this process knows, also of a folder of this machine;
-        storage is asked only where it knows none.
-        """
+        """`files` at the newest version that this process knows, also in a folder of this machine."""
         known_table = None if self._handles.lacks_own_commit else self._handles.newest
         return self._stored_files(known_table or self.find(), bounds)
 
@@ -336,11 +327,10 @@ class Folder:
         changes_data: bool = True,
         facts: Mapping[str, str] | None = None,
     ) -> None:
-        """Make files that were written into the folder part of the table and take `removed_files` out of it,
-        in one commit; with `expected_table`, only if the table is still at that version. Does nothing
-        without files and a transaction. With `changes_data` False the commit says that it has the same rows
-        in other files; streams that follow the table pass it by. The log keeps `facts` with the commit (see
-        `slackwater.tables.delta.transactions`).
+        """Add written files to the table and take `removed_files` out of it, in one commit; with
+        `expected_table`, only if the table is still at that version. Does nothing without files and a
+        transaction. `changes_data` is False for a commit that puts the same rows into other files. The
+        commit keeps `facts` (see `slackwater.tables.delta.transactions`).
         """
         now_ms = int(datetime.now(UTC).timestamp() * 1000)
         actions = [add_action(file, now_ms, changes_data=changes_data) for file in files]
@@ -377,8 +367,8 @@ class Folder:
     def _commit(
         self, write: Callable[[OpenTable, PendingCommit], OpenTable], expected_table: OpenTable | None
     ) -> None:
-        """Make one commit exactly once, also where the answer to it is lost. Without `expected_table` it is
-        tried again behind the commits of others. Where storage fails for a moment it is tried again, too.
+        """Make one commit exactly once, also where its answer is lost. It is tried again where storage fails
+        for a moment, and without `expected_table` also behind the commits of others.
         """
         tries = 0
         while True:

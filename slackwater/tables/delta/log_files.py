@@ -1,19 +1,15 @@
-"""Finds damage in a Delta log: commits that are empty, missing, cut off or changed, checkpoints that are not
-where the log says.
+"""Finds damage in a Delta log: commits that are empty, missing, cut off or changed, and lost checkpoints.
 
-delta-rs passes over an empty commit file in silence, so that rows are missing or stand twice, takes the first
-lines of one that was cut between two of them for all of it, and calls a log with a gap an error of its
-kernel. The errors here name the file. So that they can, the first line of each of our commits (its
-commitInfo) says how many lines the file has, and, where we write the file ourselves, the checksum of the
-other lines:
+delta-rs passes over an empty commit in silence, takes the first lines of one that was cut for all of it, and
+calls a gap an error of its kernel. The errors here name the file. The first line of each of our commits (its
+commitInfo) says how many lines the file has, and, where we write it ourselves, the checksum of the others:
 
     {"commitInfo": {…, "slackwaterLines": "3", "slackwaterChecksum": "8c736521"}}
     {"txn": …}                                                          }  checksum
     {"add": …}                                                          }
 
-Commits of other writers and of earlier versions say neither. A log whose newest commits are lost looks
-complete; it is found out by the table versions that the ledger has recorded
-(`slackwater.tables.warehouse`).
+Commits of other writers say neither. A log that has lost its newest commits looks complete; the table
+versions in the ledger show it (`slackwater.tables.warehouse`).
 """
 
 import json
@@ -41,21 +37,20 @@ _EMPTY = "is empty: what that commit changed is lost, and would be passed over i
 
 
 def commit_path(version: int) -> str:
-    """Where the commit of a version stands in a table's folder."""
+    """The path of a version's commit in a table's folder."""
     return f"{LOG}/{version:020d}.json"
 
 
 def checkpoint_path(version: int) -> str:
-    """Where the checkpoint of a version is in a table's folder, if it is one file."""
+    """The path of a version's checkpoint in a table's folder, if it is one file."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
 def check_commits(folder: FileSystem, uri: str, newest: int, since: int | None = None) -> None:
-    """Refuse a log in which the commit of a version in (since, newest] is damaged. `since` is by default the
-    version of the last checkpoint, which holds all before it. Storage is asked for one file a version.
+    """Read the commits of the versions in (since, newest], by default since the last checkpoint.
 
     Raises:
-        LogDamaged: with the first such file.
+        LogDamaged: with the first damaged one.
     """
     first = (last_checkpoint(folder).version if since is None else since) + 1
     paths = [commit_path(version) for version in range(first, newest + 1)]
@@ -77,7 +72,7 @@ def content_of(folder: FileSystem, path: str) -> bytes | None:
 
 
 def content_of_commit(info: Mapping[str, Any], actions: Sequence[dict[str, Any]]) -> bytes:
-    """The content of a commit: its commitInfo, which gets the count and the checksum, and the actions."""
+    """The content of a commit: its commitInfo with line count and checksum, and the actions."""
     following_lines = "\n".join(map(json.dumps, actions)).encode()
     seal = {**line_count(1 + len(actions)), CHECKSUM: f"{zlib.crc32(following_lines):08x}"}
     first_line = json.dumps({"commitInfo": {**info, **seal}}).encode()
@@ -90,11 +85,7 @@ def line_count(lines: int) -> dict[str, str]:
 
 
 def check_commit(uri: str, path: str, content: bytes) -> None:
-    """Refuse the commit file `path` if it is empty, or not as long or another than it says of itself.
-
-    Raises:
-        LogDamaged: with the file.
-    """
+    """Compare a commit's content with its line count and checksum. Raises LogDamaged: it differs."""
     if not content.strip():
         raise log_damaged(uri, path, _EMPTY)
     first_line, _, following_lines = content.lstrip().partition(b"\n")
@@ -115,11 +106,8 @@ def check_commit(uri: str, path: str, content: bytes) -> None:
 
 
 def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
-    """Refuse a table whose newest version (None: there is no table) is below `version`, which the ledger row
-    `seq` has recorded of it.
-
-    Raises:
-        LogDamaged: its newest commits are lost.
+    """Raise LogDamaged where the table's newest version (None: there is no table) is below `version`, which
+    the ledger row `seq` has recorded: its newest commits are lost.
     """
     if newest is None or newest < version:
         state = "the table is not there" if newest is None else f"the newest version is {newest}"
@@ -131,10 +119,8 @@ def refuse_older(uri: str, newest: int | None, version: int, seq: int) -> None:
 
 
 def refuse_lost_rows(uri: str, newest: int | None, seq: int, rolled_forward: int) -> None:
-    """Refuse a ledger that ends at the row `seq`, while `published` has taken a later one, `rolled_forward`.
-
-    Raises:
-        LogDamaged: the ledger's newest commits are lost.
+    """Raise LogDamaged for a ledger that ends at the row `seq`, while `published` has taken the later row
+    `rolled_forward`: the ledger's newest commits are lost.
     """
     raise log_damaged(
         uri,
@@ -144,11 +130,8 @@ def refuse_lost_rows(uri: str, newest: int | None, seq: int, rolled_forward: int
 
 
 def damage(folder: FileSystem, uri: str) -> LogDamaged | None:
-    """What is wrong with a log that delta-rs can't read, as far as the names of its files and its commits
-    show; None where they show nothing.
-
-    Raises:
-        OSError: the log can't be listed.
+    """What is wrong with a log that delta-rs can't read, by its files' names and its commits; None where they
+    show nothing. Raises OSError: the log can't be listed.
     """
     sizes = {
         info.base_name: info.size
@@ -191,18 +174,14 @@ def _has_every_commit_after(commits: Iterable[int], start: int) -> bool:
 
 
 def newest_commit(folder: FileSystem) -> int:
-    """The newest version of which a log has the commit, by the names of its files; NO_VERSION for none."""
+    """The newest version that has a commit, by the names of the log's files; NO_VERSION for none."""
     names = (info.base_name for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True)))
     return max((int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))), default=NO_VERSION)
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint of a log, as the log's hint describes it.
-
-    Attributes:
-        version: NO_VERSION without a hint that can be read: a log of few commits has none, a damaged one may
-            have lost it.
-        actions: how many it has, above all one for each file.
+    """A checkpoint as the log's hint describes it; `version` is NO_VERSION without a readable hint, which a
+    young log does not have yet. `actions` counts above all one for each file.
     """
 
     version: int
@@ -219,13 +198,10 @@ def last_checkpoint(folder: FileSystem) -> Checkpoint:
 
 
 def superseded_checkpoints(folder: FileSystem, interval: int) -> list[str]:
-    """The paths of checkpoints that are not needed to open the table: later ones list the same files once
-    more, and the commits before them keep files of their own, from which earlier versions are read. All of
-    them together would grow with the square of the commits.
-
-    The newest two stay, the last but one for readers that are opening the table from it. Only versions that
-    end an `interval` are superseded, so most checkpoints of `maintain` and of other writers stay, too. So
-    does the first that is there, where commits before it are gone.
+    """The paths of checkpoints that can be deleted, because together they would grow with the square of the
+    commits. The newest two stay, the last but one for readers that are opening the table from it; so do those
+    that do not end an `interval`, which `maintain` and other writers have made, and the first one where
+    commits before it are gone. Earlier versions are read from the commits.
     """
     paths = {info.path for info in folder.get_file_info(FileSelector(LOG, allow_not_found=True))}
     versions = sorted(int(match[1]) for path in paths if (match := _PLAIN_CHECKPOINT.fullmatch(path)))

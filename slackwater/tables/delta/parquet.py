@@ -1,17 +1,16 @@
-"""Parquet files of which every byte is checked when it is read: pages by the format's own checksums, the
-footer by a seal.
+"""Parquet files in which every byte is checked on reading: pages by the format's checksums, the footer by a
+seal.
 
-The format has no checksum of the footer, which says where pages begin, of which types they are and which rows
-a reader may skip: one wrong bit there gives other rows, or a reader that never ends. So each file gets a seal
-when it is written. The seal stands in the footer's key-value metadata, which other readers ignore, as 16
-hexadecimal digits: the CRC-32 of all bytes before the footer (the body), then the CRC-32 of the footer with
-zeros in the place of these last eight digits.
+The format has no checksum for the footer; one wrong bit there gives other rows, or a reader that never ends.
+The seal is an entry of the footer's key-value metadata, which other readers ignore. It has 16 hexadecimal
+digits: the CRC-32 of all bytes before the footer (the body), then the CRC-32 of the footer with these last
+eight digits as zeros.
 
     PAR1 │ pages … │ footer: … "slackwater.seal": bbbbbbbbffffffff … │ length of the footer │ PAR1
     └── body: b ──┘ └────────────── f, with 00000000 for f ────────┘
 
 A file's name may end with its seal: then no other file can take its place. Files of other writers have no
-seal; of those only pages that have a checksum are checked.
+seal: only their pages are checked, where they have checksums.
 """
 
 import re
@@ -60,15 +59,8 @@ def output_stream(files: pafs.FileSystem, path: str) -> pa.NativeFile:
 
 
 class SealedWriter:
-    """Writes one Parquet file and its seal.
-
-    Args:
-        sink: the file to write into; it stays open.
-        schema, options: as `pyarrow.parquet.ParquetWriter` has them.
-
-    Attributes:
-        size: bytes written so far.
-        seal: the file's seal once the writer is closed; empty before.
+    """Writes one Parquet file and its seal into `sink`, which stays open; `options` are those of
+    `pyarrow.parquet.ParquetWriter`. `seal` is empty until the writer is closed.
     """
 
     def __init__(self, sink: pa.NativeFile, schema: pa.Schema, **options: Any) -> None:
@@ -79,6 +71,7 @@ class SealedWriter:
 
     @property
     def size(self) -> int:
+        """Bytes written so far."""
         return self._file.position
 
     def write(self, rows: pa.Table) -> None:
@@ -98,12 +91,8 @@ class SealedWriter:
 
 
 class _ForwardingFile:
-    """A file object for Arrow that forwards what is written to a sink, in pieces that delta-rs takes, until
-    `hold_back_footer`: what is written afterwards is collected, so that the seal can be set in it.
-
-    Attributes:
-        position: bytes written so far, those held back included.
-        checksum: the CRC-32 of the bytes forwarded.
+    """A file object for Arrow that forwards bytes to a sink until `hold_back_footer`, and collects them
+    afterwards, so that the seal can be set. `checksum` is the CRC-32 of the bytes forwarded.
     """
 
     closed = False
@@ -124,12 +113,12 @@ class _ForwardingFile:
         return len(content)
 
     def hold_back_footer(self) -> bytearray:
-        """Forward nothing from now on; returns the buffer that collects what is written."""
+        """Collect bytes from now on, in the buffer that is returned."""
         self._footer = bytearray()
         return self._footer
 
     def forward_footer(self) -> None:
-        """Write what was held back to the sink."""
+        """Write the collected bytes to the sink."""
         assert self._footer is not None
         self._write(memoryview(self._footer))
 
@@ -148,9 +137,7 @@ class _ForwardingFile:
 
 
 def write_sealed(files: pafs.FileSystem, path: str, rows: pa.Table, **options: Any) -> tuple[str, int]:
-    """Write `rows` as one file, named as `path`, which ends with .parquet, but with the file's seal before
-    that end. Returns (path of the file, its size in bytes).
-    """
+    """Write `rows` as one file at `path`, with the seal before ``.parquet``. Returns (its path, bytes)."""
     sink = pa.BufferOutputStream()
     writer = SealedWriter(sink, rows.schema, **options)
     writer.write(rows)
@@ -166,22 +153,18 @@ def _digits(checksum: int) -> bytes:
 
 
 def is_sealed_by_name(path: str) -> bool:
-    """Whether the name of a file has its seal, so that another file in its place is noticed."""
+    """Whether a file's name has its seal, so that another file in its place is noticed."""
     return _SEAL_IN_NAME.search(path) is not None
 
 
 def metadata_of(data: pa.NativeFile, path: str) -> pq.FileMetaData:
-    """The footer of the open file at `path`.
-
-    Raises:
-        Damage: the footer is not what was written, or is that of another file.
-    """
+    """The footer of the open file at `path`. Raises Damage: it was changed, or is another file's."""
     tail, _ = _checked_tail(data, path)
     return pq.read_metadata(pa.BufferReader(b"PAR1" + tail))
 
 
 def _checked_tail(data: pa.NativeFile, path: str) -> tuple[bytes, str | None]:
-    """(the footer with what follows it up to the file's end, the seal or None for a file without one)."""
+    """(the footer up to the file's end, the seal or None for a file without one)."""
     size = data.size()
     tail = data.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
     length = int.from_bytes(tail[-_END_BYTES:-4], "little") + _END_BYTES
@@ -197,7 +180,7 @@ def _checked_tail(data: pa.NativeFile, path: str) -> tuple[bytes, str | None]:
 
 
 def _checked_seal(tail: bytes, start: int) -> str | None:
-    """The seal in the footer, which begins at `start` of `tail`, the last bytes of a file; None without."""
+    """The seal in the footer, which begins at `start` of `tail`, the last bytes of a file; None without it."""
     mark = tail.rfind(_MARK)
     if mark < 0 or _ENTRY_OF_OTHER_WRITERS in tail[start:]:
         return None
@@ -213,11 +196,11 @@ def _checked_seal(tail: bytes, start: int) -> str | None:
 def open_verified(
     uri: str, files: pafs.FileSystem, path: str, metadata: pq.FileMetaData | None = None, **options: Any
 ) -> Iterator[pq.ParquetFile]:
-    """The file at `path` of the table at `uri`; checksums verify what is read of it. `metadata`: what
-    `metadata_of` has returned for the file, if it was called before.
+    """The file at `path` of the table at `uri`; checksums verify what is read. `metadata` is the file's
+    footer, where `metadata_of` has read it.
 
     Raises:
-        DamagedFile: the file's contents are not what was written.
+        DamagedFile: the file's contents were changed.
         FileNotFoundError: there is no file at `path`.
     """
     with naming_damaged_file(uri, files, [path]), files.open_input_file(path) as data:
@@ -229,8 +212,7 @@ def read_small_file(uri: str, files: pafs.FileSystem, path: str) -> pa.Table:
     """All rows of a file of the table at `uri`, by one request to storage.
 
     Raises:
-        DamagedFile: the file's contents are not what was written.
-        FileNotFoundError: there is no file at `path`.
+        DamagedFile, FileNotFoundError: see `open_verified`.
     """
     with naming_damaged_file(uri, files, [path]):
         content = pa.BufferReader(checked_bytes(files, path))
@@ -238,11 +220,7 @@ def read_small_file(uri: str, files: pafs.FileSystem, path: str) -> pa.Table:
 
 
 def checked_bytes(files: pafs.FileSystem, path: str) -> pa.Buffer:
-    """All bytes of a file, compared with its seal.
-
-    Raises:
-        Damage: they are not what was written.
-    """
+    """All bytes of a file, compared with its seal. Raises Damage: they were changed."""
     with files.open_input_file(path) as data:
         content = data.read_buffer()
     _check_contents(pa.BufferReader(content), path)
@@ -250,18 +228,15 @@ def checked_bytes(files: pafs.FileSystem, path: str) -> pa.Buffer:
 
 
 def check_footer(files: pafs.FileSystem, path: str) -> int:
-    """The size of a file in bytes, whose footer is checked. Raises Damage: it is not what was written."""
+    """Check a file's footer; returns the file's size in bytes. Raises Damage: it was changed."""
     with files.open_input_file(path) as data:
         _checked_tail(data, path)
         return int(data.size())
 
 
 def check_contents(files: pafs.FileSystem, path: str) -> int:
-    """The size of a file in bytes, all of which are checked for a reader that checks nothing: by the seal,
-    without one the pages by their checksums.
-
-    Raises:
-        Damage, or any error of Arrow: the contents are not what was written.
+    """Check all of a file for a reader that checks nothing, by its seal or else by its pages' checksums;
+    returns its size in bytes. Raises Damage or any error of Arrow: the contents were changed.
     """
     with files.open_input_file(path) as data:
         if not _check_contents(data, path):
@@ -291,14 +266,11 @@ def _check_pages(data: pa.NativeFile, path: str) -> None:
 
 
 def damage(files: pafs.FileSystem, path: str) -> str | None:
-    """What is wrong with the contents of a file; None where nothing is. All of it is read. A file that is as
-    its seal says is not decoded: that may fail where memory or threads lack.
-
-    Raises:
-        OSError: the file can't be read.
+    """What is wrong with a file, all of which is read; None where nothing is. A file that agrees with its
+    seal is not decoded, which might fail for lack of memory or threads. Raises OSError: it can't be read.
     """
     with files.open_input_file(path) as data:
-        while data.read(_BUFFER_BYTES):  # an error of storage comes out here, not as one of the contents
+        while data.read(_BUFFER_BYTES):  # an error of storage is raised here, not taken for damage
             pass
         try:
             if not _check_contents(data, path):
@@ -313,10 +285,8 @@ def damage(files: pafs.FileSystem, path: str) -> str | None:
 
 @contextmanager
 def naming_damaged_file(uri: str, files: pafs.FileSystem, paths: Iterable[str]) -> Iterator[None]:
-    """Replaces an error of the block that the contents of one of the files at `paths` have caused by a
-    DamagedFile that names the file.
-
-    To find it, every byte of the files is read, up to the first damaged one.
+    """Replaces an error of the block by a DamagedFile where one of the files at `paths` is damaged. To find
+    it, the files are read up to the first damaged one.
     """
     try:
         yield
@@ -334,15 +304,13 @@ _MESSAGE = re.compile(r"DamagedFile: (.+): the file (.+?) is damaged: (.+)")
 
 
 def parse_damaged_file(text: str) -> DamagedFile | None:
-    """The DamagedFile that a task on an executor has raised, from `text`, its message in the driver; None
-    where the task has raised another error.
-    """
+    """The DamagedFile that a task on an executor raised, by its message in the driver; None for others."""
     match = _MESSAGE.search(text)
     return None if match is None else damaged_file(*match.groups())
 
 
 def damaged_file(uri: str, path: str, wrong: str) -> DamagedFile:
-    """The error for one file. Callers that know whose rows it holds add the next step."""
+    """The error for one file. Callers that know its rows add the next step."""
     return DamagedFile(f"{uri}: the file {path} is damaged: {wrong}", uri=uri, path=path, wrong=wrong)
 
 

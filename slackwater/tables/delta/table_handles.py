@@ -1,5 +1,5 @@
-"""Opens a Delta table, and keeps it for the next caller, who then reads only what was committed since: the
-next commits by their names, until there is none. This file writes nothing.
+"""Opens a Delta table and keeps it for the next caller, who reads only the commits since, by their names.
+This file writes nothing.
 """
 
 from contextlib import suppress
@@ -40,18 +40,16 @@ from slackwater.tables.stores import filesystem, is_local
 
 @dataclass
 class TableHandles:
-    """What this process knows of one table. Threads may share it: each replaces a value by another.
+    """What this process knows of one table. Threads may share it: each replaces values as a whole.
 
     Attributes:
         uri: the table's folder.
-        newest: the table as of the newest version that was opened, read or committed here; None before the
-            first.
-        checked_to: the version up to which somebody has looked at the commits; None: the last checkpoint.
-        is_ours: whether only we write there; then a feature that reads and writes can't bear is refused.
-        known_to: the version up to which every commit is ours, or changes neither rows nor columns; None
-            where nobody has asked.
-        lacks_own_commit: whether this process has made a commit behind `newest`, to which storage gave no
-            answer.
+        newest: the table at the newest version that was opened or committed here; None before the first one.
+        checked_to: the version up to which commits need no check for damage; None: the last checkpoint.
+        is_ours: whether only Slackwater writes there; then features that it can't bear are refused.
+        known_to: the version up to which no commit of others changes rows or columns; None where nobody has
+            asked.
+        lacks_own_commit: whether this process has made a commit after `newest` whose answer was lost.
     """
 
     uri: str
@@ -63,23 +61,21 @@ class TableHandles:
 
     @property
     def newest_version(self) -> int | None:
-        """The newest version that this process has seen or committed; None before the first."""
+        """The newest version that this process has seen or committed; None before the first one."""
         return None if self.newest is None else self.newest.version()
 
     def newest_known(self) -> OpenTable | None:
-        """The table as of the newest version that is known, for callers to whom a newer one makes no
-        difference, such as a commit behind whatever came before. It has all commits of this process. None
-        where that can't be relied on: a folder of this machine may have been removed, and made again with
-        fewer versions.
+        """The table at the newest version that is known, with all commits of this process. None where that
+        can't be relied on: a folder of this machine may have been removed and made again.
         """
         return None if is_local(self.uri) or self.lacks_own_commit else self.newest
 
     def take(self, version: int | None = None) -> OpenTable | None:
-        """The table as of now, or as of `version`; None where there is none.
+        """The table as of now, or at `version`; None where there is none.
 
         Raises:
             NotADeltaTable: something else is there.
-            LogDamaged: a commit file is empty, missing, cut off or changed.
+            LogDamaged: a commit is empty, missing, cut off or changed.
             ForeignFeature: a table of ours has a feature that can't be borne.
         """
         newest = self.newest
@@ -93,8 +89,8 @@ class TableHandles:
         return table
 
     def foreign_commits(self, since: int | None) -> list[ForeignCommit]:
-        """The commits of others behind the version `since` that change rows or columns; with None see
-        `commits_behind_ours`. Where there are none, what is opened by now is known.
+        """The commits of others after the version `since` that change rows or columns; with None see
+        `commits_behind_ours`. Where there are none, `known_to` moves on to the newest version.
         """
         table = self.newest
         if table is None:
@@ -111,11 +107,7 @@ class TableHandles:
         return foreign
 
     def refuse_foreign_behind_known(self, table: OpenTable) -> None:
-        """Refuse to build on `table` if others have changed rows or columns since what is known of it.
-
-        Raises:
-            ForeignCommits: with the commits.
-        """
+        """Raise ForeignCommits where others have changed rows or columns since `known_to`."""
         known_to, version = self.known_to, table.version()
         if known_to is not None and version > known_to:
             contents = table.contents_of_commits
@@ -127,7 +119,7 @@ class TableHandles:
         self.newest, self.known_to = other.newest, other.known_to
 
     def start_over_with(self, table: DeltaTable) -> OpenTable:
-        """Take a table that delta-rs has just made for what is known, whatever was known before."""
+        """Forget what was known before, and keep a table that delta-rs has just made."""
         self.newest, self.lacks_own_commit = OpenTable.of(self.uri, table), False
         return self.newest
 
@@ -166,7 +158,7 @@ class TableHandles:
 
     def _brought_up_to_date(self, table: OpenTable) -> OpenTable | None:
         """`table` with the commits since. None where it must be opened anew: it was removed, a commit is not
-        a plain one, or it has moved on too far.
+        plain, or there are too many.
         """
         folder = filesystem(self.uri)
         with reads(self.uri):
@@ -186,11 +178,8 @@ class TableHandles:
 
 
 def newest_table(uri: str, checked_to: int | None = None) -> OpenTable | None:
-    """The table at `uri` as of now; None where there is none. One of an object store stays open in this
-    process. For `checked_to` see `TableHandles`.
-
-    Raises:
-        NotADeltaTable, LogDamaged: see `TableHandles.take`.
+    """The table at `uri` as of now; None where there is none. A table in an object store stays open in this
+    process. For `checked_to` see `TableHandles`, for errors `TableHandles.take`.
     """
     return (TableHandles(uri, checked_to=checked_to) if is_local(uri) else _kept_handles(uri)).take()
 

@@ -31,7 +31,6 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, LocalStore, ObjectStore, from_url
 
 from slackwater.tables.errors import UnknownStore
-from slackwater.tables.recent_files import LARGEST_BYTES, RecentFiles
 
 _PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
 # Schemes whose URIs begin with a bucket or a container.
@@ -45,11 +44,10 @@ _WAYS = {
     "hdfs": "Mount HDFS as a folder (hadoop-fuse-dfs, or an NFS gateway), or copy the table to one of these.",
 }
 # What the first request for a file brings: all of a small one, the footer of a large one.
-_TAIL_BYTES = LARGEST_BYTES
+_TAIL_BYTES = 1 << 20
 # A file up to this size is written by one request. Each open file may hold so much in memory.
 _PUT_BYTES = 8 << 20
 _REQUESTS_AT_ONCE = 8
-_RECENT_FILES = RecentFiles()
 
 
 def refuse_unknown_store(uri: str) -> None:
@@ -204,7 +202,6 @@ class StoreFolder(pafs.FileSystemHandler):
                 obstore.delete(self.client, [one["path"] for one in page])
 
     def delete_file(self, path: str) -> None:
-        _RECENT_FILES.forget((id(self.client), self.prefix + path))
         with _os_errors(path):
             obstore.delete(self.client, self.prefix + path)
 
@@ -241,9 +238,6 @@ def _content(client: ObjectStore, path: str) -> pa.Buffer:
 
 def _open_file(client: ObjectStore, path: str) -> pa.NativeFile:
     """The file at `path`, opened by one request at most, which brings all of a small one."""
-    content = _RECENT_FILES.get((id(client), path))
-    if content is not None:
-        return pa.BufferReader(content)
     if isinstance(client, AzureStore):  # it can't be asked for the last bytes
         size = obstore.head(client, path)["size"]
         start = max(0, size - _TAIL_BYTES)
@@ -258,9 +252,7 @@ def _open_file(client: ObjectStore, path: str) -> pa.NativeFile:
                 raise
             return pa.BufferReader(_content(client, path))
     if start == 0:
-        content = pa.py_buffer(tail)
-        _RECENT_FILES.keep((id(client), path), content)
-        return pa.BufferReader(content)
+        return pa.BufferReader(pa.py_buffer(tail))
     return pa.PythonFile(_LargeFile(client, path, size, memoryview(tail)), mode="r")
 
 
@@ -304,14 +296,11 @@ class _NewFile(io.RawIOBase):
     def __init__(self, client: ObjectStore, path: str) -> None:
         self._client, self._path = client, path
         self._writer = obstore.open_writer(client, path, buffer_size=_PUT_BYTES)
-        self._content = bytearray()  # the beginning alone of a large file
 
     def writable(self) -> bool:
         return True
 
     def write(self, content: Any) -> int:
-        if len(self._content) <= LARGEST_BYTES:
-            self._content += content
         with _os_errors(self._path):
             return self._writer.write(bytes(content))
 
@@ -320,4 +309,3 @@ class _NewFile(io.RawIOBase):
             super().close()
             with _os_errors(self._path):
                 self._writer.close()
-            _RECENT_FILES.keep((id(self._client), self._path), pa.py_buffer(bytes(self._content)))

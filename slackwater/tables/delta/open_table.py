@@ -161,7 +161,7 @@ class OpenTable:
         return self.base
 
     def with_checkpoint(self) -> "OpenTable":
-        """Write a checkpoint of this version, whose commit must be in `tail`; returns the same version, opened
+        """Write a checkpoint of this version, whose commit must be in `tail`; returns the version as opened
         from it. Raises OSError or DeltaError: that failed, and readers go on with the commits.
         """
         table = None if is_local(self.uri) else put_checkpoint(self.uri, self.contents_of_commits)

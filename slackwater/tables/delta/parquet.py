@@ -180,7 +180,7 @@ def _checked_tail(data: pa.NativeFile, path: str) -> tuple[bytes, str | None]:
 
 
 def _checked_seal(tail: bytes, start: int) -> str | None:
-    """The seal in the footer, which begins at `start` of `tail`, the last bytes of a file; None without it."""
+    """The seal in the footer, which begins at `start` of `tail`, the last bytes of a file; else None."""
     mark = tail.rfind(_MARK)
     if mark < 0 or _ENTRY_OF_OTHER_WRITERS in tail[start:]:
         return None

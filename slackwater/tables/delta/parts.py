@@ -1,9 +1,8 @@
 """Writes rows of one table as Parquet files piece by piece, each piece while the caller makes the next one.
-Commits nothing.
+Commits nothing, and knows no table by name.
 
-Knows no table by name. Pieces of one partition value go into one file until it is large, so that many pieces
-don't make many files; in a clustered table, until it has enough rows (see `clustering`). A process may have
-few files open: when there are too many, the least recently written one is closed.
+Pieces of one partition value go into one file until it is large, or in a clustered table until it has enough
+rows (see `clustering`). When too many files are open, the least recently written one is closed.
 """
 
 import uuid
@@ -20,9 +19,9 @@ from slackwater.tables.delta.partitions import by_partition, folder_of
 from slackwater.tables.delta.statistics import Statistics
 from slackwater.tables.delta.written_files import (
     WrittenFile,
+    cast_unless_encoded,
     columns_as_differences,
     encoding,
-    of_type,
 )
 from slackwater.tables.storage_errors import not_writable
 from slackwater.tables.stores import filesystem, is_local
@@ -32,15 +31,13 @@ _OPEN_FILES = 64  # two tables may be written at once, and macOS allows a proces
 
 
 class Parts:
-    """Writes the new files of one table, for `Folder.commit_files`. At most one piece is being written while
-    one waits.
+    """Writes the new files of one table, for `Folder.commit_files`. One piece is written while one waits.
 
     Args:
         folder: the table; it has one partition column or none.
-        file_rows: a file that has so many rows gets no more; None: as the table has it.
-        name: what is written, in the names of the files, for a task that may be tried again: what a try
-            writes under this name takes the place of what an earlier one has left. The rows must then be the
-            same, and in the same pieces. None: no other file has the name of one of these.
+        file_rows: a file with so many rows gets no more; None: as the table has it.
+        name: part of the files' names, for a task that may be tried again with the same rows in the same
+            pieces: its files replace what an earlier try has left. None for unique names.
     """
 
     def __init__(self, folder: Folder, file_rows: int | None = None, name: str | None = None) -> None:
@@ -64,26 +61,23 @@ class Parts:
         self._thread.shutdown()
 
     def add(self, rows: pa.Table, band: int | None = None) -> None:
-        """Write `rows`, which have the table's columns, in their order, but where a clustered table divides
-        them. Returns before they are written. A column of texts may be a dictionary, in all pieces or in
-        none. Rows of different `band` go into different files.
+        """Write `rows` with the table's columns; returns before they are written. Rows keep their order
+        unless the table is clustered. A column of texts may be a dictionary, in all pieces or in none. Rows of
+        different `band` go into different files.
 
         Raises:
-            WarehouseNotWritable: these rows, or those added before, can't be written.
+            WarehouseNotWritable: these rows, or earlier ones, can't be written.
         """
         self._wait()
         if rows.num_rows:
             columns = {
-                field.name: of_type(rows.column(field.name), field.type) for field in self._folder.schema
+                field.name: cast_unless_encoded(rows.column(field.name), field.type)
+                for field in self._folder.schema
             }
             self._writing = self._thread.submit(self._write, pa.table(columns).unify_dictionaries(), band)
 
     def close(self) -> list[WrittenFile]:
-        """Close the files, and return all files with the rows that were added.
-
-        Raises:
-            WarehouseNotWritable: they can't be written.
-        """
+        """Close and return all files. Raises WarehouseNotWritable."""
         self._wait()
         return [*self._closed_files, *(file.close() for file in self._open_files.values())]
 
@@ -129,31 +123,24 @@ class Parts:
 
 
 class _FileKey(NamedTuple):
-    """What the rows of an open file have in common: the partition value, as text, and the band."""
+    """Partition value (as text) and band of an open file."""
 
     value: str | None
     band: int | None
 
 
 class _FileName(NamedTuple):
-    """The name of a new file, and whether another try may have left one of that name."""
+    """The name of a new file, and whether another try may have left such a file."""
 
     text: str
     may_exist: bool
 
 
 class _OpenFile:
-    """One file that is being written.
+    """One file that is being written; the rows in `first` decide how its columns are encoded.
 
-    An object store has a file once it is whole. Of a folder, a file whose name may be taken is written beside
-    it and moved there in one step: two tries may write it at once, and one of them may die, when the table
-    has the other's file already.
-
-    Args:
-        folder: the table.
-        value: the partition value of its rows, as text.
-        first: its first rows; they decide how the columns are encoded.
-        name: of the file.
+    An object store has a file once it is complete. In a folder, a file whose name may exist is written beside
+    it and moved there in one step: two tries may write it at once, and one of them may die.
     """
 
     def __init__(self, folder: Folder, value: str | None, first: pa.Table, name: _FileName) -> None:

@@ -1,8 +1,6 @@
-"""Reads rows of a plain Delta table from only those files that may hold them, chosen on whole columns of the
-log's statistics.
-
-Knows no table by name. A dataset over every file, each with its bounds as an expression, would cost more the
-longer a table has lived.
+"""Reads rows of a plain Delta table from only the files that may hold them, chosen by whole columns of the
+log's statistics. A dataset over every file, each with its bounds as an expression, would cost more the longer
+a table has lived. Knows no table by name.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -36,9 +34,7 @@ _PARTITION = "partition."
 
 
 class Within(NamedTuple):
-    """Bounds of a column, both included, for the rows that a reader wants; None for no bound. A null lies
-    within no bounds.
-    """
+    """The values that a reader wants of a column, both bounds included; None for no bound. Never a null."""
 
     column: str
     least: Any
@@ -59,7 +55,7 @@ def actions_of(table: DeltaTable) -> pa.Table:
 
 
 def files_within(actions: pa.Table, *bounds: Within) -> pa.Table:
-    """Those of `actions` whose files may hold rows within all `bounds`."""
+    """The rows of `actions` whose files may hold rows within all `bounds`."""
     for one in bounds if actions.num_rows else ():
         actions = actions.filter(_may_hold(actions, one))
     return actions
@@ -83,12 +79,12 @@ class StoredFiles:
     dictionary_columns: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What goes to another process: that opens the folder itself."""
+        """Another process opens the folder itself."""
         return _reopen, (self.actions, self.uri, self.schema, self.dictionary_columns)
 
     @property
     def read_schema(self) -> pa.Schema:
-        """The columns as they are read."""
+        """The columns as they are read: some texts as dictionaries."""
         kind = pa.dictionary(pa.int32(), pa.string())
         return pa.schema(
             [
@@ -99,7 +95,7 @@ class StoredFiles:
 
     @property
     def rows(self) -> int:
-        """How many rows the files hold by the log; files of which it does not say count for none."""
+        """How many rows the files hold by the log; files without a count add none."""
         return pc.sum(self.actions.column("num_records")).as_py() or 0 if self.actions.num_rows else 0
 
     @property
@@ -108,15 +104,12 @@ class StoredFiles:
 
     @property
     def paths(self) -> list[str]:
-        """Where the files are, relative to the table's folder, as a file system names them (the log quotes
-        them).
-        """
+        """The files' paths in the table's folder, unquoted."""
         if not self.actions.num_rows:
             return []
         return [unquote(path) for path in self.actions.column("path").to_pylist()]
 
     def one_by_one(self) -> "list[StoredFiles]":
-        """Each of the files alone."""
         return [
             replace(self, actions=self.actions.slice(number, 1)) for number in range(self.actions.num_rows)
         ]
@@ -126,7 +119,7 @@ class StoredFiles:
         return replace(self, actions=files_within(self.actions, *bounds))
 
     def may_have_nulls(self, column: str) -> bool:
-        """Whether a row may have no value in a column, as far as the log shows."""
+        """Whether the log leaves open that a row is null in a column."""
         name = f"null_count.{column}"
         if not self.actions.num_rows:
             return False
@@ -135,8 +128,8 @@ class StoredFiles:
         return bool(pc.any(pc.fill_null(pc.greater(self.actions.column(name), 0), True)).as_py())
 
     def count_within(self, within: Within) -> int:
-        """How many rows lie within the bounds of a column of integers. Of a file whose own bounds lie within
-        them the log tells; of others that column is read.
+        """How many rows lie within the bounds of a column of integers. Files are read only where the log's
+        own bounds do not answer it.
         """
         column, least, greatest = within
         where = pc.field(column).is_valid()
@@ -160,8 +153,8 @@ class StoredFiles:
         return inner.rows + sum(part.num_rows for part in others.scan([column], where, _BATCH_ROWS))
 
     def have_only(self, column: str, values: pa.Array) -> bool:
-        """Whether the log shows that `column` has one of `values` in every row. Then a reader of such rows
-        needs no filter on it.
+        """Whether the log shows that `column` has one of `values` in every row, so that a reader needs no
+        filter on it.
         """
         low, high, nulls = (f"{side}.{column}" for side in ("min", "max", "null_count"))
         if f"{_PARTITION}{column}" in self.actions.column_names:
@@ -183,9 +176,8 @@ class StoredFiles:
         )
 
     def values_in_log(self, *columns: str, prefixes: Collection[str] = ()) -> dict[str, tuple[Any, ...]]:
-        """The values of integers, texts and whole milliseconds in files of one row, as far as the log has
-        all of them whole: path → values of `columns`. Other files are left out. Of the columns in `prefixes`
-        the beginning of a long text will do.
+        """Path → the values of `columns` in files of one row, as far as the log has all of them whole, for
+        integers, texts and whole milliseconds. A long text of a column in `prefixes` may be cut.
         """
         names = [f"{side}.{column}" for column in columns for side in ("min", "max")]
         if not {*names, "num_records"} <= set(self.actions.column_names):
@@ -208,16 +200,14 @@ class StoredFiles:
         return replace(self, actions=self.actions.filter(is_among))
 
     def read(self, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
-        """`columns` of the rows that `where` selects."""
+        """The rows that `where` selects."""
         with self._naming_damaged_file():
             return self.dataset().to_table(
                 columns=list(columns), filter=where, use_threads=self._bytes > FEW_BYTES
             )
 
     def scan(self, columns: Sequence[str], where: pc.Expression | None, most: int) -> Iterator[pa.Table]:
-        """As `read`, in several tables, so that few rows are held at once: a table has at least one row, and
-        is complete with the record batch that brings it to `most` rows.
-        """
+        """`read` in tables of about `most` rows, none of them empty, so that few rows are held at once."""
         batches: list[pa.RecordBatch] = []
         with self._naming_damaged_file():
             for batch in self.dataset().to_batches(
@@ -232,11 +222,8 @@ class StoredFiles:
             yield pa.Table.from_batches(batches)
 
     def check_contents(self, most_bytes: int | None = None) -> None:
-        """Check every byte of the files, for a reader that reads them itself and checks nothing; of files
-        of more than `most_bytes` together only their footers.
-
-        Raises:
-            DamagedFile: a file is not what was written, or is not there.
+        """Check the files for a reader that checks nothing: every byte, or only the footers where the files
+        have more than `most_bytes` together. Raises DamagedFile: a file was changed, or is not there.
         """
         check = check_contents if most_bytes is None or self._bytes <= most_bytes else check_footer
         with self._naming_damaged_file():
@@ -263,7 +250,7 @@ class StoredFiles:
 
     @contextmanager
     def _naming_damaged_file(self) -> Iterator[None]:
-        """As `naming_damaged_file`; also a file that is missing is named."""
+        """`naming_damaged_file`, which also names a missing file."""
         paths = self.paths
         try:
             with naming_damaged_file(self.uri, self.folder, paths):
@@ -275,13 +262,13 @@ class StoredFiles:
             raise
 
     def _rows_of_log(self) -> list[dict[str, Any]]:
-        """Of each file the path as in the log, the size in bytes and the partition values."""
+        """Path as in the log, size in bytes and partition values of each file."""
         if not self.actions.num_rows:
             return []
         return list(self.actions.select(["path", "size_bytes", *self._partitions]).to_pylist())
 
     def _check_size(self, file: dict[str, Any], size: int) -> None:
-        """Refuse a file that another one has replaced, whole in itself, so that no checksum tells."""
+        """Refuse another file in the place of this one, whose own checksums agree."""
         recorded_size = file["size_bytes"]
         if recorded_size is not None and size != recorded_size:
             wrong = f"it has {size:,} bytes, and the table's log says {recorded_size:,}"
@@ -292,7 +279,7 @@ class StoredFiles:
         return [name for name in self.actions.column_names if name.startswith(_PARTITION)]
 
     def dataset(self) -> pads.FileSystemDataset:
-        """The files as a dataset, for a reader that pushes down its own columns and conditions."""
+        """The files as a dataset, to which readers push down columns and conditions."""
         kind, is_small = file_format(dictionary_columns=self.dictionary_columns), self._bytes <= FEW_BYTES
         fragments = []
         for file in self._rows_of_log():
@@ -324,7 +311,7 @@ def _equals(name: str, value: Any, schema: pa.Schema) -> pc.Expression:
 
 
 def _may_hold(actions: pa.Table, within: Within) -> pa.Array:
-    """For each file, whether it may hold rows within the bounds. A file without statistics may hold any."""
+    """For each file, whether it may hold rows within the bounds, as one without statistics may."""
     column, least, greatest = within
     is_partition = f"partition.{column}" in actions.column_names
     low, high = (f"partition.{column}",) * 2 if is_partition else (f"min.{column}", f"max.{column}")

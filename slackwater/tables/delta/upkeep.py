@@ -1,7 +1,5 @@
-"""Keeps one Delta table small: drops partitions, deletes rows, compacts small files, writes a checkpoint of
-the log, and deletes dead files. No row is changed.
-
-Knows no table by name. What may be dropped or deleted, callers decide.
+"""Keeps one Delta table small: drops partitions, deletes rows, compacts small files, writes a checkpoint,
+and deletes dead files. Callers decide what may go. Knows no table by name.
 """
 
 import sys
@@ -40,14 +38,14 @@ class PartitionSize(NamedTuple):
 
 @dataclass(frozen=True)
 class TableUpkeep:
-    """The upkeep of one table. Each method commits for itself, but for those that only count.
+    """The upkeep of one table. Each method makes its own commit.
 
     Attributes:
         folder: the table.
-        order: a column: files are compacted in the order of their least values of it. None for the order in
+        order: files are compacted in the order of their least values of this column; None for the order in
             which they were written.
-        large_bytes: files from this size on are not compacted, so that the cost of compacting a table follows
-            what is new in it. Of a clustered table these are the files that are not small by their rows.
+        large_bytes: files from this size on are not compacted, so that the cost follows what is new. In a
+            clustered table the number of rows decides instead.
     """
 
     folder: Folder
@@ -69,7 +67,7 @@ class TableUpkeep:
         return sizes
 
     def drop_partitions(self, column: str, values: Sequence[str]) -> None:
-        """Take partitions out of the table. Their files stay until a vacuum a week later."""
+        """Take partitions out of the table; a vacuum deletes their files a week later."""
         while True:
             table = self.folder.open()
             files = self.folder.files(table=table)
@@ -90,9 +88,9 @@ class TableUpkeep:
         return sum(_count(one, where, within.column) for one in files.one_by_one())
 
     def delete(self, where: pc.Expression, within: Within, transaction: Transaction | None = None) -> int:
-        """Delete the rows for which `where` holds, all of which lie within the bounds, in one commit; returns
-        how many. Files that hold such rows and others are written anew without them. The old files stay until
-        a vacuum a week later.
+        """Delete the rows for which `where` holds, which all lie `within` the bounds, in one commit; returns
+        how many. Files that also hold other rows are written anew; a vacuum deletes the old ones a week
+        later.
         """
         others = ~pc.coalesce(where, pc.scalar(False))
         while True:
@@ -131,14 +129,11 @@ class TableUpkeep:
 
     def compact(self) -> int:
         """Merge the small files of each partition into one, in a commit that changes no data; returns how
-        many files fewer there are.
-
-        The rows of a file keep their order, and files follow each other in the order of `order`; but in a
-        clustered table the rows are divided into files anew. A file is replaced only if it is still part of
-        the table at the version that the commit is based on: two compactions at once replace it once.
+        many files fewer there are. Rows keep their order, except in a clustered table. Files that somebody
+        else has replaced meanwhile are left out, so two compactions at once replace a file once.
 
         Raises:
-            CommitConflict: somebody else has rewritten all of them meanwhile, or never stops committing.
+            CommitConflict: somebody else has rewritten all of them, or never stops committing.
         """
         table = self.folder.open()
         files = self._files(table)
@@ -171,8 +166,8 @@ class TableUpkeep:
         )
 
     def _write(self, files: StoredFiles, where: pc.Expression | None = None) -> list[WrittenFile]:
-        """Write the rows of `files` that `where` selects as one new file, of a clustered table as files that
-        are not small; they are not yet part of the table.
+        """Write the selected rows of `files` as one new file, or for a clustered table as files that are not
+        small. They are not yet part of the table.
         """
         folder = replace(self.folder, schema=files.schema)
         if folder.clustering is not None:
@@ -192,21 +187,19 @@ class TableUpkeep:
         return _small_files(actions, self.order, size)
 
     def _files(self, table: OpenTable, *bounds: Within) -> StoredFiles:
-        """The files of `table` with all its columns: a run may have added some since the folder's schema was
-        read.
-        """
+        """The files of `table` with all its columns, also those that a run has just added."""
         return replace(self.folder.files(*bounds, table=table), schema=table.schema)
 
     def checkpoint(self) -> None:
-        """Put the log's state into one file, and drop entries older than the log's own retention."""
+        """Write a checkpoint, and drop log entries older than the log's own retention."""
         table = self.folder.open().as_delta_rs()
         table.create_checkpoint()
         table.cleanup_metadata()
 
     def vacuum(self, *, is_dry: bool) -> int:
-        """Delete files that no table version of the last week names, also those that tasks of dead runs have
-        left; returns how many. With `is_dry` they are only counted. A property of the table may ask for more
-        than a week, and not for less: a run at work has files that no version names yet.
+        """Delete files that no table version of the last week names, also what tasks of dead runs have left;
+        returns how many. `is_dry` only counts. A property of the table may ask for more than a week, but not
+        for less: a run at work has files that no version names yet.
         """
         table = self.folder.open().as_delta_rs()
         try:
@@ -220,8 +213,8 @@ def _count(files: StoredFiles, where: pc.Expression, column: str) -> int:
 
 
 class _Size(NamedTuple):
-    """By which column of the log files are measured, up to which size one is small, and from which size on
-    several together are large.
+    """The column of the log that measures files, the size below which one is small, and the size from which
+    several are large together.
     """
 
     column: str
@@ -234,8 +227,8 @@ def _rows_of(actions: pa.Table) -> int:
 
 
 def _small_files(actions: pa.Table, order: str | None, size: _Size) -> list[pa.Table]:
-    """Groups of small files that are to be merged. A group is of one partition, in the order of the files'
-    least `order`, then in the order in which they were written; it is full when its files together are large.
+    """Groups of small files to merge. A group has one partition, is in the order of the files' least `order`
+    and then of writing, and is full when its files together are large.
     """
     if not actions.num_rows:
         return []

@@ -24,7 +24,7 @@ _SMALL_RANGE = 255
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A Parquet file that stands in a table's folder and is not yet part of the table.
+    """A Parquet file in a table's folder that is not yet part of the table.
 
     Attributes:
         path: relative to the table's folder, partition folders included.
@@ -52,13 +52,13 @@ _FILES = pa.schema(
 
 
 def table_of_files(files: Sequence[WrittenFile]) -> pa.Table:
-    """Files as rows, in which they go from a task to the driver."""
+    """Files as rows, for the way from a task to the driver."""
     rows = [{**vars(file), "partition": list(file.partition.items())} for file in files]
     return pa.Table.from_pylist(rows, schema=_FILES)
 
 
 def files_of_table(table: pa.Table) -> list[WrittenFile]:
-    """The files that `table_of_files` has described."""
+    """The inverse of `table_of_files`."""
     rows = table.select(_FILES.names).to_pylist()
     return [WrittenFile(**{**row, "partition": dict(row["partition"])}) for row in rows]
 
@@ -73,12 +73,10 @@ def write_file(
     columns_with_bounds: Sequence[str] | None = None,
     searched_columns: Sequence[str] | None = None,
 ) -> WrittenFile:
-    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, named as `path`
-    with the file's seal before the suffix. Commits nothing.
-
-    The log gets statistics of `searched_columns`, by default of all. For `as_differences` and
-    `columns_with_bounds` see `encoding`. A column of `table` may be a dictionary of its values; readers do
-    not see it.
+    """Write `table` (without its partition columns) as a Parquet file below the folder `uri`, at `path` with
+    the seal before its suffix. The log will get statistics for `searched_columns`, by default for all.
+    For `as_differences` and `columns_with_bounds` see `encoding`. Columns may be dictionaries; readers do not
+    see it.
 
     Raises:
         WarehouseNotWritable: the folder can't be written.
@@ -97,26 +95,22 @@ def write_file(
 
 
 def _not_nullable_where_possible(table: pa.Table) -> pa.Table:
-    """`table` with a schema that declares columns without nulls as not nullable: Parquet then stores no
-    definition levels for them, and readers look for no nulls.
-    """
+    """`table` with columns without nulls declared as not nullable, for which Parquet stores no levels."""
     return pa.table(
         table.columns,
         pa.schema([field.with_nullable(table.column(field.name).null_count > 0) for field in table.schema]),
     )
 
 
-def of_type(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """`column` as a table's files hold it: cast to `kind`, but left alone if it is a dictionary of such
-    values, which readers do not see.
-    """
+def cast_unless_encoded(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """`column` cast to `kind`, or as it is where it is a dictionary of such values."""
     is_encoded = pa.types.is_dictionary(column.type) and column.type.value_type == kind
     return column if is_encoded else column.cast(kind)
 
 
 def columns_as_differences(rows: pa.Table) -> list[str]:
-    """The columns of integers or times that are better stored as differences than otherwise, for `encoding`;
-    fields of structs, too, as in ``new.total``.
+    """The columns of integers or times that are best stored as differences, for `encoding`; fields of
+    structs, too, as ``new.total``.
     """
     names = []
     for name, column in zip(rows.column_names, rows.columns, strict=True):
@@ -134,10 +128,9 @@ def columns_as_differences(rows: pa.Table) -> list[str]:
 
 
 def _hardly_repeats(column: pa.ChunkedArray) -> bool:
-    """Whether a column of integers or times is better stored as differences than with a dictionary.
-
-    Its first rows decide: either they have so many values that the writer would give up the dictionary after
-    much work, or integers so close together that their differences are no longer than places in a dictionary.
+    """Whether a column of integers or times is better stored as differences than with a dictionary. Its first
+    rows decide: they have too many values for a dictionary, or integers so close together that differences
+    are no longer than places in one.
     """
     kind = column.type
     if not pa.types.is_signed_integer(kind) and not pa.types.is_timestamp(kind):
@@ -153,15 +146,13 @@ def _hardly_repeats(column: pa.ChunkedArray) -> bool:
 def encoding(
     as_differences: Sequence[str], schema: pa.Schema, columns_with_bounds: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The options with which a Parquet file is written.
+    """The options for writing a Parquet file with the columns of `schema`.
 
     Args:
-        as_differences: columns of integers or times, and fields of structs, that are stored as differences;
-            other columns with a dictionary as long as that pays. Readers see no dictionary.
-        schema: the columns of the file.
-        columns_with_bounds: columns of which each row group has the least and greatest value; None for all.
-            Never those that come as a dictionary: to find the bounds would take longer than to write the
-            column. The statistics in Delta's log do not depend on this.
+        as_differences: columns, and fields of structs, that are stored as differences; the others with a
+            dictionary as long as that pays.
+        columns_with_bounds: columns whose row groups have bounds; None for all, but never those that come as
+            a dictionary, for which it would take longer than writing. Delta's log has bounds either way.
     """
     return {
         "compression": "snappy",

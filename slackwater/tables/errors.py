@@ -88,7 +88,7 @@ class CommitConflict(PermanentError):
 
 
 class CommitUnknown(RetryableError):
-    """Storage failed during a commit and again when it was asked whether the commit stands."""
+    """Storage failed during a commit and again when the log was read for it."""
 
 
 class LogDamaged(PermanentError):

@@ -1,5 +1,5 @@
-"""Single files by path or URI, in the stores in which tables stand: the outcomes of commands, and the files
-of pipelines. So a driver in a cluster needs no folder in common with whoever has started it.
+"""Single files by path or URI, in the stores of tables: the outcomes of commands, and the files of pipelines.
+So a driver in a cluster needs no folder in common with whoever has started it.
 """
 
 import hashlib

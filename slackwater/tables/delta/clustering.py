@@ -1,12 +1,12 @@
-"""Clusters the rows of a table: those of a partition are divided into files by the values of one column of
-integers, its key groups for instance, so that few files hold the rows of few values.
+"""Clusters the rows of a table: divides each partition into files by the values of one column of integers,
+such as key groups, so that few files hold the rows of few values.
 
     values           0 1 2 3 4 5 6 7 8 9
     a small day      [.................]      one file
     a large day      [.....|......|....]      some files, each with the rows of its own values: its band
 
-The statistics of Delta's log tell the band of a file. A file whose rows somebody else has merged with others
-is right, and only has a wider band than it must. Knows no table by name, and neither reads nor writes files.
+A file's statistics in Delta's log are its band. Files that somebody else has merged are right, and only have
+wider bands. Knows no table by name, and neither reads nor writes files.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Clustering(NamedTuple):
         return self.file_rows // 2
 
     def pieces(self, rows: pa.Table, rows_before: int) -> Iterator[pa.Table]:
-        """`rows` in pieces for a file each, the first one for a file that has `rows_before` rows already.
+        """`rows` in one piece for each file, the first for a file that has `rows_before` rows already.
         Several pieces are in the order of the column.
         """
         total = rows_before + rows.num_rows
@@ -55,13 +55,9 @@ class Clustering(NamedTuple):
             yield rows.slice(start, end - start)
 
     def bands_of(self, rows: pa.Table, partition: str, files: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """`rows`, which take the place of those of `files`, by the bands of these files: (number of the band,
-        its rows). Where bands overlap a row is of the narrowest; -1 is the number of rows in no band.
-
-        Args:
-            rows: with the partition column and that of the clustering.
-            partition: the partition column.
-            files: as of `actions_of`.
+        """Divide `rows` by the bands of `files` (see `actions_of`), which they replace: (number of the band,
+        its rows), -1 for rows in no band. Where bands overlap the narrowest gets the row. `partition` is the
+        name of the partition column.
         """
         days, values = rows.column(partition).combine_chunks(), rows.column(self.column).to_numpy()
         numbers = np.full(rows.num_rows, -1)

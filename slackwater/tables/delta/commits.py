@@ -1,10 +1,9 @@
-"""Writes commits, and tells whether one that seemed to fail is in the log: each carries a token by which the
-process that made it knows it from somebody else's.
+"""Writes commits, and finds out whether one that seemed to fail is in the log, by a token of its own.
 
 A store may keep a commit and lose the answer: a time-out, a reset connection, or a conditional put that the
 client repeats and that then finds the file of its own first try. All of these look like a conflict or a
-failure, and the commit stands. So before anything is committed a second time, the log is read for whose
-commit the version is. A run id would not tell: two drivers may commit the same staged run at once.
+failure. So before anything is committed a second time, the log is read: whose commit is the version? A run id
+would not answer it, because two drivers may commit the same staged run at once.
 """
 
 import json
@@ -28,7 +27,7 @@ from slackwater.tables.stores import filesystem, put_first
 
 
 class Owner(Enum):
-    """Whose commit stands as a version of a table."""
+    """Whose commit a version of a table is."""
 
     NOBODY = auto()
     OURS = auto()
@@ -68,9 +67,7 @@ def remove_actions(files: StoredFiles, now_ms: int, *, changes_data: bool) -> li
 
 @dataclass(frozen=True)
 class PendingCommit:
-    """A commit that is to become `version` of the table at `uri`. It is tried once, and `token` tells it
-    from other commits.
-    """
+    """A commit that shall become `version` of the table at `uri`. It is tried once; `token` identifies it."""
 
     uri: str
     version: int
@@ -83,11 +80,11 @@ class PendingCommit:
         transaction: Transaction | None,
         facts: Mapping[str, str] | None = None,
     ) -> OpenTable:
-        """Commit `actions` and `transaction` to `table`, with `facts` about the commit; returns the table as
-        of then.
+        """Commit `actions` and `transaction` to `table`, with `facts` about the commit; returns the table at
+        the new version.
 
         Raises:
-            OSError, DeltaError: it may stand all the same, see `owner`.
+            OSError, DeltaError: it may be in the log all the same, see `owner`.
         """
         own_actions = [*([] if transaction is None else [_txn(transaction)]), *actions]
         commit = PlainCommit.of(content_of_commit(self._info(table, facts), own_actions))
@@ -133,7 +130,7 @@ class PendingCommit:
         """Whose commit the version is now.
 
         Raises:
-            OSError: the log can't be read, so it is not known whether the commit stands.
+            OSError: the log can't be read.
         """
         try:
             with filesystem(self.uri).open_input_stream(commit_path(self.version)) as stream:

@@ -34,7 +34,7 @@ from slackwater.tables.stores import filesystem
 # Whenever a table is opened, all commits since its last checkpoint are read; a checkpoint lists all files
 # again. What both cost is in "Large states" of docs/performance.md.
 _CHECKPOINT_INTERVAL = 10
-# Where it lists so many times this number of actions, so many commits stand behind it, 50 at most.
+# A checkpoint with n times this number of actions is followed by n commits before the next one, 50 at most.
 _ACTIONS_FOR_COMMIT = 20_000
 _MOST_COMMITS = 50
 # commitInfo, protocol, metaData.

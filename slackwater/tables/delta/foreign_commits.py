@@ -5,7 +5,7 @@ columns as they are: OPTIMIZE and ZORDER (`dataChange` false), VACUUM, propertie
 DELETE, a RESTORE, an overwrite, a row or a column more. When `publish --rebuild` has taken a table back, its
 commit says so, and commits before it no longer count.
 
-Only commits behind a version that is known are read, of which there are few.
+Only the commits since a known version are read, which are few.
 """
 
 import json
@@ -30,7 +30,7 @@ from slackwater.tables.delta.log_files import (
 from slackwater.tables.errors import ForeignCommits
 from slackwater.tables.stores import filesystem, is_local
 
-# Tells a commit of ours from those of others, and one of ours from another of ours.
+# Marks a commit as ours, and identifies it.
 TOKEN = "slackwaterCommit"
 # The mark of a commit by which a table was taken back to what we have written.
 TAKEN_BACK = "slackwaterTakenBack"
@@ -69,8 +69,8 @@ class LoggedCommit(NamedTuple):
 def commits_between(
     uri: str, since: int, newest: int, contents: Mapping[int, bytes] | None = None
 ) -> list[LoggedCommit]:
-    """The commits of the versions in (since, newest], those behind the last one that took the table back;
-    without those whose files the log has dropped. `contents` has files that were read already.
+    """The commits of the versions in (since, newest] that the log still has, from the last one on that took
+    the table back. `contents` has files that were read already.
     """
     known_contents, folder = contents or {}, filesystem(uri)
     versions = range(since + 1, newest + 1)
@@ -96,8 +96,8 @@ def commits_between(
 def commits_behind_ours(
     uri: str, newest: int, contents: Mapping[int, bytes] | None = None
 ) -> list[LoggedCommit]:
-    """The commits up to the version `newest` from the first of ours on that stands at or behind the last
-    checkpoint. `contents` has files that were read already.
+    """The commits up to the version `newest`, from our first one since the last checkpoint on. `contents` has
+    files that were read already.
     """
     since = max(last_checkpoint(filesystem(uri)).version - 1, NO_VERSION)
     commits = commits_between(uri, since, newest, contents)
@@ -131,8 +131,8 @@ def is_foreign(uri: str, commit: LoggedCommit) -> bool:
 
 
 def is_changed_by_others(uri: str) -> bool:
-    """Whether somebody else has given the table another protocol or other metadata since one of our commits,
-    as far as its log has commits: it may be why delta-rs can't open the table.
+    """Whether somebody else has changed protocol or metadata since one of our commits, which may be why
+    delta-rs can't open the table.
     """
     return any(
         not commit.is_ours and any(action.keys() & {"protocol", "metaData"} for action in commit.actions)
@@ -141,7 +141,7 @@ def is_changed_by_others(uri: str) -> bool:
 
 
 def _changes_columns(uri: str, version: int, metadata: Mapping[str, Any]) -> bool:
-    """Whether the metadata that a commit has written is of other columns or of another table than before."""
+    """Whether a commit's metadata has other columns, or another table id, than before."""
     with suppress(OSError, DeltaError):
         before = DeltaTable(uri, version=version - 1)
         schema, partition_columns = Schema.from_json(metadata["schemaString"]), metadata["partitionColumns"]
@@ -154,11 +154,7 @@ def _changes_columns(uri: str, version: int, metadata: Mapping[str, Any]) -> boo
 
 
 def refuse_foreign(commits: Iterable[ForeignCommit]) -> None:
-    """Refuse tables that others have changed.
-
-    Raises:
-        ForeignCommits: with the commits.
-    """
+    """Raise ForeignCommits where there are any."""
     commit_list = list(commits)
     if not commit_list:
         return

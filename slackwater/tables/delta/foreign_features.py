@@ -1,9 +1,9 @@
-"""Refuses a Delta table with a feature or a property that our reads and writes can't bear.
+"""Refuses a Delta table with a feature or a property that our reads and writes can't bear, by its protocol
+and its properties.
 
-Every table of ours is looked at when it is opened, by its protocol and its properties alone. They are plain
-tables: files of a version are read as they are (a deletion vector would bring deleted rows back, a mapped
-column would be null), and commits only add and remove files (row ids, commit timestamps and clustering would
-be missing). A feature that is not known to be harmless is refused: a later one may be like these.
+Files are read as they are: a deletion vector would bring deleted rows back, a mapped column would be null.
+Commits only add and remove files: row ids, commit timestamps and clustering would be missing. A feature that
+is not known to be harmless is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from slackwater.tables.errors import ForeignFeature
 _BEARABLE_FEATURES = frozenset(
     {"appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants", "timestampNtz"}
 )
-# The first reader and writer versions that stand for a feature which can't be borne.
+# The first reader and writer versions that imply a feature which can't be borne.
 _MAPPING_READER, _MAPPING_WRITER, _IDENTITY_WRITER, _FEATURES_READER, _FEATURES_WRITER = 2, 5, 6, 3, 7
 # Properties that can't be borne with this value, and the feature that each makes active.
 _REFUSED_VALUES: Mapping[str, tuple[str, str]] = {
@@ -31,30 +31,21 @@ _CONSTRAINT = "delta.constraints."
 
 
 class UnbearableFeature(NamedTuple):
-    """What a table has that can't be borne.
-
-    Attributes:
-        name: of the feature, as Delta has it.
-        command: the end of the ALTER TABLE statement by which Spark takes it off.
-    """
+    """A feature by Delta's name, and the end of the ALTER TABLE statement by which Spark takes it off."""
 
     name: str
     command: str
 
 
 def refuse_unbearable(uri: str, table: DeltaTable) -> None:
-    """Refuse the table at `uri` if it has a feature that reads and writes can't bear.
-
-    Raises:
-        ForeignFeature: with the features and the commands that take them off.
-    """
+    """Raise ForeignFeature if the table at `uri` has a feature that reads and writes can't bear."""
     features = list(unbearable_features(table))
     if features:
         raise unbearable(uri, features)
 
 
 def unbearable(uri: str, features: Sequence[UnbearableFeature]) -> ForeignFeature:
-    """The error to raise for a table with such features."""
+    """The error for a table with such features."""
     names = ", ".join(dict.fromkeys(feature.name for feature in features))
     statements = "; ".join(f"ALTER TABLE delta.`{uri}` {feature.command}" for feature in features)
     pipeline = uri.rstrip("/").split("/")[-2]
@@ -68,7 +59,7 @@ def unbearable(uri: str, features: Sequence[UnbearableFeature]) -> ForeignFeatur
 
 
 def unbearable_features(table: DeltaTable) -> Iterator[UnbearableFeature]:
-    """What the table has that can't be borne: features of the protocol, and active ones of properties."""
+    """Features of the protocol, and active ones by properties, that can't be borne."""
     protocol, properties = table.protocol(), table.metadata().configuration
     names = {*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _BEARABLE_FEATURES
     if protocol.min_reader_version == _MAPPING_READER or protocol.min_writer_version == _MAPPING_WRITER:

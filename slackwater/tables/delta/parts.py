@@ -62,8 +62,8 @@ class Parts:
 
     def add(self, rows: pa.Table, band: int | None = None) -> None:
         """Write `rows` with the table's columns; returns before they are written. Rows keep their order
-        unless the table is clustered. A column of texts may be a dictionary, in all pieces or in none. Rows of
-        different `band` go into different files.
+        unless the table is clustered. A column of texts may be a dictionary, in all pieces or in none. Each
+        `band` has files of its own.
 
         Raises:
             WarehouseNotWritable: these rows, or earlier ones, can't be written.
@@ -155,7 +155,7 @@ class _OpenFile:
             files.create_dir(below or ".", recursive=True)
             self._sink = output_stream(files, self._written_path)
             as_differences = columns_as_differences(first)
-            # A file of a clustered table is seldom more than one row group, and its bounds stand in the log.
+            # A file of a clustered table is seldom more than one row group, and the log has its bounds.
             bounds = None if folder.clustering is None else (folder.clustering.column,)
             options = encoding(as_differences, first.schema, bounds)
             self._writer = SealedWriter(self._sink, first.schema, **options)

@@ -1,7 +1,7 @@
 """Takes a table of ours back to what we have written, when others have changed it, in one commit:
 
     version      7 ours     8 ours     9 DELETE of theirs     10 taken back
-    files        base       applied    passed over            those of 8
+    files        base       applied    passed over            as of 8
 
 The state of the base is the log's own, as delta-rs writes it into a checkpoint; commits of ours, and those
 that change neither rows nor columns (OPTIMIZE), are applied to it. Protocol, columns and properties are those

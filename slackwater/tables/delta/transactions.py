@@ -19,12 +19,7 @@ _COMMITS_AT_ONCE = 32
 
 
 class CommitFacts(NamedTuple):
-    """What one commit of a log says.
-
-    Attributes:
-        transaction: the version of the application transaction; None for a commit without one.
-        facts: what the commit says of itself (Delta's commitInfo).
-    """
+    """The version of a commit's application transaction, None without one, and its commitInfo."""
 
     transaction: int | None
     facts: dict[str, Any]
@@ -32,12 +27,8 @@ class CommitFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class Transactions:
-    """The commits of one table that make a transaction of an application. Their versions rise with those of
-    the table. A commit is read once.
-
-    Attributes:
-        folder: the table.
-        application: the application's id.
+    """The commits of one table with a transaction of an application, whose versions rise with the table's. A
+    commit is read once.
     """
 
     folder: Folder
@@ -45,8 +36,8 @@ class Transactions:
     _commits: dict[int, CommitFacts | None] = field(default_factory=dict, repr=False)
 
     def facts(self, first: int, last: int) -> dict[int, dict[str, Any]]:
-        """Transaction → the facts of its commit, for those from `first` to `last`, both included. A
-        transaction is left out where the log has no commit of it any more.
+        """Transaction → the commitInfo of its commit, from `first` to `last`, both included. Transactions
+        whose commits the log has dropped are left out.
         """
         newest = self.folder.version()
         if newest is None:
@@ -61,8 +52,8 @@ class Transactions:
         return facts
 
     def _version_of(self, first: int, newest: int) -> int:
-        """The least table version whose transaction is not below `first`, or one that lies little before it:
-        halves the log, so that few commits are read of a long one.
+        """A table version at or little before the first transaction that is not below `first`, by bisection,
+        so that few commits of a long log are read.
         """
         low, high = 0, newest
         while low < high:
@@ -75,9 +66,7 @@ class Transactions:
         return low
 
     def _next_transaction(self, version: int, last: int) -> int | None:
-        """The first transaction at or after a table version, up to `last`. Commits that are gone from the log
-        are older than all others, so they count as 0.
-        """
+        """The first transaction at or after a table version, up to `last`; 0 where its commit is gone."""
         for commit in self._from(version, last, at_once=1):
             if commit is None:
                 return 0

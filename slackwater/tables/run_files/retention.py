@@ -1,7 +1,5 @@
-"""Decides which snapshots a pipeline keeps, from ledger rows, attempts and the run ids that the snapshot
-tables hold. Pure functions.
-
-Knows no table. Run ids that it does not know are kept.
+"""Decides which snapshots a pipeline keeps, from ledger rows, attempts and the run ids in the snapshot
+tables. Unknown run ids are kept. Pure functions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,9 +27,7 @@ _DOUBT = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Rule:
-    """Kept are the `newest` snapshots of main, and of the older ones the last in each `period`, counted from
-    1970 on.
-    """
+    """Keep the `newest` snapshots of main, and the last older one in each `period`, counted from 1970 on."""
 
     newest: int
     period: timedelta
@@ -39,16 +35,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class RetentionFacts:
-    """The rows on which the decision rests.
-
-    They are read in this order: an attempt that commits meanwhile is then in `rows`, and a run that was not
-    even claimed when `attempts` was read is unknown here, so its snapshot is kept.
+    """What the decision is made from, read in this order: an attempt that commits meanwhile is then in
+    `rows`, and a run that was claimed later is unknown, so its snapshot is kept.
 
     Attributes:
         attempts: the newest row of every attempt.
         rows: the columns seq, run_id, kind and slice_end of the whole ledger, oldest row first.
-        newest_rows: main's newest among them, oldest first, at least as many as a rule keeps.
-        branches: those beside main that were not dropped.
+        newest_rows: main's newest rows, oldest first, at least as many as a rule keeps.
+        branches: all except main that were not dropped.
     """
 
     attempts: Sequence[Attempt]
@@ -61,29 +55,25 @@ class RetentionFacts:
 
     @cached_property
     def committed_run_ids(self) -> set[str]:
-        """The run ids of all rows."""
         return set(self.rows.column("run_id").to_pylist())
 
     @cached_property
     def known_run_ids(self) -> set[str]:
-        """The ids of runs that the ledger or `attempts` has."""
+        """The ids of runs in the ledger or `attempts`."""
         is_run = pc.is_in(self.rows.column("kind"), value_set=pa.array(sorted(RUN_KINDS), pa.string()))
         run_ids = self.rows.column("run_id").filter(is_run).to_pylist()
         return {*run_ids, *(attempt.run_id for attempt in self.attempts)}
 
     def needed_by_lineage(self, rule: Rule) -> tuple[set[str], set[str | None]]:
-        """(the run ids that main and the branches need, the run ids of their heads), read once for a rule; a
-        head that is not there is None.
-        """
+        """(the run ids that main and the branches need, the run ids of their heads or None)."""
         if rule not in self._runs_by_rule:
             self._runs_by_rule[rule] = _needed_by_lineage(self, rule)
         return self._runs_by_rule[rule]
 
 
 def run_ids_to_keep(facts: RetentionFacts, rule: Rule, now: datetime) -> set[str]:
-    """The run ids of which the snapshots are kept: main's by the rule; those that main's newest rows
-    continue, so that a restore can go back to them; all of branches; those of attempts that may still be
-    published.
+    """The run ids whose snapshots are kept: on main by the rule, and what main's newest rows continue, so
+    that a restore can go back there; all of branches; attempts that may still be published.
     """
     needed_run_ids, heads = facts.needed_by_lineage(rule)
     return needed_run_ids | _publishable(facts, heads, now)
@@ -110,12 +100,7 @@ def _needed_by_lineage(facts: RetentionFacts, rule: Rule) -> tuple[set[str], set
 
 
 def _by_rule(live: Longs, slice_ends: pa.ChunkedArray, rule: Rule) -> set[int]:
-    """Seqs of the newest of the live runs, and of the last one in each period.
-
-    Args:
-        live: int64[n]: their seqs in slice order.
-        slice_ends: when the slice of each ends.
-    """
+    """Seqs of the newest live runs, and of the last one in each period. `live` is in slice order."""
     last_instants = slice_ends.cast(pa.int64()).to_numpy() - 1
     periods_newest_first = (last_instants // (rule.period // timedelta(microseconds=1)))[::-1]
     _, places = np.unique(periods_newest_first, return_index=True)
@@ -123,7 +108,7 @@ def _by_rule(live: Longs, slice_ends: pa.ChunkedArray, rule: Rule) -> set[int]:
 
 
 def _publishable(facts: RetentionFacts, heads: set[str | None], now: datetime) -> set[str]:
-    """The run ids of attempts that may be at work, and of those staged on one of `heads` (None: on nothing),
+    """The run ids of attempts that may be at work, or are staged on one of `heads` (None: on nothing),
     directly or on another staged attempt.
     """
     attempts_by_run_id = {attempt.run_id: attempt for attempt in facts.attempts}
@@ -147,8 +132,8 @@ def _publishable(facts: RetentionFacts, heads: set[str | None], now: datetime) -
 def _root(
     attempt: Attempt, attempts_by_run_id: dict[str, Attempt], committed_run_ids: set[str]
 ) -> str | None:
-    """The run id of the committed run on which a chain of staged attempts is based; None where the chain
-    begins the lineage, "" where it can't be followed.
+    """The run id of the committed run below a chain of staged attempts; None where the chain begins the
+    lineage, "" where it can't be followed.
     """
     parent: str | None = attempt.run_id
     while parent is not None and parent not in committed_run_ids:
@@ -162,8 +147,6 @@ def _root(
 def droppable_run_ids(
     stored_run_ids: Iterable[str], facts: RetentionFacts, rule: Rule, now: datetime
 ) -> list[str]:
-    """Those of `stored_run_ids`, which the snapshot tables hold, whose snapshots are not kept, sorted. A run
-    id that neither the ledger nor `attempts` has is never among them.
-    """
+    """The known run ids among `stored_run_ids` whose snapshots are not kept, sorted."""
     droppable = set(stored_run_ids) & facts.known_run_ids
     return sorted(droppable - run_ids_to_keep(facts, rule, now))

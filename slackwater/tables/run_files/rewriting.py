@@ -1,7 +1,5 @@
-"""Erases rows from the files of a table for good, in three steps: writes the rows that are left into new
-files, swaps the files in one commit, and deletes the files that the log no longer names.
-
-Knows no table by name, and not which rows go. Upkeep, which changes no row, uses nothing of this.
+"""Erases rows from the files of a table for good: writes the remaining rows into new files, swaps the files
+in one commit, and deletes the files that the log no longer names. Knows no table by name.
 """
 
 import logging
@@ -40,12 +38,11 @@ class Selection:
     """Rows of one table that are to be erased.
 
     Attributes:
-        folder: the table, with the columns that it has in storage.
+        folder: the table, with its columns in storage.
         columns: the columns that `is_selected` reads.
-        is_selected: for each row of a table with these columns, whether it is selected.
-        is_hashed: whether the ledger has a hash of the rows that each run has in the table.
-        columns_to_blank: columns that become null in the selected rows, which then stay; if empty, the
-            selected rows go.
+        is_selected: rows with these columns → a mask.
+        is_hashed: whether the ledger has a hash of each run's rows in the table.
+        columns_to_blank: columns that become null in the selected rows; if empty, the rows are deleted.
     """
 
     folder: Folder
@@ -55,12 +52,11 @@ class Selection:
     columns_to_blank: tuple[str, ...] = ()
 
     def count(self) -> int:
-        """How many rows are selected."""
         return sum(self._selected_in(one) for one in self._files().one_by_one())
 
     def write(self) -> list[ErasedRows]:
-        """Write the rows that are left of files with selected rows into new files; returns which files a
-        commit has to swap, and the rows erased of each run. Commits nothing.
+        """Write the remaining rows of files with selected rows into new files; returns the files to swap in a
+        commit, and the erased rows of each run. Commits nothing.
         """
         erased_rows: list[ErasedRows] = []
         files, by_run = self._files(), defaultdict[str, _RowTotal](_RowTotal)
@@ -113,13 +109,11 @@ class Selection:
         return pc.fill_null(self.is_selected(rows), False)
 
     def _run_of(self, path: str) -> str | None:
-        """The run whose partition a file stands in; None where runs share files."""
+        """The run whose partition has the file; None where runs share files."""
         return partition_of(path).get(_RUN)
 
     def _write_rows_left(self, file: StoredFiles, by_run: "dict[str, _RowTotal]") -> list[WrittenFile]:
-        """Write the rows of `file` that are not selected into a new file, and add the selected ones to
-        `by_run`.
-        """
+        """Write the remaining rows of `file` into a new file, and count the selected ones in `by_run`."""
         names = self.folder.schema.names
         with Parts(self.folder, file_rows=1 << 62) as parts:
             for rows in file.scan(names, None, _ROWS_AT_ONCE):
@@ -138,7 +132,7 @@ class Selection:
 
 
 class _RowTotal:
-    """The number of rows that were added up, and their content hash."""
+    """The number of erased rows, and their content hash."""
 
     def __init__(self) -> None:
         self.rows, self._hash = 0, ContentHash()
@@ -160,11 +154,8 @@ def put_in_place(
     table: OpenTable,
     transaction: Transaction | None = None,
 ) -> None:
-    """Swap the files that `erased_rows` names, in one commit on the version of `table`. Files that
-    were swapped before stay, and files that somebody else has rewritten meanwhile.
-
-    Raises:
-        CommitConflict: the table has moved.
+    """Swap the files that `erased_rows` names, in one commit on the version of `table`, except those that
+    were swapped or rewritten meanwhile. Raises CommitConflict: the table has moved.
     """
     stored_files = folder.files(table=table)
     stored_paths, removed_paths, added_files = set(stored_files.paths), set[str](), list[WrittenFile]()
@@ -192,7 +183,7 @@ def put_all_in_place(folder: Folder, erased_rows: Sequence[ErasedRows]) -> None:
 
 
 def describe_file(folder: Folder, path: str) -> WrittenFile:
-    """A file that lies in the folder but is not part of the table, described for a commit."""
+    """A file in the folder that is not part of the table, described for a commit."""
     files, statistics = filesystem(folder.uri), Statistics()
     with open_verified(folder.uri, files, path) as file:
         for batch in file.iter_batches():
@@ -205,9 +196,8 @@ def describe_file(folder: Folder, path: str) -> WrittenFile:
 def delete_dead(
     folder: Folder, removed_paths: Iterable[str], before: datetime, spared_texts: Sequence[str]
 ) -> int:
-    """Delete files that the table's log does not name, at once: those of `removed_paths`, and all that were
-    written before the moment `before`, but for those that have one of `spared_texts` in their names. Returns
-    how many.
+    """Delete files that the table's log does not name: `removed_paths`, and all that were written before
+    `before` and have none of `spared_texts` in their names. Returns how many.
     """
     files, removed_set = filesystem(folder.uri), set(removed_paths)
     table = folder.open().as_delta_rs()

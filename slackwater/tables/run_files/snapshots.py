@@ -1,10 +1,8 @@
-"""Finds the files that hold the snapshot of a run, and makes files that upkeep has dropped part of their
-tables again.
+"""Finds the files of a run's snapshot, and commits files again that upkeep has dropped.
 
 A snapshot is in the files that the Delta log has in the run's partition, wherever somebody has moved its
-rows. The ledger's column `files` records the files that the run has written. It says which tables hold rows
-of the snapshot at all, and where to look for files that upkeep has dropped: for a week they still lie in the
-folder, can be read, and can be committed again.
+rows. The ledger's column `files` records the files that the run has written: which tables hold rows at all,
+and where to look for files that upkeep has dropped, which stay in the folder for a week.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +34,7 @@ _FEW_FILES = 4
 
 
 def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
-    """Those of `paths`, relative to the table at `uri`, at which there is no file."""
+    """The `paths` below the table at `uri` where there is no file."""
     if not paths:
         return []
     infos = filesystem(uri).get_file_info(list(paths))
@@ -44,9 +42,7 @@ def absent_files(uri: str, paths: Sequence[str]) -> list[str]:
 
 
 def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[str, ...]:
-    """The files of a snapshot table that hold the snapshot of the run `owner`, relative to the table's
-    folder.
-    """
+    """The paths of the files in a snapshot table with the snapshot of the run `owner`."""
     recorded_paths = () if owner is None else owner.files.get(name, ())
     if owner is None or not recorded_paths:
         return ()
@@ -54,11 +50,8 @@ def snapshot_files(tables: Tables, name: str, owner: LedgerRow | None) -> tuple[
 
 
 def stored_snapshot(folder: Folder, owner: LedgerRow | None) -> StoredFiles:
-    """The files of a snapshot table that hold the snapshot of the run `owner`, for readers of few of their
-    columns or rows. Their number of rows is known unless upkeep has dropped them.
-
-    Raises:
-        SnapshotGone: they were dropped, and are not in the folder any more.
+    """The files in a snapshot table with the snapshot of the run `owner`, for readers of some columns or
+    rows. Raises SnapshotGone: they were dropped and deleted.
     """
     recorded_paths = () if owner is None else owner.files.get(folder.name, ())
     if owner is None or not recorded_paths:
@@ -68,7 +61,7 @@ def stored_snapshot(folder: Folder, owner: LedgerRow | None) -> StoredFiles:
 
 
 def _dropped_files(folder: Folder, owner: LedgerRow, paths: tuple[str, ...]) -> StoredFiles:
-    """Files that the log does not have any more, and that may still lie in the folder."""
+    """Files that the log does not have any more, and the folder may still have."""
     if absent_files(folder.uri, paths):
         raise SnapshotGone(
             f"the snapshot of run {owner.seq} is gone: `slackwater maintain` drops snapshots that are "
@@ -92,7 +85,7 @@ def written_files(uri: str, files: Sequence[WrittenFile], schema: pa.Schema) -> 
 
 
 def _stored_files(folder: Folder, sizes: Mapping[str, int]) -> StoredFiles:
-    """Files of a table that are not in its log: path → size in bytes."""
+    """Files that are not in a table's log, by path → size in bytes."""
     actions = pa.table(
         {
             "path": pa.array(map(quote, sizes), pa.string()),
@@ -104,18 +97,13 @@ def _stored_files(folder: Folder, sizes: Mapping[str, int]) -> StoredFiles:
 
 
 def is_kept(tables: Tables, row: LedgerRow) -> bool:
-    """Whether all rows of the snapshot that `row` owns can be read: they are in the log, or were dropped so
-    lately that they can be put back.
-    """
+    """Whether the snapshot of the run `row` is in the log, or can be put back there."""
     return all(_is_kept_in(tables[name], row.run_id, row.files.get(name, ())) for name in SNAPSHOT_TABLES)
 
 
 def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
-    """Make sure that the log has the snapshot of the run `owner`: files that upkeep has dropped become part
-    of their tables again. Returns table → the files that hold the snapshot.
-
-    Raises:
-        SnapshotGone: such files are deleted, or may be at any moment.
+    """Commit the files of the run `owner`'s snapshot again where upkeep has dropped them. Returns table → the
+    snapshot's files. Raises SnapshotGone: files are deleted, or may be at any moment.
     """
     if owner is None:
         return dict.fromkeys(SNAPSHOT_TABLES, ())
@@ -125,11 +113,8 @@ def put_back(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ..
 
 
 def put_back_for_reading(tables: Tables, owner: LedgerRow | None) -> dict[str, tuple[str, ...]]:
-    """As `put_back`, for a run that reads the snapshot now: a version of each table that this process knows
-    will do. Files that somebody else has dropped since can be read for a week.
-
-    Raises:
-        SnapshotGone: see `put_back`.
+    """`put_back` for a run that reads the snapshot at once: the version of each table that this process knows
+    is new enough, since files that somebody has dropped meanwhile can be read for a week.
     """
     if owner is None:
         return dict.fromkeys(SNAPSHOT_TABLES, ())
@@ -145,8 +130,8 @@ def put_back_for_reading(tables: Tables, owner: LedgerRow | None) -> dict[str, t
 def bounds_of_key_groups(
     tables: Tables, owner: LedgerRow | None, state: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str, str], tuple[int, int]]:
-    """(table, file) of a snapshot (`state`: table → files) → its least and greatest key group, as far as the
-    log has them. A table of few files is left out: whoever looks for its rows may open all.
+    """(table, file) of a snapshot (`state`: table → files) → its least and greatest key group by the log.
+    Tables of few files, which readers may open all, are left out.
     """
     bounds: dict[tuple[str, str], tuple[int, int]] = {}
     for name, paths in state.items():
@@ -164,11 +149,8 @@ def bounds_of_key_groups(
 
 @contextmanager
 def put_back_around(tables: Tables, owner: LedgerRow | None) -> Iterator[None]:
-    """Calls `put_back` before and after the block, which makes the snapshot of `owner` the current one: an
-    upkeep that chose before the block which snapshots to drop may drop it during the block.
-
-    Raises:
-        SnapshotGone: see `put_back`.
+    """Calls `put_back` before and after the block, which makes the snapshot of `owner` the current one,
+    because an upkeep that has begun before may drop it meanwhile.
     """
     put_back(tables, owner)
     yield
@@ -185,7 +167,7 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
 
     Raises:
         SnapshotGone: with the nearest one that is kept. Facts: seq, nearest (a seq, or None).
-        DamagedFile: nobody has dropped it, but a file is not there any more.
+        DamagedFile: a file is missing though nobody has dropped it.
     """
     if is_kept(tables, owner):
         return
@@ -208,11 +190,8 @@ def require_kept(tables: Tables, pipeline: str, owner: LedgerRow, runs: Sequence
 
 
 def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHash:
-    """The content hash of the rows in the files of a snapshot (`state`: table → files); some rows of one file
-    are read at a time.
-
-    Raises:
-        SnapshotGone, DamagedFile: a file is not there, or is not what was written.
+    """The content hash of a snapshot's rows (`state`: table → files), read in batches. Raises SnapshotGone or
+    DamagedFile: a file is missing, or was changed.
     """
     total = ContentHash()
     for name in SNAPSHOT_TABLES:
@@ -225,11 +204,8 @@ def stored_hash(tables: Tables, state: Mapping[str, Sequence[str]]) -> ContentHa
 def require_as_recorded(
     tables: Tables, pipeline: str, owner: LedgerRow, state: Mapping[str, Sequence[str]]
 ) -> None:
-    """Refuse a snapshot (`state`: table → files) whose rows have another hash than its ledger row says.
-
-    Files that have their seals in the names that the ledger has recorded are compared with them when they are
-    read, which costs nothing here. Of other files, which earlier versions and other writers have made, every
-    row is hashed.
+    """Refuse a snapshot (`state`: table → files) whose rows have another hash than its ledger row says. Files
+    with seals in the recorded names need no look: readers compare them. All rows of other files are hashed.
 
     Raises:
         DamagedSnapshot: with the ways to go on. Facts: seq, run_id.
@@ -251,7 +227,7 @@ def require_as_recorded(
 
 
 def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
-    """How to go on where rows of the run `row` are damaged: the commands, as sentences."""
+    """The commands by which to go on where rows of the run `row` are damaged, as sentences."""
     if not row.seq or row.slice_start is None or row.slice_end is None:
         return f"It was only staged: `slackwater run {pipeline}` stages the slice again."
     head = tables.ledger.head(row.branch)
@@ -272,12 +248,12 @@ def ways_on(tables: Tables, pipeline: str, row: LedgerRow) -> str:
 
 
 def _known_paths(folder: Folder, run_id: str, recorded_paths: tuple[str, ...]) -> tuple[str, ...]:
-    """The files of a table that hold rows of a run, by the log as far as this process knows it."""
+    """A run's files in a table, by the log as far as this process knows it."""
     return _paths_in_log(folder, run_id, folder.newest_known()) if recorded_paths else ()
 
 
 def _paths_in_log(folder: Folder, run_id: str, table: OpenTable | None = None) -> tuple[str, ...]:
-    """The files of a table that hold rows of a run, by the log as of `table`, by default as of now."""
+    """A run's files in a table, by the log at the version of `table`, by default as of now."""
     return tuple(folder.files(Within.only("run_id", run_id), table=table).paths)
 
 

@@ -1,8 +1,7 @@
 """Writes and reads the rows that a run stages, and packs its ledger row for `attempts`.
 
-A run writes files of its own. A file of the snapshot stays in the partition of the run's run_id. Of panes,
-late rows, quarantine and side outputs, upkeep may later merge the files of several runs, so there `run_id` is
-a column, and readers filter by it.
+A run writes files of its own. Files of the snapshot are in the partition of the run's run_id. In panes, late
+rows, quarantine and side outputs `run_id` is a column, because upkeep may merge the files of several runs.
 """
 
 import json
@@ -36,9 +35,8 @@ _ROWS_AT_ONCE = 1 << 18
 
 
 def pack(row: LedgerRow, parent: LedgerRow | None, declaration: Mapping[str, Any]) -> str:
-    """A staged ledger row as JSON, for the column `ledger_row` of `attempts`. Beside the row it has the
-    run_id of the parent (a staged row has no seq yet) and the pipeline's declarations as plain values, of
-    which the ledger itself has only the hash.
+    """A staged ledger row as JSON, for the column `ledger_row` of `attempts`, with the run_id of the parent
+    (a staged row has no seq yet) and the pipeline's declaration, which the ledger only has a hash of.
     """
     parent_run_id = None if parent is None else parent.run_id
     values = {"parent_run_id": parent_run_id, "row": json.loads(row.to_json()), "declaration": declaration}
@@ -52,16 +50,14 @@ def unpack(text: str) -> tuple[str | None, LedgerRow]:
 
 
 def declaration_of(attempts: AttemptsReader, run_id: str) -> dict[str, Any] | None:
-    """The declarations that a run was staged with, as plain values; None where they were not recorded."""
+    """The recorded declaration of a run as plain values, or None."""
     attempt = attempts.find(run_id)
     values = {} if attempt is None or attempt.ledger_row is None else json.loads(attempt.ledger_row)
     return values.get("declaration")
 
 
 def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
-    """Rows of several tasks as one table of `schema`; `run_id` is filled in, and columns that a part lacks
-    are null.
-    """
+    """Rows of several tasks as one table of `schema`, with `run_id`; missing columns are null."""
     tables = []
     for part in parts:
         columns = []
@@ -77,11 +73,9 @@ def stack(parts: list[pa.Table], schema: pa.Schema, run_id: str) -> pa.Table:
 
 
 def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFile:
-    """Write staged rows (without run_id) as one file of the table at `uri`, whose name is its last part: a
-    snapshot table has the file in the partition of `run_id`, others have a column `run_id`. Commits nothing.
-
-    Spark may run a task twice, so every file gets a name of its own; only the files that tasks report to the
-    driver are committed.
+    """Write staged rows (without run_id) as one file of the table at `uri`, which is partitioned by run_id or
+    has it as a column. Commits nothing. Spark may run a task twice, so every file has a name of its own; only
+    files that tasks report to the driver are committed.
     """
     unique = f"{uuid.uuid4().hex[:8]}.parquet"
     write = partial(
@@ -96,7 +90,7 @@ def write_staged(uri: str, run_id: str, part: str, rows: pa.Table) -> WrittenFil
 
 
 def count_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> int:
-    """How many rows files hold that a run has staged; only their footers are read."""
+    """The number of rows in staged files, by their footers."""
     folder = tables[name]
     kind, files = file_format(), filesystem(folder.uri)
     with naming_damaged_file(folder.uri, files, paths):
@@ -107,21 +101,13 @@ def count_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> int:
 
 
 def read_staged(tables: Tables, name: str, paths: tuple[str, ...]) -> pa.Table:
-    """Rows of files that a run has staged, without run_id.
-
-    Raises:
-        SnapshotGone: a file is not there any more.
-    """
+    """The rows of staged files, without run_id. Raises SnapshotGone: a file is missing."""
     parts = [rows for path in paths for rows in scan_staged(tables, name, path)]
     return pa.concat_tables(parts) if parts else _without_run_id(tables[name].schema).empty_table()
 
 
 def scan_staged(tables: Tables, name: str, path: str) -> Iterator[pa.Table]:
-    """As `read_staged`, of one file, some rows at a time.
-
-    Raises:
-        SnapshotGone: the file is not there any more.
-    """
+    """The rows of one staged file, without run_id, in batches. Raises SnapshotGone: it is missing."""
     folder = tables[name]
     schema = _without_run_id(folder.schema)
     try:
@@ -149,9 +135,7 @@ def _without_run_id(schema: pa.Schema) -> pa.Schema:
 
 
 def with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns `schema` of rows of a file. A file lacks those that its table has got since; there they are
-    null.
-    """
+    """`rows` with the columns of `schema`; those that its table has got later are null."""
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))

@@ -1,12 +1,10 @@
-"""The columns of tables whose pipeline has grown: which columns a table with rows of earlier declarations
-gets for the results of today's.
+"""The columns of tables whose pipeline has got other results since the first run.
 
     stored      k  window_start  window_end  n  kind …          n was selected
     declared    k  window_start  window_end  most  kind …       most is, today
     grown       k  window_start  window_end  n  kind …  most    n is null in new rows, most in older ones
 
-Schemas in, schemas out: no table is read or written here. Keys, and the columns that every pipeline has, are
-the same for the life of a lineage.
+Schemas in, schemas out. Keys, and the columns that every pipeline has, never change within a lineage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +27,7 @@ def _names_of_all(table: str) -> frozenset[str]:
     return frozenset(name for name, kind in columns_of(table) if kind)
 
 
-# Of the tables that have columns for results: the names of the columns that every pipeline has there.
+# Tables with columns for results → the columns that every pipeline has there.
 _FIXED_NAMES: Mapping[str, frozenset[str]] = {
     "window_state": SNAPSHOT_NAMES,
     "panes": _names_of_all(PANES),
@@ -45,14 +43,14 @@ def may_grow(table: str) -> bool:
 
 
 def key_columns(table: str, schema: pa.Schema) -> list[pa.Field]:
-    """The columns of the key: those before the window's start that not every pipeline has."""
+    """The columns of the key: those before `window_start` that not every pipeline has."""
     names = schema.names[: schema.names.index("window_start")]
     return [schema.field(name) for name in names if name not in _fixed_names(table)]
 
 
 def grown_schema(table: str, stored_schema: pa.Schema, declared_schema: pa.Schema) -> pa.Schema | None:
-    """The stored columns of a table and, behind them, those of the declaration that it lacks; None where they
-    differ in more than results: in a key, or in the type of a column that both have.
+    """The stored columns of a table, then the declared ones that it lacks; None where they differ in a key,
+    or in the type of a common column.
     """
     if not may_grow(table) or "window_start" not in stored_schema.names:
         return None
@@ -72,7 +70,7 @@ def grown_schema(table: str, stored_schema: pa.Schema, declared_schema: pa.Schem
 
 
 def _merge_fields(stored_field: pa.Field, declared_field: pa.Field) -> pa.Field | None:
-    """A column that both have: equal or, if it is a struct of results, with the fields of both."""
+    """A common column: equal or, if it is a struct of results, with the fields of both."""
     if stored_field.type.equals(declared_field.type):
         return stored_field
     if stored_field.name not in _IMAGES or not pa.types.is_struct(stored_field.type):
@@ -85,7 +83,7 @@ def _merge_fields(stored_field: pa.Field, declared_field: pa.Field) -> pa.Field 
 
 
 def results_of(corrections: pa.Schema) -> Columns:
-    """The results that rows of `corrections` and `published` have: today's, and those that were removed."""
+    """The results in rows of `corrections` and `published`: today's, and removed ones."""
     return tuple((field.name, field.type) for field in corrections.field("new").type)
 
 
@@ -94,7 +92,7 @@ def _fixed_names(table: str) -> frozenset[str]:
 
 
 def shape_changed(uri: str, table: str, stored_schema: pa.Schema, declared_schema: pa.Schema) -> ShapeChanged:
-    """The error to raise for a table whose columns are not those that the pipeline declares."""
+    """The error for a table whose columns differ from the declared ones."""
     stored_types = {field.name: str(field.type) for field in stored_schema}
     declared_types = {field.name: str(field.type) for field in declared_schema}
     differing = sorted(
@@ -119,7 +117,7 @@ def shape_changed(uri: str, table: str, stored_schema: pa.Schema, declared_schem
 def _way_back(
     table: str, declared_schema: pa.Schema, differing: list[str], stored_types: Mapping[str, str]
 ) -> str:
-    """What brings the stored columns and the declared ones together, as a clause."""
+    """How to make the stored columns and the declared ones agree again, as a clause."""
     retyped_names = [name for name in differing if name in stored_types and name in declared_schema.names]
     if may_grow(table) and retyped_names == differing:
         retyped_keys = [
@@ -135,9 +133,7 @@ def _way_back(
 def source_retyped(
     uri: str, before: Mapping[str, pa.DataType], retyped_fields: Sequence[pa.Field]
 ) -> ShapeChanged:
-    """The error to raise for a source whose columns had other types `before`; `uri` is that of
-    `late_events`.
-    """
+    """The error for a source whose columns had other types `before`; `uri` is the table `late_events`."""
     differences = ", ".join(
         f"{field.name} (it was {before[field.name]}, and is {field.type})" for field in retyped_fields
     )

@@ -1,5 +1,5 @@
-"""Columns in which one value stands in each row, and the rows of a column that hold a text, without a look at
-each row's value: Arrow's own ways take several times as long.
+"""Columns with one value in each row, and the rows of a column that equal a text, several times faster than
+by Arrow's own functions.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 
 def repeat_value(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
-    """`value`, which may be null, in each of so many rows, as `pa.repeat` gives it."""
+    """`pa.repeat`, for a value that may be null."""
     scalar = pa.scalar(value, kind)
     if scalar.is_valid and (pa.types.is_signed_integer(kind) or _is_time(kind)):
         number = scalar.value if _is_time(kind) else scalar.as_py()
@@ -20,12 +20,12 @@ def repeat_value(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
 
 
 def repeat_text(text: str, rows: int) -> pa.DictionaryArray:
-    """`text` in each of so many rows, as a dictionary with one entry."""
+    """`text` in each row, as a dictionary with one entry."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), [text])
 
 
 def is_text(column: pa.ChunkedArray, text: str) -> pa.ChunkedArray:
-    """Whether each value of a column of texts, which may be a dictionary, is `text`; null for null."""
+    """`pc.equal` for a column of texts, which may be a dictionary."""
     if not pa.types.is_dictionary(column.type):
         return pc.equal(column, text)
     return pa.chunked_array([_has_entry(chunk, text) for chunk in column.chunks], pa.bool_())

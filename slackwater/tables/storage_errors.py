@@ -1,8 +1,8 @@
-"""Classifies errors of storage by their cause, and with it says whether the same command may succeed later.
+"""Classifies errors of storage by their cause: may the same command succeed later?
 
-The cause is found by the number of the operating system's error where there is one, then by the Python type,
-and last by the words of the message: delta-rs, Arrow, Hadoop and the stores behind them hand over nothing but
-text. Standard library only: the command line asks here, too, for errors that nobody has caught.
+The number of the operating system's error decides, then the Python type, and last the words of the message:
+delta-rs, Arrow, Hadoop and the stores hand over nothing but text. Standard library only, for the command
+line.
 """
 
 import errno
@@ -23,16 +23,8 @@ from slackwater.tables.errors import (
 
 
 class Cause(Enum):
-    """Why storage did not do what it was asked for.
-
-    Attributes:
-        FULL: the disk is full.
-        OPEN_FILES: the process may open no more files.
-        EXPIRED_CREDENTIALS: the token is no longer valid.
-        TRANSIENT: a time-out, a lost connection, throttling: the next try may succeed.
-        NO_PERMISSION: storage refuses access.
-        WRONG_PATH: a path that can name no file there, such as one below a file.
-        MISSING: there is nothing at the path.
+    """Why storage failed or refused. TRANSIENT: the next try may succeed. WRONG_PATH: no file can have this
+    path, such as one below a file.
     """
 
     FULL = auto()
@@ -45,7 +37,7 @@ class Cause(Enum):
     UNKNOWN = auto()
 
 
-_OF_NUMBER = {
+_CAUSE_BY_NUMBER = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Cause.FULL),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), Cause.OPEN_FILES),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Cause.NO_PERMISSION),
@@ -64,14 +56,14 @@ _OF_NUMBER = {
 _NUMBER = re.compile(r"\((?:os error|errno) (\d+)\)|\[errno (\d+)\]", re.IGNORECASE)
 _RUST_ERROR = re.compile(r'(?:Error: )?Os \{ code: \d+, kind: \w+, message: "([^"]*)" \}')
 _STATUS = r"\b(?:status|code|http)\b\W{{0,5}}(?:code\W{{0,5}})?(?:{})\b"
-_OF_TYPE = (
+_CAUSE_BY_TYPE = (
     (FileNotFoundError, Cause.MISSING),
     (PermissionError, Cause.NO_PERMISSION),
     (TimeoutError, Cause.TRANSIENT),
 )
 # The first pattern that matches counts: a store may call an expired token forbidden, and its message may say
 # how often it has tried before it says why.
-_OF_WORDS = tuple(
+_CAUSE_BY_WORDS = tuple(
     (cause, re.compile(words, re.IGNORECASE))
     for cause, words in (
         (Cause.FULL, r"no space left|disk quota exceeded"),
@@ -119,28 +111,24 @@ def cause_of(error: BaseException | str) -> Cause:
     if not isinstance(number, int):
         match = _NUMBER.search(text)
         number = None if match is None else int(match[1] or match[2])
-    if number in _OF_NUMBER:
-        return _OF_NUMBER[number]
-    for kind, cause in _OF_TYPE:
+    if number in _CAUSE_BY_NUMBER:
+        return _CAUSE_BY_NUMBER[number]
+    for kind, cause in _CAUSE_BY_TYPE:
         if isinstance(error, kind):
             return cause
     words = _PATH.sub(" ", text)
-    return next((cause for cause, pattern in _OF_WORDS if pattern.search(words)), Cause.UNKNOWN)
+    return next((cause for cause, pattern in _CAUSE_BY_WORDS if pattern.search(words)), Cause.UNKNOWN)
 
 
 def reason(error: BaseException) -> str:
-    """The message of an error of delta-rs, Arrow or the system on one line, without colours, delta-rs'
-    backtrace and the names of Rust's values.
-    """
+    """An error's message on one line, without colours, delta-rs' backtrace and the names of Rust's values."""
     text = _COLOUR.sub("", str(error)).split("\n   0: ")[0].replace("↳", ":")
     return " ".join(_RUST_ERROR.sub(r"\1", text).split()).replace(" : ", ": ")
 
 
 def is_failure(error: BaseException | str) -> bool:
-    """Whether an error, or its text, says that storage itself has failed.
-
-    An error of unknown cause counts only if it comes from a system call or a store: Arrow raises OSError for
-    damage within a file, too.
+    """Whether an error, or its text, says that storage itself has failed. With an unknown cause it must come
+    from a system call or a store: Arrow raises OSError also for damage within a file.
     """
     cause = cause_of(error)
     if cause is not Cause.UNKNOWN:
@@ -151,11 +139,8 @@ def is_failure(error: BaseException | str) -> bool:
 
 
 def storage_error(uri: str, action: str, error: BaseException) -> SlackwaterError | None:
-    """The error to raise where storage itself has failed. None where storage has answered: the file is
-    missing, access is refused, or the contents are wrong. What that means, the caller knows.
-
-    Args:
-        action: what was tried, as a participle ("written").
+    """The error for storage that has failed, with `action` as a participle ("written"). None where storage
+    has answered: the file is missing, access is refused, or the contents are wrong.
     """
     if not is_failure(error):
         return None
@@ -164,14 +149,14 @@ def storage_error(uri: str, action: str, error: BaseException) -> SlackwaterErro
 
 
 def not_writable(uri: str, error: BaseException) -> SlackwaterError:
-    """The error to raise for what could not be written."""
+    """The error for a failed write."""
     return storage_error(uri, "written", error) or WarehouseNotWritable(
         f"{uri}: can't be written ({reason(error)}). Check the warehouse's path and permissions.", uri=uri
     )
 
 
 def not_readable(uri: str, error: BaseException) -> SlackwaterError | None:
-    """As `storage_error`, for a table or file that was to be read; also where access is refused."""
+    """`storage_error` for a failed read; also where access is refused."""
     if cause_of(error) is Cause.NO_PERMISSION:
         return WarehouseNotReadable(
             f"{uri}: can't be read ({reason(error)}). Check its path and permissions.", uri=uri
@@ -180,7 +165,7 @@ def not_readable(uri: str, error: BaseException) -> SlackwaterError | None:
 
 
 def unforeseen(error: BaseException) -> SlackwaterError:
-    """The error to end a command with where an error of storage comes from code that does not handle any."""
+    """The error to end a command with after an error of storage that nobody has caught."""
     where = str(getattr(error, "filename", None) or "storage")
     if cause_of(error) is Cause.MISSING:
         return PermanentError(f"{where}: a file that is needed is not there ({reason(error)}).")
@@ -189,7 +174,7 @@ def unforeseen(error: BaseException) -> SlackwaterError:
 
 @contextmanager
 def reads(uri: str) -> Iterator[None]:
-    """Replaces an OSError of the block by the error of `not_readable`, if that has one for it."""
+    """Replaces an OSError of the block by the error of `not_readable`, if there is one."""
     try:
         yield
     except OSError as error:

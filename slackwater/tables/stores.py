@@ -1,10 +1,9 @@
 """The storage of this process: folders of this machine and of object stores as file systems of relative
 paths, and puts that must be the first.
 
-An object store has one client per process, bucket and environment, which threads share. It takes what it
-needs to know, credentials included, from the environment alone (AWS_…, AZURE_…, GOOGLE_…); where that
-changes there is another client. What needs one request is one request: a small file is read by one, without
-a question for its size, and written by one.
+An object store has one client per process, bucket and environment, which threads share. It is configured by
+the environment alone (AWS_…, AZURE_…, GOOGLE_…). A small file is read by one request, without a question for
+its size, and written by one.
 
     uri                     client of       folder in it
     s3://lake/warehouse/p   s3://lake       warehouse/p
@@ -51,11 +50,7 @@ _REQUESTS_AT_ONCE = 8
 
 
 def refuse_unknown_store(uri: str) -> None:
-    """Refuse a URI of a kind of storage that nothing here can read.
-
-    Raises:
-        UnknownStore: it is one.
-    """
+    """Raise UnknownStore for a URI of a kind of storage that nothing here can read."""
     match = _SCHEME.match(uri)
     if match is None or (match[1] in _SCHEMES and match[2] == "//"):
         return
@@ -80,10 +75,10 @@ def filesystem(uri: str) -> pafs.FileSystem:
 
 
 def put_first(uri: str, path: str, content: bytes) -> None:
-    """Write a file below the folder `uri` whole, unless there is one at `path`.
+    """Write a file below the folder `uri`, unless there is one at `path`.
 
     Raises:
-        FileExistsError: there is one. It may be this one, where the answer to a first request was lost.
+        FileExistsError: there is one, perhaps this one, where the answer to a first request was lost.
         OSError: storage failed. The file may be there all the same.
     """
     client, folder = (_local_client(_local_path(uri)), "") if is_local(uri) else _place(uri)
@@ -140,11 +135,8 @@ def _client(root: str, variables: tuple[tuple[str, str], ...]) -> ObjectStore:
 
 @dataclass(frozen=True)
 class StoreFolder(pafs.FileSystemHandler):
-    """A folder of an object store, as Arrow's file systems want it.
-
-    Attributes:
-        client: of the bucket.
-        prefix: the folder, with a slash at its end; empty for the bucket.
+    """A folder of an object store as one of Arrow's file systems. `prefix` is the folder with a slash at its
+    end, empty for the bucket.
     """
 
     client: ObjectStore
@@ -237,7 +229,7 @@ def _content(client: ObjectStore, path: str) -> pa.Buffer:
 
 
 def _open_file(client: ObjectStore, path: str) -> pa.NativeFile:
-    """The file at `path`, opened by one request at most, which brings all of a small one."""
+    """The file at `path`, opened by one request, which brings all of a small one."""
     if isinstance(client, AzureStore):  # it can't be asked for the last bytes
         size = obstore.head(client, path)["size"]
         start = max(0, size - _TAIL_BYTES)
@@ -257,7 +249,7 @@ def _open_file(client: ObjectStore, path: str) -> pa.NativeFile:
 
 
 class _LargeFile(io.RawIOBase):
-    """A file of which the last bytes are here and others are asked for, each range by one request."""
+    """A file whose last bytes are in memory; each other range is read by one request."""
 
     def __init__(self, client: ObjectStore, path: str, size: int, tail: memoryview) -> None:
         self._client, self._path, self._size, self._tail = client, path, size, tail
@@ -289,8 +281,8 @@ class _LargeFile(io.RawIOBase):
 
 
 class _NewFile(io.RawIOBase):
-    """A file that is written by one request when it is closed, or in several where it is large. One that
-    fails in between is not there.
+    """A file that is written by one request when it is closed, or by several where it is large. It is there
+    only when all have succeeded.
     """
 
     def __init__(self, client: ObjectStore, path: str) -> None:

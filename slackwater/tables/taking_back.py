@@ -46,8 +46,8 @@ def take_back_tables(warehouse: Warehouse, pipeline: str, sides: Iterable[str] =
 
 
 def _take_back(uri: str, known_version: int | None) -> TakenBack | None:
-    """As `take_back`, behind the version before others have written where none is known. It is done again
-    where somebody else has committed meanwhile.
+    """`take_back`, repeated where somebody else has committed meanwhile. Without a known version others'
+    first commit since the last checkpoint decides.
     """
     while True:
         try:

@@ -320,7 +320,7 @@ def _elements(
 def _stopped_slice(lineage: LineageAsOf, head: LedgerRow) -> StoppedSlice | None:
     if head.slice_end is None:
         return None
-    attempts = lineage.tables.attempts.of_slices_from(head.slice_end)
+    attempts = lineage.tables.attempts.starting_at(head.slice_end)
     newest = attempts[-1] if attempts else None
     if newest is None or newest.outcome in ("committed", "lost"):
         return None

@@ -93,7 +93,7 @@ class PendingCommit:
             return table.after(commit)
         delta, partition_by = table.as_delta_rs(), list(table.partition_columns) or None
         delta.create_write_transaction(
-            [_of_delta_rs(action) for action in actions],
+            [_as_delta_rs_action(action) for action in actions],
             "append",
             delta.schema(),
             partition_by,
@@ -149,7 +149,7 @@ def _txn(transaction: Transaction) -> dict[str, Any]:
     return {"txn": txn}
 
 
-def _of_delta_rs(action: dict[str, Any]) -> AddAction | RemoveAction:
+def _as_delta_rs_action(action: dict[str, Any]) -> AddAction | RemoveAction:
     if "add" in action:
         file = action["add"]
         return AddAction(

@@ -203,12 +203,12 @@ def _listed_files(new_files: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.
         elif column.name == "num_records":
             values = [one.get("numRecords") for one in statistics]
         else:
-            values = [file[_OF_A_FILE[column.name]] for file in new_files]
+            values = [file[_NAMES_IN_LOG[column.name]] for file in new_files]
         columns.append(_column(values, column.type))
     return pa.table(columns, schema=schema)
 
 
-_OF_A_FILE = {"path": "path", "size_bytes": "size", "modification_time": "modificationTime"}
+_NAMES_IN_LOG = {"path": "path", "size_bytes": "size", "modification_time": "modificationTime"}
 _STATISTICS = {"min": "minValues", "max": "maxValues", "null_count": "nullCount"}
 
 

@@ -116,7 +116,7 @@ class AttemptsReader:
         files = self.folder.files(Within.only("slice_start", slice_start), table=table)
         return len(self._newest(where, files=files))
 
-    def of_slices_from(self, slice_start: datetime) -> list[Attempt]:
+    def starting_at(self, slice_start: datetime) -> list[Attempt]:
         """The newest row of every attempt at a slice that begins then, in the order of their times."""
         where, within = pc.field("slice_start") == slice_start, Within.only("slice_start", slice_start)
         rows = self._newest(where, within).values()

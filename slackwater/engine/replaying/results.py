@@ -21,7 +21,7 @@ from slackwater.engine.replaying.replay import Outcome, Replay
 from slackwater.engine.rows.columns_read import ARRIVAL
 from slackwater.engine.transport.process_memory import peak_kb
 from slackwater.pipelines.sources import SOURCE
-from slackwater.tables.delta.written_files import files_of_table, of_type, table_of_files
+from slackwater.tables.delta.written_files import cast_unless_encoded, files_of_table, table_of_files
 from slackwater.tables.run_files.staging import write_staged
 from slackwater.tables.schemas import COUNTS, table_schemas
 from slackwater.windowing.snapshot import ContentHash
@@ -94,7 +94,7 @@ def hashes_table(output: ContentHash, state: ContentHash) -> pa.Table:
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """`rows` with every column of the table but run_id, in its order, as the hash covers them."""
     columns = {
-        field.name: of_type(rows.column(field.name), field.type)
+        field.name: cast_unless_encoded(rows.column(field.name), field.type)
         if field.name in rows.column_names
         else pa.nulls(rows.num_rows, field.type)
         for field in schema

@@ -37,8 +37,8 @@ from slackwater.tables.delta.parts import Parts
 from slackwater.tables.delta.stored_files import StoredFiles
 from slackwater.tables.delta.written_files import (
     WrittenFile,
+    cast_unless_encoded,
     files_of_table,
-    of_type,
     table_of_files,
 )
 from slackwater.tables.ledger.rows import LedgerRow
@@ -250,7 +250,9 @@ class CorrectPortion:
             name: _as_dictionary(columns[name]) if name in DICTIONARY_COLUMNS else columns[name]
             for name in schema.names
         }
-        return pa.table({field.name: of_type(columns[field.name], field.type) for field in schema})
+        return pa.table(
+            {field.name: cast_unless_encoded(columns[field.name], field.type) for field in schema}
+        )
 
     def _run_id_of_each(self, changes: pa.Table) -> pa.Array:
         """The run id of each correction: that of the ledger row, but of a withdrawal from a process function

@@ -1,7 +1,5 @@
-"""The table `attempts`: an append-only log of every attempt at a slice and its outcome. A claim in it is the
-advisory lease of a lineage.
-
-No row is ever changed: the newest row of a run_id says how that attempt stands.
+"""The table `attempts`: an append-only log of every attempt at a slice. The newest row of a run_id has the
+state of the attempt; a claim is the advisory lease of a lineage.
 """
 
 from collections.abc import Callable, Container
@@ -65,7 +63,7 @@ class Attempt:
 
     @property
     def reason(self) -> str | None:
-        """Why it failed, on one line: its whole error with what to do next; of a traceback the last line."""
+        """Why it failed, on one line: the whole error, or the last line of a traceback."""
         lines = [line.strip() for line in (self.error or "").strip().splitlines()]
         if lines and lines[0].startswith("Traceback "):
             return lines[-1]
@@ -79,15 +77,12 @@ class AttemptsReader:
         self.folder = folder
 
     def find(self, run_id: str) -> Attempt | None:
-        """The newest row of the attempt `run_id`; None where there is no such attempt."""
+        """The newest row of the attempt `run_id`, or None."""
         return self._newest(pc.field("run_id") == run_id, Within.only("run_id", run_id)).get(run_id)
 
     def newest_rows(self, without: Container[str] = ()) -> list[Attempt]:
-        """The newest row of every attempt at a slice, in the order of their times.
-
-        Args:
-            without: run ids of attempts that are left out. Files that have these alone, by their statistics,
-                are not read.
+        """The newest row of every attempt at a slice, in the order of their times. Attempts in `without` are
+        left out, and so are files that have only such rows by their statistics.
         """
         files = self.folder.files()
         run_ids = files.values_in_log("run_id")
@@ -96,9 +91,8 @@ class AttemptsReader:
         return [row for row in newest if row.run_id not in without]
 
     def since(self, head: LedgerRow | None, head_end: datetime | None) -> list[Attempt]:
-        """The newest row of every attempt at a slice that ends after `head_end`, where the lineage of `head`
-        ends, or that was heard of since `head` was committed, in the order of their times; of every attempt
-        where there is no head. Of a longer history no more is read.
+        """`newest_rows` of attempts at slices that end after `head_end`, the end of the lineage of `head`, or
+        with rows since `head` was committed; of all attempts without a head. Older files are not read.
         """
         if head is None or head_end is None or head.committed_at is None:
             return self.newest_rows()
@@ -111,20 +105,20 @@ class AttemptsReader:
         return _in_order(self._newest(where, files=files.among(candidates)))
 
     def tries(self, slice_start: datetime, slice_end: datetime, table: OpenTable | None = None) -> int:
-        """How many attempts at exactly this slice there have been. `table`: as of `holders`."""
+        """The number of attempts at exactly this slice. For `table` see `holders`."""
         where = (pc.field("slice_start") == slice_start) & (pc.field("slice_end") == slice_end)
         files = self.folder.files(Within.only("slice_start", slice_start), table=table)
         return len(self._newest(where, files=files))
 
     def starting_at(self, slice_start: datetime) -> list[Attempt]:
-        """The newest row of every attempt at a slice that begins then, in the order of their times."""
+        """`newest_rows` of attempts at slices that begin at `slice_start`."""
         where, within = pc.field("slice_start") == slice_start, Within.only("slice_start", slice_start)
         rows = self._newest(where, within).values()
         return sorted((row for row in rows if not row.is_upkeep), key=lambda row: (row.at, _progress(row)))
 
     def holders(self, now: datetime, table: OpenTable | None = None) -> list[Attempt]:
-        """The attempts that hold the lease at `now`: their claims have not expired, and are not of a dead
-        process of this host. `table`: the version to read; by default the table as of now.
+        """The attempts that hold the lease at `now`: their claims have not expired, and belong to no dead
+        process of this host. `table` is the version to read, by default as of now.
         """
         files = self.folder.files(table=table)
         where = (pc.field("expires_at") > now) & (pc.field("outcome") == OPEN)
@@ -170,11 +164,8 @@ def _in_order(newest_rows: dict[str, Attempt]) -> list[Attempt]:
 
 
 def _without_ended(files: StoredFiles) -> StoredFiles:
-    """`files` without those that hold only rows of attempts that have ended. A chain of short slices leaves
-    many of them within a lease's time.
-
-    Delta's log alone shows it: it has the least and the greatest run_id and outcome of each file, and of all
-    outcomes "claimed" is the least. A property of the table may leave the log some of these bounds, or none.
+    """`files` without those that hold only rows of ended attempts, by the bounds of run_id and outcome in the
+    log ("claimed" is the least outcome), as far as the log has them. Chains of short slices leave many.
     """
     actions = files.actions
     if not {"min.run_id", "max.run_id", "min.outcome"} <= set(actions.column_names):
@@ -199,7 +190,7 @@ class AttemptsWriter(AttemptsReader):
     """Appends to the attempts of one pipeline."""
 
     def record(self, attempt: Attempt, now: datetime, **changes: object) -> Attempt:
-        """Append `attempt` with `changes`, at the time `now`; returns the row that was appended."""
+        """Append `attempt` with `changes` at the time `now`; returns the new row."""
         row = replace(attempt, **{**changes, "at": now})  # type: ignore[arg-type]
         self.folder.append(self._arrow(row), searched_columns=_SEARCHED_COLUMNS)
         return row

@@ -1,9 +1,8 @@
-"""What erasures have taken out of a pipeline's tables, and what the rows of `runs` count as saying since
-then: the hashes and files of the rows that are left of a run.
+"""Erased rows of a pipeline's tables, and the hashes and files of the rows that remain of a run.
 
-An erasure is a row of `runs`: it names the files that go and the files that take their place, so that the
-roll-forward needs not know which rows were erased. From its commit on the rows count as gone; the files are
-replaced afterwards, table by table.
+An erasure is a row of `runs` that names the files to remove and their replacements, so that the roll-forward
+need not know which rows were erased. The rows count as gone from its commit on; the files are replaced
+afterwards, table by table.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +17,12 @@ _PANES = "panes"
 
 
 class Gap(NamedTuple):
-    """Corrections that follow each other and were erased.
+    """Consecutive corrections of a ledger row and key group that were erased.
 
     Attributes:
-        seq: the ledger row that they were of.
-        key_group: their key group.
-        first: the number of the first one among the corrections of this ledger row and key group, in the
-            order of their delivery and counted from 0, those that were erased before included.
-        rows: how many they are.
+        seq, key_group: the ledger row and key group.
+        first: the number of the first one in the order of delivery, counted from 0, with earlier erased ones.
+        rows: the number of corrections.
     """
 
     seq: int
@@ -91,13 +88,13 @@ class Remainders:
         return remainders
 
     def state_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
-        """The hash of the rows that are left of a run's snapshot, of which the ledger has recorded a hash."""
+        """The hash of the remaining rows of a run's snapshot."""
         return _without(
             recorded_hash, [item for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES]
         )
 
     def output_hash(self, run_id: str, recorded_hash: str | None) -> str | None:
-        """The hash of the rows that are left of its panes and side outputs."""
+        """The hash of the remaining rows of a run's panes and side outputs."""
         erased_output = [
             item
             for item in self.of_runs.get(run_id, ())
@@ -106,20 +103,18 @@ class Remainders:
         return _without(recorded_hash, erased_output)
 
     def files(self, run_id: str, recorded_files: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """By table, the files that hold what is left of its snapshot, and those that it has written of other
-        tables.
-        """
+        """Table → the files with the remaining rows of a run's snapshot, and its recorded files elsewhere."""
         return recorded_files | {
             item.table: item.files for item in self.of_runs.get(run_id, ()) if item.table in SNAPSHOT_TABLES
         }
 
     def rows(self, run_id: str, table: str) -> int:
-        """How many of its rows were erased from a table."""
+        """The number of a run's rows that were erased from a table."""
         return sum(item.rows for item in self.of_runs.get(run_id, ()) if item.table == table)
 
 
 def _without(recorded_hash: str | None, items: Sequence[ErasedRows]) -> str | None:
-    """The hash of the rows of which the ledger has recorded one, without the rows of `items`."""
+    """`recorded_hash` without the rows of `items`."""
     if recorded_hash is None or not items:
         return recorded_hash
     total = ContentHash.parse(recorded_hash)

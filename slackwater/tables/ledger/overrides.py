@@ -54,11 +54,11 @@ class OverridesReader:
         self.folder = folder
 
     def rows(self) -> list[Override]:
-        """All of them, in the order in which they were appended."""
+        """All overrides, oldest first."""
         return _rows(self.folder.read())
 
     def known_rows(self) -> list[Override]:
-        """As `rows`, as of the newest version that this process knows."""
+        """`rows` at the newest version that this process knows."""
         table = self.folder.newest_known()
         return [] if table is None else _rows(self.folder.read_at(table))
 
@@ -67,8 +67,8 @@ class OverridesWriter(OverridesReader):
     """Appends to the overrides of one pipeline."""
 
     def add(self, rows: Sequence[Override], clock: Callable[[], datetime]) -> list[Override]:
-        """Append those of `rows` that change an arrival, with `at` later than that of every override before;
-        returns the rows that were appended.
+        """Append the `rows` that change an arrival, with an `at` after all earlier ones; returns the new
+        rows.
         """
         while True:
             table = self.folder.ensure()
@@ -100,7 +100,7 @@ MovedRows = Mapping[str, Override]
 
 
 def count_known_to(row: LedgerRow) -> int:
-    """How many overrides there were when a run was pinned; 0 where it honours none."""
+    """The number of overrides when a run was pinned; 0 where it honours none."""
     return next((item.version for item in row.inputs if item.table == INPUT), 0)
 
 
@@ -111,8 +111,8 @@ def arrival_in(moved_rows: MovedRows, override: Override) -> datetime:
 
 
 def moved_rows_from(moved_rows: MovedRows, overrides: Sequence[Override], start: datetime) -> MovedRows:
-    """The rows that are moved from `start` on, where a slice begins that knows these `overrides`; the lineage
-    before it has moved `moved_rows`.
+    """`moved_rows`, which a lineage has moved so far, after a slice that begins at `start` and knows these
+    `overrides`.
     """
     moved_rows = dict(moved_rows)
     for override in overrides:
@@ -138,7 +138,7 @@ def moved_rows_on(ledger: LedgerReader, head: LedgerRow, overrides: Sequence[Ove
 def moved_rows_by_run(
     ledger: LedgerReader, live: Sequence[LedgerRow], overrides: Sequence[Override]
 ) -> Sequence[MovedRows]:
-    """The rows that each of these live runs has read as moved, in its own lineage."""
+    """The rows that each of these live runs has read as moved."""
     moved_by_run: list[MovedRows] = []
     for place, row in enumerate(live):
         before = live[place - 1] if place else None
@@ -155,7 +155,7 @@ def moved_rows_by_run(
 
 
 def unhonoured_overrides(overrides: Sequence[Override], moved_rows: MovedRows) -> list[Override]:
-    """The overrides, the newest of each row, that a lineage does not honour."""
+    """The newest overrides of rows that a lineage does not honour."""
     newest = {override.row_hash: override for override in overrides}
     return [
         override for override in newest.values() if arrival_in(moved_rows, override) != override.arrival_time

@@ -1,8 +1,7 @@
 """The arithmetic of the ledger's column `live`: the seqs of the live runs in slice order, written as spans.
 
 A restatement puts runs with greater seqs before runs with smaller ones: the live seqs 1 2 7 8 4 are the spans
-1-2, 7-8, 4-4. Pure functions on tuples of spans, always the fewest that give the list; what a seq stands for
-is the ledger's business.
+1-2, 7-8, 4-4. Pure functions on tuples of spans, always the fewest that give the list.
 """
 
 from collections.abc import Sequence
@@ -38,53 +37,39 @@ def spans_of(seqs: Sequence[int]) -> Spans:
 
 
 def followed_by(live: Spans, seq: int) -> Spans:
-    """`live` with one more seq, greater than all, behind them."""
+    """`live` with one more, greater seq at its end."""
     if live and live[-1].last_seq == seq - 1:
         return (*live[:-1], Span(live[-1].first_seq, seq))
     return (*live, Span(seq, seq))
 
 
 def concatenation(live: Spans, following: Spans) -> Spans:
-    """The seqs of `live`, and behind them those of `following`, as the fewest spans."""
+    """The seqs of `live` and then of `following`."""
     if live and following and live[-1].last_seq == following[0].first_seq - 1:
         return (*live[:-1], Span(live[-1].first_seq, following[0].last_seq), *following[1:])
     return live + following
 
 
 def up_to(live: Spans, seq: int) -> Spans:
-    """`live` up to `seq`, included.
-
-    Raises:
-        ValueError: `seq` is not live.
-    """
+    """`live` up to `seq`, included. Raises ValueError: `seq` is not live."""
     place = _place_of(live, seq)
     return (*live[:place], Span(live[place].first_seq, seq))
 
 
 def since(live: Spans, seq: int) -> Spans:
-    """`live` from `seq` on, included.
-
-    Raises:
-        ValueError: `seq` is not live.
-    """
+    """`live` from `seq` on, included. Raises ValueError: `seq` is not live."""
     place = _place_of(live, seq)
     return (Span(seq, live[place].last_seq), *live[place + 1 :])
 
 
 def rest_behind(live: Spans, seq: int) -> Spans:
-    """`live` behind `seq`, which is not included.
-
-    Raises:
-        ValueError: `seq` is not live.
-    """
+    """`live` after `seq`. Raises ValueError: `seq` is not live."""
     first, *others = since(live, seq)
     return (*([Span(seq + 1, first.last_seq)] if first.last_seq > seq else []), *others)
 
 
 def in_common(a: Spans, b: Spans) -> int:
-    """How many live runs `a` and `b` have in common, counted from the start of the lineage to the first that
-    differs.
-    """
+    """The number of live runs that `a` and `b` share from the start of the lineage on."""
     common = 0
     for mine, theirs in zip(a, b, strict=False):
         if mine.first_seq == theirs.first_seq:

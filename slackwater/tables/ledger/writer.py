@@ -27,11 +27,8 @@ LARGE_BYTES = 1 << 20
 
 
 class LedgerWriter(LedgerReader):
-    """Appends to the ledger.
-
-    Args:
-        table_versions: returns table name → the newest version of that table that this process has seen. Each
-            row records it, so that a table whose log loses its newest commits is noticed.
+    """Appends to the ledger. `table_versions` returns table name → the newest version that this process has
+    seen; each row records it, so that a lost commit is noticed.
     """
 
     def __init__(self, folder: Folder, table_versions: Callable[[], Mapping[str, int]] = dict) -> None:
@@ -77,7 +74,7 @@ class LedgerWriter(LedgerReader):
         committed_at: Callable[[], datetime],
         heads: Mapping[str, int | None],
     ) -> list[LedgerRow]:
-        """As `commit`, as the version that follows `table`, if each branch has the head of `heads` there.
+        """`commit` as the version after `table`, if each branch has the head of `heads` there.
 
         Raises:
             LostRaceError: a branch has another head.
@@ -103,9 +100,8 @@ class LedgerWriter(LedgerReader):
         return bound
 
     def _merge_small_files(self, files: StoredFiles) -> None:
-        """Make one file of many small ones, so that who reads the ledger opens few, however many runs come
-        between two upkeeps. The rows are committed already: where another process writes meanwhile, the next
-        commit tries it again.
+        """Merge many small files, so that readers of the ledger open few between two upkeeps. Where another
+        process writes meanwhile, the next commit tries it again.
         """
         if files.actions.num_rows < _MOST_FILES:
             return

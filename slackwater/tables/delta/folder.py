@@ -125,7 +125,7 @@ class Folder:
     def with_schema(self, schema: pa.Schema) -> "Folder":
         """The same open table, read and written with these columns."""
         folder = replace(self, schema=schema)
-        folder._handles.know_as(self._handles)
+        folder._handles.newest, folder._handles.known_to = self._handles.newest, self._handles.known_to
         return folder
 
     def version(self) -> int | None:
@@ -137,9 +137,9 @@ class Folder:
     def name(self) -> str:
         return self.uri.rstrip("/").rsplit("/", 1)[-1]
 
-    def find(self, version: int | None = None) -> OpenTable | None:
-        """The table, at `version` if given; None when there is none yet."""
-        return self._handles.take(version)
+    def find(self) -> OpenTable | None:
+        """The table as of now; None when there is none yet."""
+        return self._handles.take()
 
     def newest_known(self) -> OpenTable | None:
         """The table as of the newest version that this process knows, for callers who need no newer one or

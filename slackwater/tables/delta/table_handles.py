@@ -70,20 +70,17 @@ class TableHandles:
         """
         return None if is_local(self.uri) or self.lacks_own_commit else self.newest
 
-    def take(self, version: int | None = None) -> OpenTable | None:
-        """The table as of now, or at `version`; None where there is none.
+    def take(self) -> OpenTable | None:
+        """The table as of now; None where there is none.
 
         Raises:
             NotADeltaTable: something else is there.
             LogDamaged: a commit is empty, missing, cut off or changed.
             ForeignFeature: a table of ours has a feature that can't be borne.
         """
-        newest = self.newest
-        if version is not None:
-            return newest if newest is not None and newest.version() == version else self._open(version)
-        table = None if newest is None else self._brought_up_to_date(newest)
+        table = None if self.newest is None else self._brought_up_to_date(self.newest)
         if table is None:
-            table = self._open_newest()
+            table = self._open_by_names() or self._open()
         if table is not None:
             self.newest, self.lacks_own_commit = table, False
         return table
@@ -114,28 +111,26 @@ class TableHandles:
             refuse_foreign(foreign_among(self.uri, commits_between(self.uri, known_to, version, contents)))
             self.known_to = version
 
-    def know_as(self, other: "TableHandles") -> None:
-        """Take over what `other` knows of the same table."""
-        self.newest, self.known_to = other.newest, other.known_to
-
     def start_over_with(self, table: DeltaTable) -> OpenTable:
         """Forget what was known before, and keep a table that delta-rs has just made."""
         self.newest, self.lacks_own_commit = OpenTable.of(self.uri, table), False
         return self.newest
 
-    def _open_newest(self) -> OpenTable | None:
-        """The table as of now; in an object store by the last checkpoint and the commits since."""
-        if not is_local(self.uri):
-            with reads(self.uri), suppress(DeltaError):
-                base = open_at_checkpoint(self.uri)
-                table = None if base is None else self._brought_up_to_date(OpenTable.of(self.uri, base))
-                if table is not None:
-                    return self._refuse_unbearable(table)
-        return self._open(None)
+    def _open_by_names(self) -> OpenTable | None:
+        """The table as of now in an object store, by the last checkpoint and the commits since; None where it
+        must be opened by delta-rs alone.
+        """
+        if is_local(self.uri):
+            return None
+        with reads(self.uri), suppress(DeltaError):
+            base = open_at_checkpoint(self.uri)
+            table = None if base is None else self._brought_up_to_date(OpenTable.of(self.uri, base))
+            return None if table is None else self._refuse_unbearable(table)
+        return None
 
-    def _open(self, version: int | None) -> OpenTable | None:
+    def _open(self) -> OpenTable | None:
         try:
-            table = DeltaTable(self.uri, version=version)
+            table = DeltaTable(self.uri)
         except TableNotFoundError:
             # Also of a local folder that it may not enter delta-rs says that there is no table.
             if is_local(self.uri):

@@ -7,8 +7,8 @@ How they accumulate, and which typed columns hold their state, is `slackwater.en
 from dataclasses import dataclass
 from typing import Literal
 
-from slackwater.pipelines.conditions import columns_of, parse_condition
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expressions import parse_condition
 
 # Each kind, and the settings that its declaration must have.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ class Aggregate:
     Attributes:
         kind: the name of its function below.
         column: the source column that it reads; None only for ``count()``, which counts elements.
-        where: a condition (see `slackwater.pipelines.conditions`): rows that do not meet it are left
+        where: a condition (see `slackwater.pipelines.expressions`): rows that do not meet it are left
             out, as if they were null.
         by: of first and last: ``event_time`` or ``arrival``.
         precision: of approx_distinct: 2 ** precision registers.
@@ -69,10 +69,10 @@ class Aggregate:
     @property
     def columns(self) -> tuple[str, ...]:
         """The source columns that it reads, those of its condition last."""
-        condition = (
-            () if self.where is None else columns_of(parse_condition(f"aggregate {self.kind}", self.where))
-        )
-        return (*(() if self.column is None else (self.column,)), *condition)
+        column = () if self.column is None else (self.column,)
+        if self.where is None:
+            return column
+        return (*column, *parse_condition(f"aggregate {self.kind}", self.where).columns)
 
     def _check_settings(self, subject: str) -> None:
         for name in ("by", "precision", "quantile", "relative_error"):

@@ -1,4 +1,4 @@
-"""Expressions on a row, written as SQL: what `derive` takes, and `where` beyond plain comparisons.
+"""Expressions on a row, written as SQL: what `derive` and `where` take.
 
 DuckDB parses the text and computes the values, so that a text means what is computed. What may stand in an
 expression is a closed list: the kinds of nodes and the functions below, each of which depends on its row
@@ -108,6 +108,7 @@ _CLOCKS = frozenset(
 )
 _DIFFERS = "differs from run to run; a value comes from its row alone, with columns, literals and functions"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_COMPARISON = re.compile(rf"\s*(?P<column>{_NAME.pattern})\s*(=|<>|!=|<=?|>=?)\s*('[^']*'|-?\d+(\.\d+)?)\s*")
 _OPENING = "SELECT (\n"
 _NOT_SAID = 2**63
 
@@ -159,12 +160,22 @@ def parse_expression(subject: str, declaration: str, text: object) -> Expression
     """
     if not isinstance(text, str) or not text.strip():
         raise PipelineError(
-            subject, f'{declaration} is {text!r}; it is an expression as text, e.g. "hour(event_time) / 6"'
+            subject, f'{declaration} is {text!r}; it is SQL as text, e.g. "hour(event_time) > 6"'
         )
     try:
         return _parse(text)
     except NotAnExpression as error:
         refuse(subject, declaration, text, error.place, error.expected)
+
+
+def parse_condition(subject: str, text: object) -> Expression:
+    """The expression of a `where`. A comparison of one column with one literal is read without DuckDB, which
+    takes longer to import than a whole DAG file; DuckDB parses it when it is bound to a source.
+    """
+    match = _COMPARISON.fullmatch(text) if isinstance(text, str) else None
+    if match is None or match["column"].lower() in _CLOCKS:
+        return parse_expression(subject, "where", text)
+    return Expression(match.string, (ColumnUse(match["column"], *match.span("column"), "COMPARISON"),))
 
 
 def parse_derivations(

@@ -13,10 +13,9 @@ from slackwater.pipelines import declaration_checks as checks
 from slackwater.pipelines.aggregates import Aggregate
 from slackwater.pipelines.canonical import OpaqueValue, plain_value
 from slackwater.pipelines.columns import TypedColumn, parse_columns
-from slackwater.pipelines.conditions import Term, parse_condition
 from slackwater.pipelines.errors import PipelineError
 from slackwater.pipelines.expectations import Expectation, InputExpectation
-from slackwater.pipelines.expressions import Expression, parse_derivations
+from slackwater.pipelines.expressions import Expression, parse_condition, parse_derivations
 from slackwater.pipelines.health import Health
 from slackwater.pipelines.process_functions import check_key_of_function, check_keyed_process
 from slackwater.pipelines.sinks import SINK_NAME, Sink
@@ -173,7 +172,7 @@ class Pipeline:
     max_parallelism: int = 128
     keys: tuple[str, ...] = field(init=False, repr=False, compare=False)
     derivations: tuple[tuple[str, Expression], ...] = field(init=False, repr=False, compare=False)
-    condition: Term | None = field(init=False, repr=False, compare=False)
+    condition: Expression | None = field(init=False, repr=False, compare=False)
     output_columns: tuple[TypedColumn, ...] = field(init=False, repr=False, compare=False)
     side_columns: Mapping[str, tuple[TypedColumn, ...]] = field(init=False, repr=False, compare=False)
 
@@ -201,7 +200,8 @@ class Pipeline:
         set_(self, "derive", dict(self.derive))
         set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
-        set_(self, "condition", None if self.where is None else parse_condition(self._subject, self.where))
+        condition = None if self.where is None else parse_condition(self._subject, self.where)
+        set_(self, "condition", condition)
         zone = checks.check_timezone(self._subject, self.timezone)
         start = checks.start_in_utc(self._subject, self.start, zone)
         set_(self, "start", start)

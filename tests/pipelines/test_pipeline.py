@@ -232,7 +232,7 @@ REFUSED_DECLARATIONS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"on_error": "ignore"}, "on_error is 'ignore'; it is 'fail' or 'quarantine'"),
     ({"where": "n >"}, "where is 'n >'; at column 4: the text ends"),
-    ({"where": 3}, "where is 3; it is a condition as text"),
+    ({"where": 3}, "where is 3; it is SQL as text"),
     ({"process": Listing()}, "select computes the results already"),
     (
         {"output": "n long"},

@@ -10,9 +10,10 @@ from slackwater.engine.aggregates.columnar_aggregate import ColumnarAggregate, C
 from slackwater.engine.aggregates.count import Count
 from slackwater.engine.aggregates.table import AGGREGATES, COLUMN_FAMILIES, AggregatedColumn
 from slackwater.engine.rows.columns_read import columns_read
-from slackwater.engine.rows.conditions import Condition, bind_condition
+from slackwater.engine.rows.conditions import bind_condition, rows_that_meet
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expressions import Expression
 from slackwater.tables.schemas import TIME
 from slackwater.windowing.columnar.arrays.columns import Longs
 from slackwater.windowing.columnar.arrays.groups import Groups
@@ -83,13 +84,13 @@ def bind_columnar(
 class _Conditional:
     """An aggregate of the rows that meet a condition."""
 
-    def __init__(self, unconditional: ColumnarAggregate, condition: Condition) -> None:
+    def __init__(self, unconditional: ColumnarAggregate, condition: Expression) -> None:
         self._unconditional = unconditional
         self._condition = condition
         self.columns = unconditional.columns
 
     def partial(self, rows: pa.Table, groups: Groups) -> Columns:
-        positions = np.flatnonzero(self._condition.holds(rows))
+        positions = np.flatnonzero(rows_that_meet(self._condition, rows))
         return self._unconditional.partial(
             rows.take(pa.array(positions)), Groups(groups.codes[positions], groups.size)
         )

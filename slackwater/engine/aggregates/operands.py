@@ -11,7 +11,7 @@ import pyarrow as pa
 from slackwater.engine.aggregates.accumulator import Accumulator, Starts
 from slackwater.engine.aggregates.first_or_last import order_rank
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, columns_read
-from slackwater.engine.rows.conditions import bind_condition
+from slackwater.engine.rows.conditions import bind_condition, rows_that_meet
 from slackwater.engine.rows.python_values import to_python
 from slackwater.pipelines import Aggregate, Pipeline
 from slackwater.windowing.snapshot import row_digests
@@ -47,7 +47,8 @@ def operands(pipeline: Pipeline, elements: pa.Table) -> list[Sequence[Any] | Non
     for name, aggregate in pipeline.select.items():
         values = None if aggregate.column is None else to_python(elements.column(aggregate.column))
         if aggregate.where is not None:
-            is_chosen = bind_condition(f"select[{name!r}]", aggregate.where, types).holds(elements)
+            condition = bind_condition(f"select[{name!r}]", aggregate.where, types)
+            is_chosen = rows_that_meet(condition, elements)
             values = _only(is_chosen, values)
         if aggregate.by is not None and values is not None:
             ranks = ranks or _ranks(pipeline, elements)

@@ -7,7 +7,6 @@ import pyarrow as pa
 from slackwater.engine.rows.derived_columns import expressions_of_select
 from slackwater.engine.rows.source_roles import SourceColumnError
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.conditions import columns_of
 from slackwater.pipelines.windows import sees_elements
 
 # Columns that a replay adds to rows of the source.
@@ -55,7 +54,7 @@ def columns_read(pipeline: Pipeline, source: Sequence[str]) -> tuple[str, ...]:
 
 
 def columns_of_condition(pipeline: Pipeline) -> tuple[str, ...]:
-    return () if pipeline.condition is None else columns_of(pipeline.condition)
+    return () if pipeline.condition is None else pipeline.condition.columns
 
 
 def columns_of_derivations(pipeline: Pipeline) -> tuple[str, ...]:

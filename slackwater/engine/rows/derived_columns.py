@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from slackwater.engine.rows.expressions import type_of, values_of
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.conditions import parse_condition
 from slackwater.pipelines.errors import PipelineError
-from slackwater.pipelines.expressions import Expression
+from slackwater.pipelines.expressions import Expression, parse_condition
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -92,10 +91,9 @@ def failures_of_conditions(pipeline: Pipeline, rows: pa.Table) -> list[Expressio
 
 
 def expressions_of_select(pipeline: Pipeline) -> Mapping[str, Expression]:
-    """The conditions of aggregates that are expressions, by their declarations."""
-    terms = {
+    """The conditions of aggregates, by their declarations."""
+    return {
         f"select[{name!r}].where": parse_condition(name, aggregate.where)
         for name, aggregate in pipeline.select.items()
         if aggregate.where is not None
     }
-    return {declaration: term for declaration, term in terms.items() if isinstance(term, Expression)}

@@ -60,6 +60,7 @@ def type_of(subject: str, declaration: str, expression: Expression, source: pa.S
             refuse(subject, declaration, expression.text, use.start, reason)
     try:
         kind = _type_of(expression, source)
+        _check_literals(expression, source)
     except _duckdb_error():
         refuse(subject, declaration, expression.text, *_misfit(expression, source))
     if not any(is_kind(kind) for is_kind in _FITTING):
@@ -99,6 +100,26 @@ def _type_of(expression: Expression, source: pa.Schema) -> pa.DataType:
     query = query_of(_text_as_computed(expression, source))
     kind = _compute(query, _as_duckdb_takes_it(expression, source.empty_table())).type
     return TIME if pa.types.is_timestamp(kind) else kind
+
+
+@lru_cache(maxsize=1024)
+def _check_literals(expression: Expression, source: pa.Schema) -> None:
+    """Refuse, with DuckDB's error, a literal that has no value of the type that it is compared with, as in
+    ``day > 'soon'``: on a row of nulls nothing but a literal can fail to be converted.
+    """
+    import duckdb
+
+    try:
+        _compute(query_of(_text_as_computed(expression, source)), _row_of_nulls(expression, source))
+    except duckdb.ConversionException:
+        raise
+    except duckdb.Error:
+        return
+
+
+def _row_of_nulls(expression: Expression, source: pa.Schema) -> pa.Table:
+    columns = {name: pa.nulls(1, source.field(name).type) for name in expression.columns}
+    return _as_duckdb_takes_it(expression, pa.table(columns or {_PLACEHOLDER: pa.nulls(1)}))
 
 
 def _text_as_computed(expression: Expression, source: pa.Schema) -> str:
@@ -176,7 +197,7 @@ def _misfit(expression: Expression, source: pa.Schema) -> tuple[int, str]:
     instead). It tells both only to statements that are executed at once.
     """
     connection, text = _connection(), _text_as_computed(expression, source)
-    connection.register("rows", _as_duckdb_takes_it(expression, source.empty_table()))
+    connection.register("rows", _row_of_nulls(expression, source))
     try:
         connection.execute(query_of(text)).fetchall()
     except _duckdb_error() as error:

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.engine.rows.columns_read import ARRIVAL, EVENT
-from slackwater.engine.rows.conditions import Condition
 from slackwater.engine.rows.derived_columns import (
     ExpressionFailure,
     add_derived_columns,
     expressions_of_select,
     failures_of_conditions,
 )
+from slackwater.engine.rows.expressions import values_of
 from slackwater.engine.rows.rows_as_json import as_json
 from slackwater.engine.source.batches import SourceBatch
 from slackwater.engine.source.overrides import Overrides
@@ -175,13 +175,12 @@ class Judge:
         rows, failures = add_derived_columns(self.pipeline, rows)
         passes_filter = np.ones(rows.num_rows, np.bool_)
         if self.pipeline.condition is not None:
-            condition = Condition(self.pipeline.condition)
-            is_met, is_failed = condition.evaluate(rows)
+            is_met, is_failed = values_of(self.pipeline.condition, rows)
             if is_failed is not None:
                 failures.append(ExpressionFailure("where", None, is_failed))
             passes_filter, is_unknown = np.asarray(is_met.fill_null(False)), np.asarray(is_met.is_null())
             for failure in failures:
-                if failure.column is None or failure.column in condition.columns:
+                if failure.column is None or failure.column in self.pipeline.condition.columns:
                     passes_filter = passes_filter | (is_unknown & failure.rows)
         return rows, [*failures, *failures_of_conditions(self.pipeline, rows)], passes_filter
 

@@ -350,7 +350,7 @@ def test_the_histogram_is_an_open_column() -> None:
         ),
         (
             lambda: bound(agg.variance("x", where="z = 1"), DECIMAL_38),
-            "where reads 'z', and the source has no such column",
+            "the source has no column 'z'",
         ),
     ],
 )

@@ -1,5 +1,5 @@
 """Conditions against two other sources: a brute force over exact numbers, and DuckDB's reading of the same
-text.
+text in a query of its own.
 """
 
 import math
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.engine.rows.conditions import bind_condition
-from slackwater.pipelines.conditions import ColumnReference, Comparison, columns_of, parse_condition
+from slackwater.engine.rows.conditions import bind_condition, rows_that_meet
 from slackwater.pipelines.errors import PipelineError
+from slackwater.pipelines.expressions import parse_condition, parse_expression
 
 SCHEMA = pa.schema(
     [
@@ -92,6 +92,10 @@ def connection() -> Any:
         yield opened
 
 
+def holds(condition: str, table: pa.Table) -> list[bool]:
+    return rows_that_meet(bind_condition("p", condition, TYPES), table).tolist()
+
+
 @settings(max_examples=150, deadline=None)
 @given(condition=conditions, values=st.lists(rows, min_size=1, max_size=6))
 def test_a_condition_holds_where_duckdb_says_so(
@@ -103,7 +107,7 @@ def test_a_condition_holds_where_duckdb_says_so(
     expected = [
         bool(is_true) for (is_true,) in connection.execute(f"select {condition} from seen").fetchall()
     ]
-    assert bind_condition("p", condition, TYPES).holds(table).tolist() == expected
+    assert holds(condition, table) == expected
 
 
 @settings(max_examples=200)
@@ -121,32 +125,55 @@ def test_an_integer_is_compared_exactly_with_any_literal(
     expected = getattr(Fraction(value), compare)(Fraction(literal))
     text = f"j {operator} {literal:f}" if isinstance(literal, Decimal) else f"j {operator} {literal}"
     table = pa.table({"j": pa.array([value, None], pa.int64())})
-    assert bind_condition("p", text, TYPES).holds(table).tolist() == [expected, False]
-    assert bind_condition("p", f"not {text}", TYPES).holds(table).tolist() == [not expected, False]
+    assert holds(text, table) == [expected, False]
+    assert holds(f"not {text}", table) == [not expected, False]
 
 
 def test_and_binds_tighter_than_or_and_not_tightest() -> None:
     table = pa.Table.from_pylist([{"b": True, "i": 1}], schema=SCHEMA)
-    assert bind_condition("p", "b or b and i = 2", TYPES).holds(table).tolist() == [True]
-    assert bind_condition("p", "(b or b) and i = 2", TYPES).holds(table).tolist() == [False]
-    assert bind_condition("p", "not b or b", TYPES).holds(table).tolist() == [True]
+    assert holds("b or b and i = 2", table) == [True]
+    assert holds("(b or b) and i = 2", table) == [False]
+    assert holds("not b or b", table) == [True]
 
 
 def test_a_condition_names_the_columns_that_it_reads_once_each() -> None:
-    assert columns_of(parse_condition("p", 'j > 1 and (s is null or "odd ""name" = i) and j < 9')) == (
-        "j",
-        "s",
-        'odd "name',
-        "i",
-    )
-    assert parse_condition("p", '"is" = 1') == Comparison(ColumnReference("is"), "=", 1)
+    condition = parse_expression("p", "where", 'j > 1 and (s is null or "odd ""name" = i) and j < 9')
+    assert condition.columns == ("j", "s", 'odd "name', "i")
+    assert parse_expression("p", "where", '"is" = 1').columns == ("is",)
+
+
+@given(comparisons)
+def test_a_comparison_that_is_read_without_duckdb_reads_the_column_that_duckdb_says(condition: str) -> None:
+    ours, theirs = parse_condition("p", condition), parse_expression("p", "where", condition)
+    assert [use[:3] for use in ours.uses] == [use[:3] for use in theirs.uses]
+    assert ours.text == theirs.text
+
+
+def test_a_clock_is_no_column_of_a_comparison() -> None:
+    with pytest.raises(PipelineError, match="current_date differs from run to run"):
+        parse_condition("p", "current_date > '2013-01-01'")
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_met"),
+    [
+        ("i < d", True),
+        ("m = i", True),
+        ("i = '1'", True),
+        ("day < '2013-01-02T05:00'", True),
+        ("b = 1", True),
+    ],
+)
+def test_sides_of_two_types_meet_where_sql_converts_one_of_them(condition: str, is_met: bool) -> None:
+    row = {"i": 1, "d": 1.5, "m": Decimal("1.00"), "b": True, "day": date(2013, 1, 1)}
+    assert holds(condition, pa.Table.from_pylist([row], schema=SCHEMA)) == [is_met]
 
 
 @pytest.mark.parametrize(
     ("condition", "rule"),
     [
-        ("", "it is a condition as text"),
-        (3, "it is a condition as text"),
+        ("", "it is SQL as text"),
+        (3, "it is SQL as text"),
         ("i >", "at column 4: the text ends; a column, a literal, a function or a parenthesis is expected"),
         ("i > 1 i", 'at column 7: syntax error at or near "i"; an operator, or the end is expected'),
         ("i > 1 and", "at column 10: the text ends; a column"),
@@ -159,16 +186,15 @@ def test_a_condition_names_the_columns_that_it_reads_once_each() -> None:
         ("i < 1 or upper(i) = 'A'", r"at column 10: .* Expected is upper\(string VARCHAR\)"),
         ("now() > t", "at column 1: now differs from run to run"),
         ("i in (select 1)", "at column 6: columns, literals, .* no query"),
-        ("z > 1", "where reads 'z', and the source has no such column; it has b, d, day"),
-        ("i", "where has 'i' by itself, and the column is int32"),
-        ("i = 'a'", "where compares 'i', which is int32, with 'a'"),
-        ("i = true", "where compares 'i', which is int32, with True"),
-        ("s > 1", "where compares 's', which is string, with 1"),
-        ("b = 1", "where compares 'b', which is bool, with 1"),
-        ("t > 'soon'", "where compares 't', which is timestamp"),
-        ("day > '2013-13-01'", "where compares 'day', which is date32"),
-        ("i < d", r"where compares 'i' \(int32\) with 'd' \(double\)"),
-        ("s < t", "where compares 's'"),
+        ("z > 1", "at column 1: the source has no column 'z'; it has b, d, day"),
+        ("i", "whose values are int32; it must be true or false"),
+        ("i = 'a'", "at column 5: Could not convert string 'a' to INT32"),
+        ("i in ('1', 'x')", "at column .*: Could not convert string 'x' to INT32"),
+        ("s > 1", "Cannot compare values of type VARCHAR and type INTEGER_LITERAL"),
+        ("t > 'soon'", "at column 5: .*soon"),
+        ("day > '2013-13-01'", "at column 7: .*2013-13-01"),
+        ("s < t", "Cannot compare values of type VARCHAR and type TIMESTAMP WITH TIME ZONE"),
+        ("order > 1", 'order is a word of SQL; a column of that name is written "order"'),
     ],
 )
 def test_what_is_no_condition_on_the_source_is_refused(condition: Any, rule: str) -> None:

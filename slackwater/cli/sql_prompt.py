@@ -25,12 +25,6 @@ from slackwater.inspection.sql.sql_answers import TABLE_FUNCTIONS
 from slackwater.inspection.sql.views import LineageViews
 from slackwater.runtime.cache import cache
 
-KEYWORDS = """
-    ALL AND AS ASC BETWEEN BY CASE CAST CROSS JOIN DESC DESCRIBE DISTINCT ELSE END EXCEPT EXCLUDE EXISTS FALSE
-    FILTER FIRST FROM GROUP BY HAVING ILIKE IN INTERSECT INTERVAL IS JOIN LAST LEFT JOIN LIKE LIMIT NOT NULL
-    NULLS OFFSET ON OR ORDER BY OVER PARTITION BY QUALIFY SELECT SEMI JOIN SHOW TABLES SUMMARIZE THEN
-    TIMESTAMPTZ TRUE UNION ALL USING VALUES WHEN WHERE WITH
-"""
 FUNCTIONS = """
     arg_max avg coalesce count count_if date_diff date_trunc first greatest last least list max median min
     quantile_cont round row_number sum
@@ -67,9 +61,14 @@ class SqlCompleter(Completer):
             return
         yield from ((name, "column") for name in self._columns(statement))
         if not has_prefix:
-            yield from ((keyword, "") for keyword in dict.fromkeys(KEYWORDS.split()))
+            yield from ((keyword, "") for keyword in self._keywords)
             yield from ((f"{name}(", "function") for name in FUNCTIONS.split())
             yield from tables
+
+    @cached_property
+    def _keywords(self) -> list[str]:
+        sql = "SELECT upper(keyword_name) AS keyword FROM duckdb_keywords() ORDER BY keyword"
+        return list(self._views.query(sql)["keyword"].to_pylist())
 
     def _columns(self, statement: str) -> list[str]:
         """The columns of the views that the statement names; of all of them where it names none yet."""

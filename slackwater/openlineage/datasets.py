@@ -19,6 +19,15 @@ from openlineage.client.facet_v2 import (
     output_statistics_output_dataset,
     schema_dataset,
 )
+from openlineage.client.naming.dataset import (
+    ABFSS,
+    GCS,
+    HDFS,
+    S3,
+    DatasetNaming,
+    LocalFileSystem,
+    RemoteFileSystem,
+)
 
 from slackwater.engine.rows.derived_columns import with_derived_columns
 from slackwater.engine.rows.union_columns import namings_of
@@ -44,10 +53,7 @@ from slackwater.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import MILLISECOND
 
 PUBLISHED = "published"
-# Schemes of which OpenLineage knows one name.
-_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
-# Storage whose names are paths; in all others they are keys of objects, without a slash in front.
-_FILE_SYSTEMS = frozenset({"file", "hdfs", "dbfs"})
+_AZURE = ".dfs.core.windows.net"
 
 
 class DatasetName(NamedTuple):
@@ -60,15 +66,30 @@ class DatasetName(NamedTuple):
 def dataset_name(place: str) -> DatasetName:
     """The name of the table or folder at `place`, an absolute path or a URI.
 
-    ``/data/a`` is ``/data/a`` in ``file``; ``s3://lake/data/a`` is ``data/a`` in ``s3://lake``.
+    ``/data/a`` is ``/data/a`` in ``file``; ``s3://lake/data/a`` is ``data/a`` in ``s3://lake``. In storage
+    that OpenLineage has no names for, a table is called as in a bucket.
     """
-    if "://" not in place:
-        return DatasetName("file", place)
-    uri = urlsplit(without_credentials(place))
-    scheme = _SCHEMES.get(uri.scheme, uri.scheme)
-    path = uri.path.rstrip("/") if scheme in _FILE_SYSTEMS else uri.path.strip("/")
-    namespace = "file" if scheme == "file" and not uri.netloc else f"{scheme}://{uri.netloc}"
-    return DatasetName(namespace, path or "/")
+    scheme, authority, path = (
+        urlsplit(without_credentials(place))[:3] if "://" in place else ("file", "", place)
+    )
+    path, key = path.rstrip("/") or "/", path.strip("/") or "/"
+    container, _, host = authority.partition("@")
+    naming: DatasetNaming
+    match scheme:
+        case "file":
+            naming = RemoteFileSystem(authority, path) if authority else LocalFileSystem(path)
+        case "s3" | "s3a" | "s3n":
+            naming = S3(authority, key)
+        case "gs":
+            naming = GCS(authority, key)
+        case "abfs" | "abfss" if host.endswith(_AZURE):
+            naming = ABFSS(container, host.removesuffix(_AZURE), key)
+        case "hdfs" if ":" in authority:
+            host, _, port = authority.rpartition(":")
+            naming = HDFS(host, port, path)
+        case _:
+            return DatasetName(f"{scheme}://{authority}", key)
+    return DatasetName(naming.get_namespace(), naming.get_name())
 
 
 class Datasets:

@@ -124,6 +124,8 @@ def test_the_prompt_reads_statements_over_lines_and_remembers_them(
         ("SELECT ori", {"origin"}, {"windows_now"}),
         ("SELECT l.late_b", {"late_by_ms"}, {"late_live"}),
         ("FROM runs ORD", {"ORDER"}, {"origin"}),
+        ("SELECT 1 QUA", {"QUALIFY"}, set()),
+        ("SELECT 1 POSI", {"POSITIONAL"}, set()),
         ("SELECT co", {"count(", "coalesce(", "code_hash"}, set()),
         ("", set(), {"SELECT"}),
     ],

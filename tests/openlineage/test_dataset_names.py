@@ -21,6 +21,7 @@ AZURE = "container@account.dfs.core.windows.net"
         ("gs://lake/orders", "gs://lake", "orders"),
         (f"abfss://{AZURE}/orders", f"abfss://{AZURE}", "orders"),
         (f"abfs://{AZURE}/orders", f"abfss://{AZURE}", "orders"),
+        ("az://container/orders/", "az://container", "orders"),
         ("hdfs://namenode:8020/data/orders", "hdfs://namenode:8020", "/data/orders"),
     ],
 )

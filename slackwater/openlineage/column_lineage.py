@@ -1,6 +1,6 @@
-"""Which columns of a pipeline's rows each column of its results depends on, from the declaration alone.
+"""Column lineage of a pipeline: the columns of its rows that each result depends on.
 
-The kinds of dependency are those of OpenLineage's facet of column lineage. Knows no table and no client.
+Follows from the declaration alone. The kinds of dependency are OpenLineage's, of its facet of column lineage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from slackwater.pipelines.sources import Roles
 from slackwater.pipelines.window_columns import telling_columns
 
 _DIRECT = frozenset({"IDENTITY", "TRANSFORMATION", "AGGREGATION"})
-# Aggregates of which the values that went in can't be told.
+# Aggregates whose results do not reveal the values that went in.
 _COUNTS = frozenset({"count", "count_distinct", "approx_distinct"})
 
 
@@ -20,10 +20,10 @@ class Dependency(NamedTuple):
     """One column that a result depends on.
 
     Attributes:
-        column: of the pipeline's rows; of those of the source, where it is derived.
+        column: of the pipeline's rows; for a derived column, one of the source.
         subtype: IDENTITY, TRANSFORMATION or AGGREGATION of its values; or CONDITIONAL, SORT, GROUP_BY, FILTER
             or WINDOW, where its values decide which others count.
-        is_masking: whether its values can't be told from the result.
+        is_masking: whether the result does not reveal its values.
     """
 
     column: str
@@ -40,30 +40,35 @@ Dependencies = Mapping[str, tuple[Dependency, ...]]
 
 
 def dependencies_of_published(pipeline: Pipeline, columns: Sequence[str]) -> Dependencies:
-    """Column of `published` → what it depends on. Columns that count firings and revisions are left out.
+    """Column of `published` → its dependencies. Columns that count firings and revisions are left out.
 
     Args:
         columns: all columns of the pipeline's rows, derived ones included.
     """
-    times = _of_times(pipeline, columns)
+    times = _time_dependencies(pipeline, columns)
     day = {"window_date": next(iter(times.values()))} if times else {}
     results = (
-        {name: _of_aggregate(aggregate, pipeline.roles) for name, aggregate in pipeline.select.items()}
+        {
+            name: _aggregate_dependencies(aggregate, pipeline.roles)
+            for name, aggregate in pipeline.select.items()
+        }
         if pipeline.select
-        else dict.fromkeys(pipeline.results, _of_function(pipeline, columns))
+        else dict.fromkeys(pipeline.results, _function_dependencies(pipeline, columns))
     )
-    return _on_source_columns(pipeline, {**_of_keys(pipeline), **times, **day, **results})
+    return _on_source_columns(pipeline, {**_key_dependencies(pipeline), **times, **day, **results})
 
 
 def dependencies_of_side_output(pipeline: Pipeline, tag: str, columns: Sequence[str]) -> Dependencies:
-    """Column of the table of a side output → what it depends on, as `dependencies_of_published`."""
+    """Column of a side output's table → its dependencies; arguments as for `dependencies_of_published`."""
     names = [name for name, _ in pipeline.side_columns[tag] if name not in pipeline.keys]
-    values = dict.fromkeys(names, _of_function(pipeline, columns))
-    return _on_source_columns(pipeline, {**_of_keys(pipeline), **_of_times(pipeline, columns), **values})
+    values = dict.fromkeys(names, _function_dependencies(pipeline, columns))
+    return _on_source_columns(
+        pipeline, {**_key_dependencies(pipeline), **_time_dependencies(pipeline, columns), **values}
+    )
 
 
 def dependencies_of_all_rows(pipeline: Pipeline) -> tuple[Dependency, ...]:
-    """The columns that decide which rows there are, and which of them meet: keys, conditions, times."""
+    """The columns that decide which rows exist and which of them share a window: keys, conditions, times."""
     roles = pipeline.roles
     dependencies = (
         *_each(pipeline.keys, "GROUP_BY"),
@@ -74,13 +79,13 @@ def dependencies_of_all_rows(pipeline: Pipeline) -> tuple[Dependency, ...]:
     return _on_source_columns(pipeline, {"": dependencies})[""]
 
 
-def _of_keys(pipeline: Pipeline) -> Dependencies:
+def _key_dependencies(pipeline: Pipeline) -> Dependencies:
     return {key: (Dependency(key, "IDENTITY"),) for key in pipeline.keys}
 
 
-def _of_times(pipeline: Pipeline, columns: Sequence[str]) -> Dependencies:
-    """The columns of a row's window, or of the moment at which a process function has emitted it. The clock
-    of processing time is the arrival of rows.
+def _time_dependencies(pipeline: Pipeline, columns: Sequence[str]) -> Dependencies:
+    """The columns that hold a row's window, or the moment at which a process function emitted the row. The
+    arrival of rows is the clock of processing time.
     """
     roles, assigner = pipeline.roles, pipeline.window
     if assigner is None:
@@ -90,7 +95,7 @@ def _of_times(pipeline: Pipeline, columns: Sequence[str]) -> Dependencies:
     return dict.fromkeys(telling_columns(pipeline), _each((time, *elements), "TRANSFORMATION"))
 
 
-def _of_aggregate(aggregate: Aggregate, roles: Roles) -> tuple[Dependency, ...]:
+def _aggregate_dependencies(aggregate: Aggregate, roles: Roles) -> tuple[Dependency, ...]:
     value = () if aggregate.column is None else (aggregate.column,)
     order = {
         None: (),
@@ -104,18 +109,17 @@ def _of_aggregate(aggregate: Aggregate, roles: Roles) -> tuple[Dependency, ...]:
     )
 
 
-def _of_function(pipeline: Pipeline, columns: Sequence[str]) -> tuple[Dependency, ...]:
-    """What a function of the user's own may use: all that it is handed."""
+def _function_dependencies(pipeline: Pipeline, columns: Sequence[str]) -> tuple[Dependency, ...]:
+    """A function of the user's own depends on all columns that it is handed."""
     return _each((*pipeline.keys, *element_columns(pipeline, columns)), "TRANSFORMATION")
 
 
 def _each(columns: Iterable[str | None], subtype: str, *, is_masking: bool = False) -> tuple[Dependency, ...]:
-    """A dependency on each of `columns` that is one."""
     return tuple(Dependency(name, subtype, is_masking) for name in columns if name is not None)
 
 
 def _on_source_columns(pipeline: Pipeline, dependencies: Dependencies) -> Dependencies:
-    """`dependencies` with what derived columns are computed from in their place, each once."""
+    """`dependencies` with each derived column replaced by the columns that it is computed from."""
     expressions = dict(pipeline.derivations)
 
     def underlying(dependency: Dependency) -> Iterator[Dependency]:

@@ -10,7 +10,7 @@ _FILE = "openlineage.yml"
 
 
 def is_configured() -> bool:
-    """Whether the environment or a configuration file of OpenLineage's client names a place for events, and
+    """Whether the client's environment or configuration file names a place for events, and
     OPENLINEAGE_DISABLED does not switch it off.
     """
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":

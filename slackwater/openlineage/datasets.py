@@ -1,7 +1,7 @@
 """The datasets of a verb's events: the sources that it reads and the tables that readers see, under the names
 that OpenLineage has for them, with versions, columns and column lineage.
 
-Reads logs of tables. What a run did is said by its ledger row.
+Reads logs of tables; the ledger row of a run says what it read and wrote.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ _AZURE = ".dfs.core.windows.net"
 
 
 class DatasetName(NamedTuple):
-    """Where a dataset stands and how it is called there, by OpenLineage's convention for storage."""
+    """The namespace and the name of a dataset, by OpenLineage's convention for storage."""
 
     namespace: str
     name: str
@@ -115,12 +115,12 @@ class Datasets:
     def describe(
         self, runs: Sequence[LedgerRow], publications: Sequence[LedgerRow]
     ) -> tuple[list[InputDataset], list[OutputDataset]]:
-        """Inputs and outputs, with what is known of them after a verb.
+        """Inputs and outputs after a verb, with versions, columns and statistics.
 
         Args:
-            runs: the runs that it has replayed, in slice order; of a verb that replays none they are those
-                that the publications have made live. Without any, inputs have names alone.
-            publications: the rows of main that it has committed; without any, outputs have names alone.
+            runs: the runs that the verb has replayed, in slice order; if it has replayed none, the runs that
+                its publications have made live. Without runs, inputs have names alone.
+            publications: the rows of main that the verb has committed; without any, outputs have names alone.
 
         Raises:
             SlackwaterError, DeltaError, OSError: a log can't be read.
@@ -161,7 +161,7 @@ class Datasets:
     def _outputs(
         self, schemas: Sequence[pa.Schema], publications: Sequence[LedgerRow]
     ) -> list[OutputDataset]:
-        """The tables of readers, as they stand after `publications`."""
+        """The tables of readers after `publications`."""
         pipeline, tables = self._pipeline, self._opened_pipeline.tables
         namings = namings_of(pipeline, schemas)
         rows_schema = schemas[0] if namings[0] is None else namings[0].schema
@@ -209,7 +209,7 @@ class Datasets:
     def _input_fields(
         self, dependencies: Iterable[Dependency], namings: Sequence[Naming | None]
     ) -> list[column_lineage_dataset.InputField]:
-        """Each source's own column of these `dependencies` once, with all that it does."""
+        """Each source's own columns in `dependencies`, each once with all its transformations."""
         transformations: dict[tuple[DatasetName, str], list[column_lineage_dataset.Transformation]] = {}
         for dependency in dependencies:
             transformation = column_lineage_dataset.Transformation(

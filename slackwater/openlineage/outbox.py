@@ -1,7 +1,7 @@
 """Sends events from a thread of its own, so that no run waits for a server while it works, nor for long when
 it is done.
 
-Knows events as things to send, not what they say.
+It sends events and does not look into them.
 """
 
 import logging
@@ -16,7 +16,7 @@ from openlineage.client.event_v2 import RunEvent
 
 from slackwater.errors import without_credentials
 
-# How long the end of a verb waits for what has not been sent yet.
+# How long the end of a verb waits for events that have not been sent yet.
 PATIENCE_S = 5.0
 
 
@@ -27,7 +27,7 @@ class Outbox:
     threads may be reading.
 
     Raises:
-        Exception: the client's configuration is none, of whatever class the client or a transport has chosen.
+        Exception: the client's configuration is invalid; the client or a transport chooses the class.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,10 @@ class Outbox:
         self._thread.start()
 
     def put(self, event: RunEvent) -> None:
-        """Send `event` after those before it."""
         self._events.put(event)
 
     def close(self) -> str | None:
-        """Wait until all is sent, PATIENCE_S at most. Returns why something was not; None where all was."""
+        """Wait until all events are sent, PATIENCE_S at most. Returns why one was not sent, or None."""
         self._events.put(None)
         self._thread.join(PATIENCE_S)
         if self._newest_error is None and self._thread.is_alive():
@@ -63,7 +62,7 @@ class Outbox:
 
 
 def _show_console_events() -> None:
-    """The transport `console` writes to a logger, which nobody hears in a command line."""
+    """Give the logger of the transport `console` a handler: a command line has none."""
     logger = logging.getLogger("openlineage.client.transport.console")
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler(sys.stderr))

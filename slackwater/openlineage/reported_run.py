@@ -1,7 +1,6 @@
-"""One run in OpenLineage's sense: a verb on a pipeline, with the event of its start and that of its end.
+"""One run in OpenLineage's sense: a verb on a pipeline, with a START event and an event of its end.
 
-Its job is the verb on that pipeline; what the two events say is made here, how they get there is the outbox's
-business.
+Its job is the verb on that pipeline. The events are made here; the outbox sends them.
 """
 
 import os
@@ -36,21 +35,20 @@ from slackwater.openlineage.results import VerbResults
 from slackwater.pipelines.registry import product_version
 from slackwater.runs.opened_pipeline import OpenedPipeline
 
-# The runs of whoever has started this process, as ``namespace/job/run id``: its own and the outermost one.
-# Airflow's macros `lineage_parent_id` and `lineage_root_parent_id` write them.
+# The run that has started this process and the outermost run, as ``namespace/job/run id``. Airflow's macros
+# `lineage_parent_id` and `lineage_root_parent_id` write them.
 PARENT, ROOT_PARENT = "OPENLINEAGE_PARENT_ID", "OPENLINEAGE_ROOT_PARENT_ID"
 _SEVERITIES = {"reject": "error", "warn": "warn"}
 Warn = Callable[[str], object]
 
 
 class ReportedRun:
-    """A verb's run, whose start has been told.
+    """A verb's run, whose START event has been sent.
 
     Args:
-        verb: its name.
-        opened_pipeline: what it works on; the sources and tables are read only when it ends.
-        warn: is told, a line each, what could not be told.
-        publishes: whether it changes what readers see, if all goes well.
+        opened_pipeline: its sources and tables are read only when the verb ends.
+        warn: gets a line for each event that could not be sent in full.
+        publishes: whether the verb changes what readers see, if all goes well.
 
     Raises:
         SlackwaterError: there is no such pipeline, as the verb itself will find.
@@ -80,7 +78,7 @@ class ReportedRun:
         self._put(RunState.START, {}, *self._names())
 
     def end(self, results: VerbResults, error: BaseException | None) -> None:
-        """Tell how it ended: COMPLETE; FAIL with the message of an `error`; or ABORT where it was stopped."""
+        """Send its last event: COMPLETE; FAIL with the message of `error`; or ABORT if it was stopped."""
         facets = _facets_of(results)
         state = RunState.COMPLETE
         if error is not None:
@@ -130,7 +128,7 @@ def _job_type(verb: str) -> JobFacet:
 
 
 def _parent_facet(warn: Warn) -> parent_run.ParentRunFacet | None:
-    """The run that has started this process; None where the environment names none."""
+    """The run that has started this process; None if the environment names none."""
     text, root_text = os.environ.get(PARENT), os.environ.get(ROOT_PARENT)
     if not text:
         return None

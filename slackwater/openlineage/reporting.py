@@ -1,6 +1,6 @@
-"""The block in which a verb works, told to OpenLineage: a START event before it, and one on how it ended.
+"""Reports the work of a verb to OpenLineage: a START event before it, and an event of its end.
 
-Where OpenLineage's client is not configured this costs the look at a few variables and two files.
+If OpenLineage's client is not configured, this costs a look at a few variables and two files.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,11 +25,11 @@ def run_events(
     *,
     publishes: bool = True,
 ) -> Iterator[None]:
-    """A block that does the work of `verb` on `opened_pipeline`. Neither its result nor its errors are
-    changed by what becomes of the events: `warn` is told that in a line.
+    """A block that does the work of `verb` on `opened_pipeline`. Events that can't be sent change neither its
+    result nor its errors: `warn` gets a line.
 
     Args:
-        results: gives what the block has done, when it has ended.
+        results: called after the block, for its results.
         publishes: whether the verb changes what readers see, if all goes well.
     """
     run = _start(verb, opened_pipeline, warn, publishes=publishes) if is_configured() else None
@@ -44,7 +44,7 @@ def run_events(
 def _start(
     verb: str, opened_pipeline: "OpenedPipeline", warn: Callable[[str], object], *, publishes: bool
 ) -> "ReportedRun | None":
-    """The run, whose start is on its way; None where nothing can be told."""
+    """The run, whose START event is on its way; None if no event can be sent."""
     try:
         from slackwater.openlineage.reported_run import ReportedRun
 

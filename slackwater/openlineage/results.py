@@ -1,4 +1,4 @@
-"""What a verb has done, as its events tell it: the runs, what became live, and the checks."""
+"""The results of a verb that its events report: runs, publications and checks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from slackwater.tables.ledger.rows import LedgerRow
 
 @dataclass(frozen=True)
 class VerbResults:
-    """What a verb has done so far.
+    """The results of a verb so far.
 
     Attributes:
         runs: the runs that it has replayed, in slice order.
         publications: the rows of main that it has committed.
-        checks: those of all slices that it has validated, in slice order.
+        checks: the checks of all slices that it has validated, in slice order.
     """
 
     runs: Sequence[LedgerRow] = ()
@@ -25,5 +25,4 @@ class VerbResults:
 
     @classmethod
     def of_slices(cls, slices: Sequence[StagedSlice], publications: Sequence[LedgerRow]) -> Self:
-        """The results of a verb that has replayed `slices`."""
         return cls([item.row for item in slices], publications, [c for item in slices for c in item.checks])

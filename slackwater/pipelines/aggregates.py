@@ -68,7 +68,7 @@ class Aggregate:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The source columns that it reads, those of its condition last."""
+        """The source columns that it reads, the columns of its condition last."""
         column = () if self.column is None else (self.column,)
         if self.where is None:
             return column
@@ -146,8 +146,7 @@ def first(
     column: str, *, by: Literal["event_time", "arrival"] = "event_time", where: str | None = None
 ) -> Aggregate:
     """The value of the first row whose `column` is not null: by (event time, arrival, order column, row
-    hash), with ``by="arrival"`` without the event
-    time.
+    hash), with ``by="arrival"`` without the event time.
 
     The firsts of two columns come from the same row where both have a value in it.
     """

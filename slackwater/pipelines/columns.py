@@ -1,7 +1,6 @@
 """Columns that a pipeline declares as SQL text, such as ``origin string, n long``: their names and types.
 
-Text only, with the standard library: `slackwater.windowing.snapshot.sql_types` knows which Arrow type a name
-stands for.
+Text only, with the standard library: `slackwater.windowing.snapshot.sql_types` maps names of types to Arrow.
 """
 
 import re
@@ -18,14 +17,14 @@ _COLUMN = re.compile(r"\s*(?P<name>[^\s:,]+)\s*[\s:]\s*(?P<type>\S.*?)\s*", re.D
 
 
 class TypedColumn(NamedTuple):
-    """The name of a column and its SQL type, in lower case."""
+    """A column's name, and its SQL type in lower case."""
 
     name: str
     type: str
 
 
 def parse_columns(subject: str, what: str, text: object) -> tuple[TypedColumn, ...]:
-    """The columns of ``name type, name type, …``. Errors name the declaration `what` of `subject`.
+    """The columns of ``name type, name type, …``; `what` is the declaration that errors name.
 
     Raises:
         PipelineError: the text is no such list, or a type is not supported.
@@ -66,7 +65,7 @@ def _is_type(kind: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of `text` between its commas, those inside parentheses or angle brackets left out."""
+    """The parts of `text` between its commas outside of parentheses and angle brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "(<") - (char in ")>")

@@ -1,6 +1,6 @@
 """The times of a schedule: cron expressions and presets such as ``@daily``, by the clocks of a time zone.
 
-croniter, by which Airflow schedules, reads the expressions; the rules for clocks that change are those of
+croniter, which Airflow uses as well, reads the expressions; where clocks change, the rules are the same as in
 Airflow's `CronMixin._get_next`.
 """
 
@@ -29,8 +29,8 @@ class Cron:
 
     Attributes:
         expression: as Airflow takes it: five fields, with seconds six, with years seven; or a preset.
-        zone: whose clocks count, see `instant_of`. Where every hour counts, one that they show twice counts
-            twice.
+        zone: of the clocks, see `instant_of`. If the expression fires in every hour, it does so twice in an
+            hour that the clocks show twice.
 
     Raises (every method):
         NotACron: the expression can't be read.
@@ -40,7 +40,7 @@ class Cron:
     zone: tzinfo = UTC
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time after `moment`, of UTC; None where there is none, as on 31 February."""
+        """The first time after `moment`, in UTC; None if there is none, as on 31 February."""
         from croniter import CroniterBadDateError
 
         moment = moment.astimezone(UTC)
@@ -64,7 +64,7 @@ class Cron:
 
 
 def instant_of(clock: datetime, zone: tzinfo) -> datetime:
-    """The instant, of UTC, at which clocks of a zone show a naive time. One that they skip is as much later,
-    and of one that they show twice it is the second, as for Airflow.
+    """The instant, in UTC, at which clocks of a zone show a naive time. As in Airflow, a time that they skip
+    is moved by the length of the gap, and a time that they show twice means the second one.
     """
     return max(clock.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))

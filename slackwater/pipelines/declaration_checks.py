@@ -1,8 +1,8 @@
-"""The checks of a pipeline's declarations one by one: names, types, choices, durations, counts and the names
-of columns. Which declarations go together is checked by `Pipeline`.
+"""The checks of single declarations of a pipeline: names, types, choices, durations, counts and the names of
+columns. `Pipeline` checks which declarations go together.
 
-Each raises PipelineError, which names `subject` and the rule. `declarations` are a pipeline's arguments by
-name.
+Each check raises PipelineError, which names `subject` and the rule. `declarations` are a pipeline's arguments
+by name.
 """
 
 import re
@@ -90,14 +90,13 @@ _PARTS = (
     "longest_ms",
     "timeout_ms",
 )
-# Those that need not be declared.
 _OPTIONAL_DURATIONS = {"max_behind", "keep_history"}
 # Each count and its greatest value.
 _COUNTS = {"max_parallelism": 32768, "max_catch_up": 1_000_000, "keep_snapshots": 1_000_000}
 
 
 def check_name(name: object) -> None:
-    """The name of a pipeline: a folder of the warehouse is called by it."""
+    """The name of a pipeline can be the name of its folder in the warehouse."""
     if not isinstance(name, str) or not NAME.fullmatch(name) or name == "sources":
         raise PipelineError(
             f"Pipeline {name!r}",
@@ -106,14 +105,12 @@ def check_name(name: object) -> None:
 
 
 def check_types(subject: str, declarations: Mapping[str, object]) -> None:
-    """Each declaration has its type."""
     for name, kind, description in _TYPES:
         if not isinstance(declarations[name], kind):
             raise PipelineError(subject, f"{name} is {declarations[name]!r}; it is {description}")
 
 
 def check_choices(subject: str, declarations: Mapping[str, object]) -> None:
-    """Each declaration that chooses from a few words has one of them."""
     for name, choices in _CHOICES.items():
         if declarations[name] not in choices:
             *others, last = map(repr, choices)
@@ -150,9 +147,7 @@ def check_durations(subject: str, declarations: Mapping[str, object]) -> None:
 
 
 def _lengths(part_of_windowing: object) -> Iterator[tuple[str, int]]:
-    """(name, milliseconds) of the durations of an object of windowing, and of the triggers and other such
-    objects in it.
-    """
+    """(name, milliseconds) of each duration of a part of windowing, nested parts included."""
     for part in _PARTS:
         length_ms = getattr(part_of_windowing, part, None)
         if isinstance(length_ms, int):
@@ -163,11 +158,19 @@ def _lengths(part_of_windowing: object) -> Iterator[tuple[str, int]]:
 
 
 def check_counts(subject: str, declarations: Mapping[str, object]) -> None:
-    """Each count is a whole number from 1 to its greatest value."""
     for name, greatest in _COUNTS.items():
         count = declarations[name]
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= greatest:
             raise PipelineError(subject, f"{name} is {count!r}; it is 1 to {greatest}")
+
+
+def checked_element_columns(subject: str, columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The columns that elements have for the user's functions; None for all of them."""
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not columns or not all(isinstance(name, str) for name in columns):
+        raise PipelineError(subject, f"columns is {columns!r}; it is a list of source columns")
+    return tuple(columns)
 
 
 def checked_distinct_columns(subject: str, columns: object) -> tuple[str, ...] | None:
@@ -188,9 +191,7 @@ def checked_distinct_columns(subject: str, columns: object) -> tuple[str, ...] |
 
 
 def check_forgetting(subject: str, declarations: Mapping[str, object]) -> None:
-    """Rows that `distinct_by` remembers are forgotten as the watermark passes, so there has to be one that is
-    bounded.
-    """
+    """`distinct_by` needs watermarks with a bound: it forgets rows as the watermark passes them."""
     watermarks = declarations["watermarks"]
     assert isinstance(watermarks, WatermarkStrategy)
     if declarations["distinct_by"] is not None and watermarks.kind not in _BOUNDED_STRATEGIES:
@@ -202,7 +203,6 @@ def check_forgetting(subject: str, declarations: Mapping[str, object]) -> None:
 
 
 def check_aggregates(subject: str, select: Mapping[str, object]) -> None:
-    """Each result of `select` is an aggregate."""
     for name, aggregate in select.items():
         if isinstance(aggregate, Aggregate):
             continue
@@ -216,9 +216,7 @@ def check_aggregates(subject: str, select: Mapping[str, object]) -> None:
 
 
 def check_keys(subject: str, keys: Sequence[str]) -> None:
-    """The names of key columns can be those of columns in our tables. The error of another name has the
-    declaration that works.
-    """
+    """Key columns have names that our tables can use; else the error says a declaration that works."""
     names = {name: _plain_name(name) for name in keys}
     derived_names = {name: plain for name, plain in names.items() if name and plain != name}
     if derived_names:
@@ -232,7 +230,7 @@ def check_keys(subject: str, keys: Sequence[str]) -> None:
 
 
 def _plain_name(name: str) -> str:
-    """The name itself where it can be that of a column in our tables, else one like it that can."""
+    """The name itself if our tables can use it, else one like it that they can."""
     if COLUMN.fullmatch(name) and "__" not in name:
         return name
     plain_name = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
@@ -240,7 +238,7 @@ def _plain_name(name: str) -> str:
 
 
 def check_column_names(subject: str, names: Sequence[str]) -> None:
-    """Columns of these names can stand side by side in one of our tables."""
+    """One of our tables can have columns of all these names."""
     for name in names:
         if not isinstance(name, str) or not COLUMN.fullmatch(name) or "__" in name:
             raise PipelineError(
@@ -256,11 +254,6 @@ def check_column_names(subject: str, names: Sequence[str]) -> None:
 
 
 def check_timezone(subject: str, name: str) -> tzinfo:
-    """The time zone of that name.
-
-    Raises:
-        PipelineError: there is none.
-    """
     try:
         return zone_named(name)
     except ConfigurationError as error:
@@ -268,7 +261,7 @@ def check_timezone(subject: str, name: str) -> tzinfo:
 
 
 def check_schedule(subject: str, schedule: str | None, zone: tzinfo, start: datetime) -> None:
-    """The schedule is one that Airflow takes, and comes after the pipeline's start."""
+    """Airflow takes the schedule, and it has a time after the pipeline's start."""
     if schedule is None or schedule in PRESETS:
         return
     try:
@@ -284,12 +277,7 @@ def check_schedule(subject: str, schedule: str | None, zone: tzinfo, start: date
 
 
 def start_in_utc(subject: str, value: object, zone: tzinfo) -> datetime:
-    """The declared start, a date, a datetime or ISO 8601 text, as a datetime of UTC. A naive one is of the
-    zone.
-
-    Raises:
-        PipelineError: it is none of these, or not in whole milliseconds.
-    """
+    """The declared start, a date, a datetime or ISO 8601 text, in UTC. A naive value is a time of `zone`."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -310,7 +298,7 @@ def start_in_utc(subject: str, value: object, zone: tzinfo) -> datetime:
 
 
 def check_input_expectation(subject: str, expectation: InputExpectation, *, has_late_rows: bool) -> None:
-    """A share of late rows is expected only where rows can be late."""
+    """A share of late rows is expected only if rows can be late."""
     if expectation.kind == "late_share" and not has_late_rows:
         raise PipelineError(
             subject, "expect.late_share, but no row is ever too late: there are no windows of event time"

@@ -1,4 +1,5 @@
-"""What a pipeline declares, as a person reads it: each argument that says something else than its default.
+"""A pipeline's declaration for people: each argument that differs from its default.
+
 Airflow shows it as the docs of a DAG.
 """
 
@@ -10,7 +11,7 @@ from typing import Any
 from slackwater.pipelines.pipeline import Pipeline
 from slackwater.readable import exact_duration_text, time_text
 
-# What a pipeline makes of its arguments, and what every page says of it anyhow.
+# Attributes that are computed from arguments, and the name, which every page shows anyhow.
 _LEFT_OUT = frozenset({"name", "keys", "derivations", "condition", "output_columns", "side_columns"})
 _MS = "_ms"
 
@@ -46,7 +47,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _call(value: Any) -> str:
-    """A declaration as the call that makes it. What is of one class in several kinds has the kind's name."""
+    """A declaration as the call that makes it; a class with several kinds is called by its kind."""
     arguments = {
         field.name: getattr(value, field.name)
         for field in fields(value)

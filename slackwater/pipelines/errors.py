@@ -1,4 +1,4 @@
-"""The error of a declaration that can't be run. The user mends it, so it always gives exit code 2."""
+"""The error of a declaration that can't be run. The user has to correct it: exit code 2."""
 
 from slackwater.errors import UsageError
 

@@ -1,8 +1,8 @@
-"""Expectations: conditions that a run must meet before it may be published, of its panes or of its input.
+"""Expectations: conditions on the panes or the input of a run that it must meet before it may be published.
 
-One of the panes is computed as one aggregate over the staged panes whose kind is not `withdrawn`; null
-results are ignored unless `not_null` asks for them. One of the input is judged from the counts of the run's
-rows and from the source's progress. A suite is validated by Great Expectations itself.
+An expectation of the panes is computed as one aggregate over the staged panes whose kind is not `withdrawn`;
+null results are ignored unless `not_null` asks for them. An expectation of the input is judged from the
+counts of the run's rows and from the source's progress. Great Expectations itself validates a suite.
 """
 
 import math
@@ -73,7 +73,7 @@ class Expectation:
 
     @property
     def title(self) -> str:
-        """How the expectation is named in `validations`, on the terminal and in Airflow."""
+        """The name of the expectation in `validations`, on the terminal and in Airflow."""
         if self.kind == "between":
             low = "" if self.minimum is None else f"{self.minimum} <= "
             high = "" if self.maximum is None else f" <= {self.maximum}"
@@ -85,9 +85,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class HistoryBound:
-    """A bound that follows from earlier runs: `times` the median, or the mean, of what the last `runs` runs
-    before the slice had. See `history`.
-    """
+    """A bound that follows from earlier runs, see `history`."""
 
     times: float
     runs: int = 10
@@ -116,7 +114,7 @@ class InputExpectation:
     """One check of the rows that a run has read.
 
     Attributes:
-        kind: what is looked at; the functions of these names say what each is.
+        kind: the name of the function below that makes it.
         minimum, maximum: inclusive bounds; None leaves a side open. Of ``freshness`` the maximum is a
             timedelta.
         severity: ``reject`` keeps the run from being published, ``warn`` only reports the failure.
@@ -153,7 +151,7 @@ class InputExpectation:
 
     @property
     def title(self) -> str:
-        """How the expectation is named in `validations`, on the terminal and in Airflow."""
+        """The name of the expectation in `validations`, on the terminal and in Airflow."""
         if self.kind == "freshness":
             return f"newest event at most {self.maximum} before the slice's end"
         low = "" if self.minimum is None else f"{self.minimum} <= "
@@ -228,8 +226,8 @@ def suite(
     context: Any = None,
     custom: str | None = None,
 ) -> Suite:
-    """What a suite of Great Expectations expects of the rows that the run would publish: the library itself
-    validates them. `suite` is a file that ends in ``.json``, relative to the file that declares the pipeline;
+    """A suite of Great Expectations for the rows that the run would publish, which the library itself
+    validates. `suite` is a file that ends in ``.json``, relative to the file that declares the pipeline;
     the name of a suite in the library's context; or an `ExpectationSuite`. `severity` is of the whole suite;
     without it ``critical`` expectations reject, ``warning`` and ``info`` warn. `context` is the folder of the
     context, relative to the file, or a context; without it the environment's ``SLACKWATER_GX_CONTEXT`` names

@@ -1,8 +1,8 @@
 """Expressions on a row, written as SQL: what `derive` and `where` take.
 
-DuckDB parses the text and computes the values, so that a text means what is computed. What may stand in an
-expression is a closed list: the kinds of nodes and the functions below, each of which depends on its row
-alone. An expression knows no types; `slackwater.engine.rows.expressions` binds it to a source.
+DuckDB parses the text and computes the values, so that both agree. An expression consists of the nodes and
+functions below and no others; each of them depends on its row alone. An expression knows no types;
+`slackwater.engine.rows.expressions` binds it to a source.
 """
 
 import json
@@ -76,7 +76,7 @@ PARTS = (
     *("year", "quarter", "month", "week", "day", "hour", "minute", "second", "milliseconds", "microseconds"),
     *("dow", "isodow", "doy", "isoyear", "epoch"),
 )
-_OF_PARTS = frozenset(["date_part", "date_trunc", "date_diff"])
+_FUNCTIONS_OF_PARTS = frozenset(["date_part", "date_trunc", "date_diff"])
 _NODES = frozenset(["CASE", "CAST", "BETWEEN", "COMPARISON", "CONJUNCTION", "CONSTANT", "COLUMN_REF", "TYPE"])
 _OPERATOR_NODES = frozenset(
     [
@@ -145,7 +145,7 @@ class Expression:
 
 
 class NotAnExpression(ValueError):
-    """A text is no expression. `place` is the position in it; `expected` says what should stand there."""
+    """A text is no expression. `place` is the position in it; `expected` says what belongs there."""
 
     def __init__(self, place: int, expected: str) -> None:
         super().__init__(place, expected)
@@ -254,10 +254,10 @@ def _parse(text: str) -> Expression:
     if tree["error"]:
         place = place_in_text(text, int(tree.get("position", len(_OPENING))))
         raise NotAnExpression(*_expected(text, place, tree["error_message"]))
-    return _of_tree(text, tree)
+    return _expression_in(text, tree)
 
 
-def _of_tree(text: str, tree: Mapping[str, Any]) -> Expression:
+def _expression_in(text: str, tree: Mapping[str, Any]) -> Expression:
     selects = [statement["node"] for statement in tree["statements"]]
     if len(selects) != 1 or len(selects[0].get("select_list", ())) != 1:
         raise NotAnExpression(0, "one expression is expected, whose parentheses match")
@@ -275,7 +275,7 @@ def _of_tree(text: str, tree: Mapping[str, Any]) -> Expression:
 
 
 def _nodes(value: Any, reader: str = "") -> Iterator[tuple[Mapping[str, Any], str]]:
-    """(each node of a tree, the kind of the node above it), nodes before what stands below them."""
+    """(each node of a tree, the kind of its parent), parents before their children."""
     if isinstance(value, list):
         for item in value:
             yield from _nodes(item, reader)
@@ -321,7 +321,7 @@ def _check_function(node: Mapping[str, Any], place: int) -> None:
         *(node["schema"], node["catalog"], node["filter"], node["distinct"], node["export_state"]),
         *(node["order_bys"]["orders"], *(argument["name"] for argument in node["arguments"])),
     )
-    if name in _OF_PARTS and node["arguments"]:
+    if name in _FUNCTIONS_OF_PARTS and node["arguments"]:
         part = node["arguments"][0]["expression"].get("literal", {}).get("text", "").lower()
         if part not in PARTS:
             raise NotAnExpression(place, f"{name} takes one of {', '.join(PARTS)} in quotes first")

@@ -1,4 +1,4 @@
-"""The thresholds of a pipeline: from where on `slackwater health` calls it yellow or red."""
+"""The thresholds at which `slackwater health` calls a pipeline yellow or red."""
 
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -14,26 +14,26 @@ _SUBJECT = "Health"
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """From where on a pipeline is yellow or red. Each threshold is a pair (yellow, red), and None stands for
-    never. A change of them is none of the lineage.
+    """The thresholds at which a pipeline is yellow or red, each a pair (yellow, red); None means never. They
+    may change at any run.
 
     Args:
         overdue: how long ago a run that the schedule asks for could have started (the end of its slice and
             `settle` have passed), while the lineage does not cover its slice. Judged only of a lineage that
             follows the wall clock, not of one that replays history.
         watermark_lag: how far the watermark is behind the end of the last slice. Whatever is declared here,
-            it is yellow where it is far above that of earlier runs, and red where rows arrive and it has not
-            moved for three runs.
+            a lag far above the lag of earlier runs is yellow, and a watermark that has not moved for three
+            runs while rows arrive is red.
         source_silence: how long ago the newest row of the source has arrived, while the lineage follows the
             wall clock. None for yellow: two data intervals of the schedule.
         partition_silence: how long before the end of the last slice the newest row of a source partition has
-            arrived. None for yellow: a day, and twice the longest silence that it had before.
-        late_share: rows of the last run that came too late, as a share of those read, if that share is far
-            above the one of earlier runs.
-        growth: by which factor open windows, timers or the size of the snapshot have grown since the first
-            half of the runs, beyond the factor by which rows read have.
-        backlog: for how long something has been waiting that is committed: `published` for its roll-forward,
-            a sink for its corrections. A staged run that waits for its publication is never red by itself.
+            arrived. None for yellow: a day, and twice the partition's longest silence before.
+        late_share: the share of the last run's rows that came too late, if it is far above the share in
+            earlier runs.
+        growth: the factor by which open windows, timers or the size of the snapshot have grown since the
+            first half of the runs, beyond the growth of the rows read.
+        backlog: for how long `published` has been waiting for its roll-forward, or a sink for its
+            corrections. A staged run that waits for its publication is never red by itself.
         snapshots_due: how many snapshots more are stored than `slackwater maintain` would keep, about. None
             for yellow: as many as `keep_snapshots`.
 
@@ -65,7 +65,7 @@ _NUMBERS = {
 def _check(name: str, limits: Any) -> None:
     if not isinstance(limits, tuple) or len(limits) != 2:
         raise PipelineError(
-            _SUBJECT, f"{name} is {limits!r}; it is a pair (yellow, red), of which each may be None for never"
+            _SUBJECT, f"{name} is {limits!r}; it is a pair (yellow, red); either may be None for never"
         )
     for limit in limits:
         if limit is not None and not _suits(name, limit):

@@ -1,10 +1,9 @@
 """A pipeline: source, watermarks, key, window, aggregates, expectations and how it is scheduled.
 
-A frozen declaration that knows no engine and no table. What can be checked without the source is checked when
-it is made.
+A frozen declaration that knows no engine and no table. All checks that need no source run when it is made.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from slackwater.pipelines.expectations import Expectation, InputExpectation
 from slackwater.pipelines.expressions import Expression, parse_condition, parse_derivations
 from slackwater.pipelines.health import Health
 from slackwater.pipelines.process_functions import check_key_of_function, check_keyed_process
-from slackwater.pipelines.sinks import SINK_NAME, Sink
+from slackwater.pipelines.sinks import Sink, check_sinks
 from slackwater.pipelines.sources import Roles, Source, check_sources, roles_of
 from slackwater.pipelines.suites import Suite
 from slackwater.pipelines.vectorized import VectorizedFunction
@@ -48,11 +47,11 @@ class Pipeline:
         name: ``[a-z][a-z0-9_]{0,62}``, not ``sources``: the folder of its tables in the warehouse.
         source: where the rows come from: a source, or a list of several whose rows are read as one stream.
             Rows of several sources have three columns more: ``source`` names theirs, ``source_partition``
-            tells their source partitions apart, ``source_order`` orders those of equal arrival.
+            tells their source partitions apart, ``source_order`` orders rows of equal arrival.
         watermarks: how far event time has come; see `WatermarkStrategy`.
         key_by: one column or several; None for windows of all rows, which have no key column.
         window: an assigner; none for a `KeyedProcessFunction`. Its windows may be of a class of your own, a
-            named tuple whose ``columns`` every table then has beside window_start and window_end.
+            named tuple with ``columns``, which every table then has beside window_start and window_end.
         derive: column → expression on the source's columns, ``{"day_part": "hour(event_time) / 6"}``, that
             may read columns derived before it; what is declared with columns may name it like one of the
             source's. A row on which it fails goes to quarantine.
@@ -78,51 +77,49 @@ class Pipeline:
         output: columns of the rows that a function emits, ``origin string, n long``. A row is a tuple in this
             order, a dict or named tuple by these names, or the value of the only column. A column that is
             called as a key holds the key.
-        side_outputs: tag → columns of the rows that a function sends there; they stand in the table
-            ``side_<tag>``.
+        side_outputs: tag → columns of the rows that a function sends there, to the table ``side_<tag>``.
         columns: the source columns that your functions are handed, as a named tuple for each element; unless
             given, all columns of the source.
         records: classes of named tuples that state may hold beside plain values.
         pickled_state: whether values of other classes may be kept, as pickles. A pickle is code: whoever
             writes the tables may run some.
-        on_error: what becomes of an element on which a function of yours raises: ``fail`` (the run does), or
-            ``quarantine`` (all that the element has changed is undone, and its row goes there). Raising at a
-            firing, merge or timer always fails the run.
+        on_error: what happens when a function of yours raises on an element: ``fail`` (the run fails), or
+            ``quarantine`` (all changes by the element are undone, and its row goes to quarantine). An error
+            at a firing, merge or timer always fails the run.
         expect: what the input and the panes of a run must look like, and suites of Great Expectations that
             validate the rows that it would publish.
         start: where the lineage begins (arrival time; a naive value is of `timezone`).
-        timezone: whose clocks the schedule goes by, and slices of whole days: at a change of its clocks a day
+        timezone: the time zone of the schedule and of slices of whole days: where its clocks change, a day
             has 23 or 25 hours. Results depend on it no more than on other cuts.
         schedule: cron expression or preset of the scheduled DAG; None for no schedule.
         slice: length of one run when a catch-up spans several.
         max_catch_up: a catch-up of more slices is refused unless asked for.
         max_ahead: a row whose event time lies further than this after its arrival goes to quarantine.
         max_behind: a row whose event time lies further than this before its arrival goes to quarantine; None
-            for no bound. As with `max_ahead`, what counts is the row's own arrival, also where it is redriven
-            or was not seen in the slice of its arrival; the watermark plays no part.
+            for no bound. As with `max_ahead`, the row's own arrival counts, also where it is redriven or was
+            not seen in the slice of its arrival; the watermark plays no part.
         settle: how long after a slice's end (wall clock) its source version may be pinned.
-        stragglers: what becomes of rows that appear in the source after the slice of their arrival was run:
+        stragglers: what happens to rows that appear in the source after the slice of their arrival was run:
             ``fold`` (the next run processes them first, as if they had arrived at its slice's start) or
             ``restate`` (no run processes them; runs and `plan` name the range to restate).
         late_refires: which firings for late elements are kept as panes: each (``element``, as Flink emits
-            them), or only the last one of a window in each tick (``tick``) or in each run (``run``). What is
-            published is the same.
+            them), or only the last one of a window in each tick (``tick``) or in each run (``run``). The
+            published rows are the same.
         keep_snapshots: how many of the newest snapshots `slackwater maintain` keeps; older ones can't be
             forked from, restored or verified.
         keep_snapshot_every: of older snapshots it keeps the last one in each period of this length.
         keep_history: how long before the newest run's end `slackwater maintain` keeps late rows, and the
-            panes and corrections of windows that no longer accept elements; None for ever. What arrived
+            panes and corrections of windows that no longer accept elements; None for ever. Rows that arrived
             before that can be neither restated nor restored afterwards.
         flink_exact: lose a merged session, as Flink 2.3.0 does, when the window of a new element has exactly
             its bounds.
         approve_warnings: the DAG waits for a human when an expectation of severity ``warn`` fails.
-        sinks: where published results are delivered to besides, `SqlSink`, `RedisSink`, `ChangeFeedSink`,
-            `FunctionSink` or a `Sink` of your own. They are no part of what is computed: a change of them is
-            none of the lineage.
+        sinks: further targets of the published results: `SqlSink`, `RedisSink`, `ChangeFeedSink`,
+            `FunctionSink` or a `Sink` of your own. They do not affect results, so they may change at any run.
         on: where slices are replayed: by Spark's tasks (``spark``), on this machine without Spark (``here``),
-            or as their size says (``auto``). It is no part of what is computed.
-        health: from where on `slackwater health` calls the pipeline yellow or red, see `Health`. It is no
-            part of what is computed.
+            or as their size says (``auto``). It does not affect results.
+        health: the thresholds at which `slackwater health` calls the pipeline yellow or red, see `Health`.
+            They do not affect results.
         max_parallelism: number of key groups, as in Flink; fixed for the life of the state.
 
     Raises:
@@ -191,12 +188,7 @@ class Pipeline:
         set_(self, "expect", tuple(self.expect))
         set_(self, "records", tuple(self.records))
         set_(self, "sinks", tuple(self.sinks))
-        is_list = self.columns is None or (
-            bool(self.columns) and all(isinstance(name, str) for name in self.columns)
-        )
-        if isinstance(self.columns, str) or not is_list:
-            raise PipelineError(self._subject, f"columns is {self.columns!r}; it is a list of source columns")
-        set_(self, "columns", None if self.columns is None else tuple(self.columns))
+        set_(self, "columns", checks.checked_element_columns(self._subject, self.columns))
         set_(self, "derive", dict(self.derive))
         set_(self, "derivations", parse_derivations(self._subject, self.derive, self.roles.columns))
         set_(self, "distinct_by", checks.checked_distinct_columns(self._subject, self.distinct_by))
@@ -220,7 +212,7 @@ class Pipeline:
         }
         set_(self, "side_columns", side_columns)
         self._check_columns()
-        self._check_sinks()
+        check_sinks(self._subject, self.sinks)
         try:
             self.describe()
         except OpaqueValue as error:
@@ -234,17 +226,15 @@ class Pipeline:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The sources, in the order of the list."""
         return (self.source,) if isinstance(self.source, Source) else tuple(self.source)
 
     @property
     def roles(self) -> Roles:
-        """The columns with a role, as the pipeline's rows have them."""
+        """The columns that have a role in the pipeline's rows."""
         return roles_of(self.sources)
 
     @property
     def zone(self) -> tzinfo:
-        """The time zone of the schedule, and of slices of whole days."""
         return zone_named(self.timezone)
 
     @property
@@ -255,49 +245,40 @@ class Pipeline:
 
     @property
     def window_ms(self) -> int:
-        """How long a window is, at least where sessions merge, in milliseconds; 0 where windows have no
-        length.
-        """
+        """The length of a window, of sessions the least one; 0 where windows have no length."""
         return max((getattr(self.window, name, 0) for name in ("size_ms", "gap_ms", "longest_ms")), default=0)
 
     @property
     def allowed_lateness_ms(self) -> int:
-        """Allowed lateness in milliseconds."""
         return duration_ms(self.allowed_lateness)
 
     @property
     def max_ahead_ms(self) -> int:
-        """How far an event time may lie after its arrival, in milliseconds."""
         return duration_ms(self.max_ahead)
 
     @property
     def max_behind_ms(self) -> int | None:
-        """How far an event time may lie before its arrival, in milliseconds; None for any distance."""
         return None if self.max_behind is None else duration_ms(self.max_behind)
 
     @property
     def distinct_columns(self) -> tuple[str, ...]:
-        """The columns of `distinct_by`; none where rows are not deduplicated."""
         return () if self.distinct_by is None else tuple(self.distinct_by)
 
     @property
     def pane_expectations(self) -> tuple[Expectation, ...]:
-        """What is expected of the panes of a run."""
         return tuple(item for item in self.expect if isinstance(item, Expectation))
 
     @property
     def input_expectations(self) -> tuple[InputExpectation, ...]:
-        """What is expected of the rows that a run reads."""
         return tuple(item for item in self.expect if isinstance(item, InputExpectation))
 
     @property
     def suites(self) -> tuple[Suite, ...]:
-        """The suites of Great Expectations that validate what a run would publish."""
         return tuple(item for item in self.expect if isinstance(item, Suite))
 
     @property
     def keyed_process(self) -> KeyedProcessFunction | None:
-        """The function that runs instead of windows, if one does."""
+        """The function that runs instead of windows, if there is one."""
         return self.process if isinstance(self.process, KeyedProcessFunction) else None
 
     @property
@@ -313,20 +294,16 @@ class Pipeline:
 
     @property
     def results(self) -> tuple[str, ...]:
-        """The names of the result columns, in order."""
         return (*self.select, *(name for name, _ in self.output_columns if name not in self.keys))
 
     @property
     def purges(self) -> bool:
-        """Whether a firing empties its window, so that every firing is a result of its own instead of
-        replacing the one before it.
-        """
+        """Whether a firing empties its window, so that no firing replaces the one before it."""
         return self.window is not None and bool(getattr(self.effective_trigger, "purges", False))
 
     def describe(self) -> dict[str, Any]:
-        """The declarations as plain JSON values, in the canonical form of which the config hash is
-        computed. Sinks, `on` and health are left out: where results go to besides, where slices are replayed,
-        and when somebody is called, is no part of what results are.
+        """The declarations as plain JSON values, in the canonical form that the config hash is computed
+        from. Sinks, `on` and health are left out, because they do not affect results.
         """
         declarations = {
             f.name: plain_value(getattr(self, f.name))
@@ -351,7 +328,7 @@ class Pipeline:
         return {**declarations, "source": source, "key_by": key_by}
 
     def _check_functions(self) -> None:
-        """There is one way to compute results, and its output columns are declared."""
+        """Results are computed in one way, and a function's output columns are declared."""
         if self.reduce is not None and self.aggregate is not None:
             raise PipelineError(
                 self._subject, "reduce and aggregate both fold a window's elements; name one of them"
@@ -427,29 +404,8 @@ class Pipeline:
         except WindowingError as error:
             raise PipelineError(self._subject, str(error)) from error
 
-    def _check_sinks(self) -> None:
-        names: set[str] = set()
-        for sink in self.sinks:
-            if not isinstance(sink, Sink):
-                raise PipelineError(
-                    self._subject, f"sinks has {sink!r}; it is a list of sinks such as SqlSink(...)"
-                )
-            if not isinstance(sink.name, str) or not SINK_NAME.fullmatch(sink.name):
-                raise PipelineError(
-                    self._subject,
-                    f"the sink {sink.name!r}: a name is [a-z][a-z0-9_]{{0,62}}, and says what it is for",
-                )
-            if sink.name in names:
-                raise PipelineError(
-                    self._subject,
-                    f"two sinks are called {sink.name!r}; each keeps its position under its name",
-                )
-            names.add(sink.name)
-
     def _check_columns(self) -> None:
-        """Keys, results and side outputs have names that can stand in our tables, and expectations name some
-        of them.
-        """
+        """Our tables can use the names of keys, results and side outputs; expectations name some."""
         if (
             (not self.keys and self.key_by is not None)
             or not all(isinstance(key, str) for key in self.keys)
@@ -471,19 +427,21 @@ class Pipeline:
         for columns in self.side_columns.values():
             names = [name for name, _ in columns if name not in self.keys]
             checks.check_column_names(self._subject, [*taken_names, *names])
-        pane_columns = {*self.keys, *windows, *self.results}
-        for expectation in (item for item in self.expect if not isinstance(item, Suite)):
+        self._check_expectations({*self.keys, *windows, *self.results})
+
+    def _check_expectations(self, pane_columns: Set[str]) -> None:
+        has_late_rows = self.window is not None and self.window.is_event_time
+        for expectation in self.expect:
             if isinstance(expectation, InputExpectation):
-                has_late_rows = self.window is not None and self.window.is_event_time
                 checks.check_input_expectation(self._subject, expectation, has_late_rows=has_late_rows)
-                continue
-            if not isinstance(expectation, Expectation):
+            elif isinstance(expectation, Expectation):
+                if expectation.column not in pane_columns:
+                    raise PipelineError(
+                        self._subject,
+                        f"expectation on {expectation.column!r}, but the panes have {sorted(pane_columns)}",
+                    )
+            elif not isinstance(expectation, Suite):
                 raise PipelineError(
                     self._subject,
                     f"expect has {expectation!r}; it is a list of expect.between(...) and the like",
-                )
-            if expectation.column not in pane_columns:
-                raise PipelineError(
-                    self._subject,
-                    f"expectation on {expectation.column!r}, but the panes have {sorted(pane_columns)}",
                 )

@@ -1,5 +1,5 @@
-"""Which process function a pipeline may have, with a key and without; and of one that runs a
-KeyedProcessFunction instead of windows, what else it may declare, and the states that the function names.
+"""The checks of process functions: which ones a pipeline may have with a key and without, and what else a
+pipeline with a KeyedProcessFunction may declare.
 
 Declarations only: the engines run the function and keep its state.
 """
@@ -24,22 +24,21 @@ from slackwater.windowing.state.descriptors import StateDescriptor
 _STATE = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
 
 
-# The name under which `keyed_state` has the rows that deduplication remembers.
+# The name of the state in which `keyed_state` holds the rows that deduplication remembers.
 REMEMBERED_ROWS: Final = "distinct_by"
 
 
 def name_taken(state_name: str) -> str:
-    """Why a state of the user can't have the name under which deduplication parks its rows."""
+    """Why a state of the user can't have the name of the state of deduplication."""
     return f"the state {state_name!r} is called as the rows that distinct_by remembers; give it another name"
 
 
 def states_of(function: KeyedProcessFunction) -> tuple[StateDescriptor, ...]:
-    """The states that a function declares in its attribute `states`."""
     return tuple(getattr(function, "states", ()))
 
 
 def check_key_of_function(subject: str, function: object, *, is_keyed: bool) -> None:
-    """Windows of all rows have functions that get no key, other windows those that do.
+    """Functions of windows of all rows get no key, other functions do.
 
     Raises:
         PipelineError: the function is of the other kind.
@@ -65,13 +64,12 @@ def check_key_of_function(subject: str, function: object, *, is_keyed: bool) -> 
 def check_keyed_process(
     subject: str, declarations: Mapping[str, object], function: KeyedProcessFunction
 ) -> None:
-    """Check the declarations of a pipeline whose function runs without windows; `declarations` are its
-    arguments by name.
+    """Check the declarations of a pipeline whose function runs without windows.
 
     Raises:
         PipelineError: a declaration concerns windows, or the name of a state can't be that of a column.
     """
-    of_windows = (
+    window_settings = (
         "window",
         "trigger",
         "evictor",
@@ -81,7 +79,7 @@ def check_keyed_process(
         "flink_exact",
         "keep_history",
     )
-    window_declarations = [name for name in of_windows if declarations[name]]
+    window_declarations = [name for name in window_settings if declarations[name]]
     window_declarations += [] if declarations["late_refires"] == "element" else ["late_refires"]
     if window_declarations:
         raise PipelineError(

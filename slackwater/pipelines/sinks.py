@@ -1,4 +1,4 @@
-"""What a sink is: where the results of a pipeline are delivered to, outside of the warehouse.
+"""The interface of sinks: targets outside of the warehouse to which the results of a pipeline are delivered.
 
 Two interfaces and the values between them; the kinds that come along are in `slackwater.sinks`. Standard
 library only.
@@ -10,6 +10,8 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from slackwater.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +25,7 @@ class SinkPosition(NamedTuple):
     """How far a target is: all corrections of ledger rows before `seq` have been applied, and the first
     `offset` ones of `seq`. A negative offset says that `seq` is being delivered in so many lanes.
 
-    The corrections of a ledger row stand in an order of their own (key group, key, window, ordinal, …), which
-    is the same whenever they are read.
+    The corrections of a ledger row are always read in the same order (key group, key, window, ordinal, …).
     """
 
     seq: int
@@ -36,11 +37,11 @@ START = SinkPosition(0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class SinkContext:
-    """What a sink is told when it is opened.
+    """The facts that a sink gets when it is opened.
 
     Attributes:
         pipeline: the name.
-        lineage: identifies the ledger that positions are of; another warehouse has another.
+        lineage: identifies the ledger that positions refer to; another warehouse has another.
         warehouse: root of the warehouse, a folder or a URI.
         keys, results: (name, Arrow type) of the key columns and of the result columns.
         identity: names of the columns that tell rows of `published` apart: the key columns, then as many of
@@ -142,3 +143,24 @@ class Sink(ABC):
     def place(self) -> str:
         """Where it delivers to, for people; without credentials."""
         return ""
+
+
+def check_sinks(subject: str, sinks: Sequence[object]) -> None:
+    """The sinks of a pipeline are told apart by their names.
+
+    Raises:
+        PipelineError: one is no sink, or has a name that is none or is taken.
+    """
+    names: set[str] = set()
+    for sink in sinks:
+        if not isinstance(sink, Sink):
+            raise PipelineError(subject, f"sinks has {sink!r}; it is a list of sinks such as SqlSink(...)")
+        if not isinstance(sink.name, str) or not SINK_NAME.fullmatch(sink.name):
+            raise PipelineError(
+                subject, f"the sink {sink.name!r}: a name is [a-z][a-z0-9_]{{0,62}}, and says what it is for"
+            )
+        if sink.name in names:
+            raise PipelineError(
+                subject, f"two sinks are called {sink.name!r}; each keeps its position under its name"
+            )
+        names.add(sink.name)

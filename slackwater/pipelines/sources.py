@@ -1,4 +1,4 @@
-"""Where a pipeline's rows come from, and which of their columns mean what.
+"""The sources of a pipeline's rows, and the roles of their columns.
 
 Names only: whether the columns exist is checked against the pinned table version before a run.
 """
@@ -10,9 +10,9 @@ from typing import Any, Literal
 from slackwater.pipelines.canonical import plain_value
 from slackwater.pipelines.errors import PipelineError
 
-# The columns that rows of a union have besides those of their sources: the name of the row's source, its
-# source partition, and its place among rows of equal arrival, by the sources' order in the list and then by
-# the source's order column.
+# The columns that a union adds to the rows of its sources: the name of the row's source, its source
+# partition, and its place among rows of equal arrival, by the sources' order in the list and then by the
+# source's order column.
 SOURCE, SOURCE_PARTITION, SOURCE_ORDER = "source", "source_partition", "source_order"
 UNION_COLUMNS = (SOURCE, SOURCE_PARTITION, SOURCE_ORDER)
 MOST_SOURCES = 1000
@@ -45,7 +45,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Source:
-    """What all kinds of sources have; see `DeltaSource` and `ParquetSource`."""
+    """The declarations that all kinds of sources share; see `DeltaSource` and `ParquetSource`."""
 
     table: str
     event_time: str = ""
@@ -98,14 +98,10 @@ class Source:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns with a role, each once, in the order event time, arrival time, source partition,
-        order.
-        """
         return self.roles.columns
 
     @property
     def roles(self) -> Roles:
-        """The roles of its own columns."""
         return Roles(self.event_time, self.arrival_time, self.source_partition, self.order_by)
 
     @property
@@ -177,8 +173,8 @@ class ParquetSource(Source):
 
 
 def roles_of(sources: Sequence[Source]) -> Roles:
-    """The roles of columns in the rows of a pipeline with these sources: several give their rows the union's
-    own columns, and their times the names that they have in the first.
+    """The roles of columns in the rows of a pipeline with these sources. Rows of several sources have the
+    union's own columns, and their times are called as in the first source.
     """
     first = sources[0]
     if len(sources) == 1:
@@ -236,14 +232,14 @@ def check_sources(subject: str, sources: Sequence[object]) -> None:
 
 
 def _check_times(sources: Sequence[Source]) -> None:
-    """The times of all sources get the names of the first one's, and no other column gets one of them."""
+    """The times of all sources are called as in the first source, and no other column is."""
     common = roles_of(sources)
     for source in sources:
         if (source.event_time == source.arrival_time) != (common.event_time == common.arrival_time):
             raise PipelineError(
                 source.subject,
-                "its event time and arrival are one column, those of another source are two; of several "
-                "sources all have order='event', or none",
+                "its event time and arrival are one column, another source has two; all sources have "
+                "order='event', or none",
             )
         for column, name in (
             (source.event_time, common.event_time),

@@ -1,7 +1,7 @@
-"""A suite of Great Expectations as a part of a pipeline's declaration: what it expects, as plain values.
+"""A suite of Great Expectations as a part of a pipeline's declaration: its expectations as plain values.
 
-Reading a suite's file imports nothing of the library. It is imported (`library`) where a run validates, where
-a report is drawn, and to ask a context that keeps its suites elsewhere than in its own folder.
+Reading a suite's file imports nothing of the library. `library` imports it when a run validates, when a
+report is drawn, and to ask a context that keeps its suites elsewhere than in its own folder.
 """
 
 import json
@@ -19,9 +19,9 @@ from typing import Any, Literal
 from slackwater.errors import UsageError
 from slackwater.pipelines.errors import PipelineError
 
-# The folder of the context that has a suite given by name, where `context` does not say it.
+# The folder of the context for suites that are given by name without `context`.
 CONTEXT_VARIABLE = "SLACKWATER_GX_CONTEXT"
-# What the library itself writes into a suite beside what is expected: ids, versions, texts of its pages.
+# The parts of an expectation that are kept; the library also writes ids, versions and texts of its pages.
 _PARTS = ("type", "kwargs", "severity", "description", "notes", "meta")
 _LONGEST_TEXT = 300
 # A context keeps its suites as files of this folder, unless its configuration says otherwise.
@@ -34,14 +34,13 @@ class LibraryMissing(UsageError):
 
 @dataclass(frozen=True)
 class Suite:
-    """What a suite expects of the rows that a run would publish.
+    """A suite's expectations of the rows that a run would publish.
 
     Attributes:
-        name: the suite's own.
         expectations: each with its type, its arguments (`kwargs`) and, where the suite has them, its
             severity, description, notes and meta.
-        severity: of all of them; None: each has the severity that the suite gives it.
-        custom: the text of the Python file that defines expectations of the user's own; None: there is none.
+        severity: of all expectations; None: each has the severity that the suite gives it.
+        custom: the text of the Python file that defines the user's own expectations, if there is one.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Suite:
     custom: str | None = None
 
     def title(self, item: Mapping[str, Any]) -> str:
-        """How an expectation is named in `validations`: by its description, or by its type and arguments."""
+        """The name of an expectation in `validations`: its description, or its type and arguments."""
         rule = item.get("description")
         if not rule:
             arguments = sorted(
@@ -63,12 +62,12 @@ class Suite:
 
 
 def short_text(text: str) -> str:
-    """A text for a table: of a long one the beginning."""
+    """A text for a table: a long one is cut."""
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
 
 
 def suite_of(suite: Any, folder: Path, context: Any) -> tuple[str, tuple[Mapping[str, Any], ...]]:
-    """The name of a suite and what it expects.
+    """The name of a suite and its expectations.
 
     Args:
         suite: a path that ends in ``.json``, relative to `folder`; the name of a suite in a context; or an
@@ -89,11 +88,10 @@ def suite_of(suite: Any, folder: Path, context: Any) -> tuple[str, tuple[Mapping
     subject = f"expect.suite({str(suite)!r})"
     if str(suite).endswith(".json"):
         return _contents(subject, _json_of(subject, folder / suite))
-    return _contents(subject, _of_context(subject, str(suite), folder, context))
+    return _contents(subject, _suite_in_context(subject, str(suite), folder, context))
 
 
-def _of_context(subject: str, name: str, folder: Path, context: Any) -> Any:
-    """The suite of that name in a context, as JSON has it."""
+def _suite_in_context(subject: str, name: str, folder: Path, context: Any) -> Any:
     if context is not None and not isinstance(context, str | Path):
         return context.suites.get(name).to_json_dict()
     place = folder / context if context else Path(os.environ.get(CONTEXT_VARIABLE, "")).absolute()
@@ -153,8 +151,8 @@ def require_library(subject: str) -> None:
 
 
 def library() -> Any:
-    """Great Expectations, which sends nobody what it is used for. The first call of a process takes seconds;
-    what the library's own imports warn of is of no use to anybody here.
+    """Great Expectations, with its usage statistics switched off. The first call of a process takes seconds.
+    The warnings of the library's own imports are hidden: no user can act on them.
     """
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     if "great_expectations" not in sys.modules:

@@ -1,5 +1,5 @@
-"""Functions that take the firings of many windows together, as one table with lists of elements, and give one
-table with a row for each.
+"""Functions that take the firings of many windows as one table with lists of elements, and return a table
+with one row for each firing.
 
 The declaration alone, without Arrow; the engines make the tables.
 """
@@ -19,7 +19,7 @@ class VectorizedFunction:
 
     Attributes:
         function: table of firings → table of results.
-        frame: the kind of table that it is given.
+        frame: the kind of table that it gets.
     """
 
     function: Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""The columns of a pipeline's windows: the bounds, and what a class of windows of the user's own declares.
+"""The columns of a pipeline's windows: the bounds, and the columns that a user's class of windows declares.
 
 Declarations only: names and the types of keys, no Arrow.
 """
@@ -25,7 +25,7 @@ def own_window_class_of(pipeline: WithWindow) -> OwnWindowClass | None:
     windows.
 
     Raises:
-        ConfigurationError: the class can't stand in columns.
+        ConfigurationError: columns can't hold the class.
     """
     window = pipeline.window
     if window is None or window.window_type in (TimeWindow, GlobalWindow):
@@ -55,8 +55,8 @@ def all_columns(pipeline: WithWindow) -> tuple[str, ...]:
 
 
 def telling_columns(pipeline: WithWindow) -> tuple[str, ...]:
-    """Those of all columns that say something of a row's window: none in the global window and without
-    windows; no start where the user's class has none.
+    """The columns that describe a row's window: none for the global window and without windows; no start if
+    the user's class has none.
     """
     window_class = own_window_class_of(pipeline)
     if window_class is None:
@@ -65,7 +65,7 @@ def telling_columns(pipeline: WithWindow) -> tuple[str, ...]:
 
 
 def names_taken(pipeline: WithWindow) -> tuple[str, ...]:
-    """Names of columns that declared columns of windows take in the snapshot's tables."""
+    """The names that declared columns of windows have in the snapshot's tables."""
     return tuple(
         f"{prefix}_{name}" for prefix in ("state_window", "namespace") for name in declared_columns(pipeline)
     )

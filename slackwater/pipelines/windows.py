@@ -95,9 +95,7 @@ def window_config(
 
 
 def sees_elements(pipeline: WindowDeclarations) -> bool:
-    """Whether any part looks at the elements themselves; they must then have the columns that the pipeline's
-    code reads.
-    """
+    """Whether any part looks at the elements themselves, which then need the columns that it reads."""
     if not pipeline.select:
         return True
     parts = (pipeline.windows, pipeline.effective_trigger, pipeline.evictor)

@@ -97,9 +97,9 @@ class ReportedRun:
     def _descriptions(self, results: VerbResults) -> tuple[list[InputDataset], list[OutputDataset]]:
         try:
             return self._datasets.describe(results.runs, results.publications)
-        except Exception as error:  # noqa: BLE001 - the end is told with names alone rather than not at all
+        except Exception as error:  # noqa: BLE001 - the end is reported with names alone rather than not at all
             reason = without_credentials(str(error) or type(error).__name__)
-            self._warn(f"warning: OpenLineage: versions and columns are not told: {reason}")
+            self._warn(f"warning: OpenLineage: versions and columns are not reported: {reason}")
             return self._names()
 
     def _put(
@@ -147,7 +147,7 @@ def _parent_facet(warn: Warn) -> parent_run.ParentRunFacet | None:
     except ValueError:
         warn(
             f"warning: OpenLineage: {PARENT} is {text!r} and {ROOT_PARENT} {root_text!r}; they are written "
-            "NAMESPACE/JOB/RUN_ID. The run is told without a parent."
+            "NAMESPACE/JOB/RUN_ID. The run is reported without a parent."
         )
         return None
 

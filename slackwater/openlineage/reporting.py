@@ -52,7 +52,7 @@ def _start(
     except SlackwaterError:
         return None  # there is no such pipeline, which the verb itself will say
     except Exception as error:  # noqa: BLE001 - the client and its transports raise errors of any class
-        warn(f"warning: OpenLineage: nothing is told of this run: {_reason(error)}")
+        warn(f"warning: OpenLineage: this run is not reported: {_reason(error)}")
         return None
 
 
@@ -67,7 +67,7 @@ def _end(
     try:
         run.end(results(), error)
     except Exception as failure:  # noqa: BLE001 - as above
-        warn(f"warning: OpenLineage: the end of this run is not told: {_reason(failure)}")
+        warn(f"warning: OpenLineage: the end of this run is not reported: {_reason(failure)}")
 
 
 def _reason(error: Exception) -> str:

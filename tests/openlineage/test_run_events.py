@@ -426,7 +426,7 @@ def test_tables_that_cannot_be_read_again_leave_names_alone(
     _, end = new_events()
     assert (end["eventType"], names_in(end["inputs"])) == ("COMPLETE", [("file", own.source)])
     [line] = warnings_in(capsys)
-    assert line == "warning: OpenLineage: versions and columns are not told: the storage is gone"
+    assert line == "warning: OpenLineage: versions and columns are not reported: the storage is gone"
 
 
 def test_a_client_that_is_not_installed_is_named_with_its_extra(

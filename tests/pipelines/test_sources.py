@@ -58,7 +58,7 @@ def clicks(table: str = "sources/clicks", **settings: Any) -> DeltaSource:
         ([clicks(), clicks("views", name="a/b")], "a name has no '/'"),
         ([clicks(rename={"a": "b"})], "a pipeline of one source names its columns as they are"),
         ([clicks(), clicks("views", rename={"at": "when"})], "the first source calls that role 'at'"),
-        ([clicks(), clicks("views", order="event")], "of several sources all have order='event', or none"),
+        ([clicks(), clicks("views", order="event")], "all sources have order='event', or none"),
     ],
 )
 def test_sources_that_can_not_be_told_apart_are_refused(sources: list[Any], rule: str) -> None:

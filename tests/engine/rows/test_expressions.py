@@ -226,7 +226,7 @@ def test_threads_compute_side_by_side():
 @pytest.mark.parametrize(
     ("text", "place", "rule"),
     [
-        ("", None, "it is an expression as text"),
+        ("", None, "it is SQL as text"),
         ("hour(t) /", 10, "the text ends; a column, a literal, a function or a parenthesis is expected"),
         ("upper(s", 8, "the text ends; an operator, a comma or a closing parenthesis is expected"),
         ("i i", 3, "an operator, or the end is expected"),

@@ -112,11 +112,8 @@ class RangeWork(ABC, Generic[Runner]):
                 with collector_resting():
                     output = {"panes": self.pane_table(runner), **self._side_tables(runner)}
                     late_elements = self.late_table(runner)
-                counts = {
-                    **runner.counts(),
-                    **runner.assignments(),
-                    **read_counts(self.rows, self.replay.scan.from_ms),
-                }
+                rows_read = read_counts(self.rows, self.replay.scan.from_ms)
+                counts = {**runner.counts(), **runner.assignments(), **rows_read}
                 rows_failed = (
                     failed_rows(self.pipeline, runner.failed_elements, self.rows)
                     if runner.failed_elements

@@ -24,7 +24,7 @@ _HOLDERS = [
     Column("max_event_time", heading="greatest event time", is_wide=True),
 ]
 _BY_RUN = [
-    Column("seq", "id", heading="run"),
+    Column("seq", "id"),
     Column("slice", "range"),
     Column("elements", heading="elements by then"),
     Column("firings", heading="firings by then"),
@@ -35,7 +35,7 @@ _LATE_ROWS = [
     Column("arrival_time", heading="arrival"),
     Column("event_time"),
     Column("missing_lateness", "duration", heading="missing lateness"),
-    Column("seq", "id", heading="run"),
+    Column("seq", "id"),
     Column("values", "text"),
     Column("watermark", is_wide=True),
 ]
@@ -44,7 +44,7 @@ _ROWS = [
     Column("event_time"),
     Column("late"),
     Column("values", "text"),
-    Column("seq", "id", heading="run"),
+    Column("seq", "id"),
     Column("watermark", is_wide=True),
 ]
 
@@ -151,7 +151,7 @@ def _show_firings(life: "WindowExplanation", output: Output) -> None:
             Column("firings"),
             Column("elements"),
             Column("absorbed_at", heading="absorbed"),
-            Column("seq", "id", heading="run"),
+            Column("seq", "id"),
         ]
         printing.show(rows, columns, output, empty="", title="\nWindows that merged into it")
     for title, firings in (
@@ -169,7 +169,7 @@ def _firing_columns(firings: "Sequence[WindowFiring]", results: Sequence[str]) -
     has_standings = any(firing.standing not in ("live", "replaced") for firing in firings)
     return [
         Column("clock", heading="at"),
-        Column("seq", "id", heading="run"),
+        Column("seq", "id"),
         Column("standing", heading="where", is_wide=not has_standings),
         Column("window", "range", is_wide=not has_others),
         Column("cause"),
@@ -187,7 +187,7 @@ def _firing_row(firing: "WindowFiring", *, is_own: bool) -> dict[str, Any]:
     return {
         **{name: value for name, value in vars(firing).items() if name != "window"},
         **_span(firing.window),
-        "cause": f"{firing.cause}{withdrawal}{brought_by}",
+        "cause": f"{firing.cause.text}{withdrawal}{brought_by}",
         **{f"value of {name}": value for name, value in firing.values.items()},
     }
 
@@ -199,7 +199,7 @@ def _span(window: Mapping[str, Any]) -> dict[str, Any]:
 def _show_corrections(life: "WindowExplanation", output: Output) -> None:
     has_others = len({tuple(one.window.values()) for one in life.corrections}) > 1
     columns = [
-        Column("seq", "id", heading="run"),
+        Column("seq", "id"),
         Column("op", heading="change"),
         Column("cause"),
         Column("window", "range", is_wide=not has_others),
@@ -269,7 +269,7 @@ def _show_parked(life: "WindowExplanation", output: Output) -> None:
 def _parked_facts(life: "WindowExplanation") -> Iterator[tuple[str, Any]]:
     parked_state = life.parked_state
     assert parked_state is not None, "only an open window is parked"
-    yield "run", str(parked_state.seq)
+    yield "seq", str(parked_state.seq)
     yield "elements", parked_state.elements
     yield "firings", parked_state.firings
     if parked_state.last_fired_at is not None:

@@ -139,7 +139,7 @@ def _show_history(
     own_columns = [Column(name) for name in list(history.changes[0].window)[2:]] if history.changes else []
     columns = [
         *([] if is_of_window else [*window, *own_columns]),
-        Column("seq", "id", heading="run"),
+        Column("seq", "id"),
         Column("change", "text"),
         Column("why", "text"),
         Column("at", heading="published at"),
@@ -172,7 +172,7 @@ def _show_causing_rows(
         for cause in causes
     ]
     columns = [
-        Column("seq", "id", heading="run"),
+        Column("seq", "id"),
         Column("what", heading="what"),
         *(Column("event_time"), Column("arrival_time"), Column("row", "text")),
     ]

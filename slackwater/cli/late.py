@@ -75,7 +75,7 @@ def list_late(
         Column("arrival_time", heading="arrival"),
         Column("late_by_ms", "duration"),
         Column("missed", "text", heading="missed window"),
-        Column("seq", heading="run"),
+        Column("seq"),
         "watermark",
     ]
     printing.show(

@@ -51,7 +51,7 @@ def list_rows(
         return
     empty = f"{pipeline}: no row is in quarantine{'' if seq is None else f' by run {seq}'}."
     columns = [
-        Column("run_seq", "id", heading="run"),
+        Column("run_seq", "id", heading="seq"),
         Column("arrival_time"),
         Column("reason", "text"),
         Column("row", "text"),

@@ -5,7 +5,7 @@ Reads only: an unfinished roll-forward is reported, and left unfinished.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.row_kinds import RUN_KINDS, noun_of
 from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.tables.ledger.spans import Span, Spans, seqs_of
-from slackwater.tables.named_keys import is_key, typed_values
+from slackwater.tables.named_keys import is_key, key_scalars
 from slackwater.tables.run_files.snapshots import snapshot_files, stored_snapshot
 from slackwater.tables.run_files.staging import declaration_of, read_staged
 from slackwater.tables.warehouse import APPLICATION, Tables, Warehouse
@@ -187,29 +187,26 @@ class Inspection:
         ]
         names, schema = self.key_columns(), self.tables["timers"].schema
         types = {name: schema.field(name).type for name in names}
-        values = None if key is None else typed_values(list(types.items()), key)
+        scalars = None if key is None else key_scalars(list(types.items()), key)
         return snapshot_diff.differences(
             sides[0],
             sides[1],
             names,
             self.window_columns(),
             most=most,
-            key=values,
-            key_group=None
-            if values is None
-            else self.key_group(
-                self.at(right_name), [pa.array([value], types[name]) for name, value in values.items()]
-            ),
+            key=scalars,
+            key_group=None if scalars is None else self.key_group(self.at(right_name), scalars),
         )
 
-    def key_group(self, row: LedgerRow, key: Sequence[pa.Array]) -> int | None:
-        """The key group of a key, which is given by arrays of one value, as of a ledger row; None where the
-        declarations of that time were not recorded.
+    def key_group(self, row: LedgerRow, key: Mapping[str, pa.Scalar]) -> int | None:
+        """The key group of a key as of a ledger row; None where the declarations of that time were not
+        recorded.
         """
         owner = self.tables.ledger.snapshot_owner(row)
         declaration = None if owner is None else declaration_of(self.tables.attempts, owner.run_id)
         max_parallelism = None if declaration is None else declaration.get("max_parallelism")
-        return None if max_parallelism is None else int(key_groups(key, max_parallelism)[0])
+        columns = [pa.array([value]) for value in key.values()]
+        return None if max_parallelism is None else int(key_groups(columns, max_parallelism)[0])
 
     def checks(self, seq: int) -> list[dict[str, Any]]:
         """The rows of `validations` of a run."""

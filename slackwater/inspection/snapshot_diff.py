@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from slackwater.tables.delta.stored_files import StoredFiles, Within
-from slackwater.tables.file_relations import quoted, relation
+from slackwater.tables.file_relations import quoted, relation, sql_equality
 from slackwater.tables.python_rows import python_rows
 from slackwater.tables.stores import is_local
 
@@ -48,7 +48,7 @@ def differences(
     windows: Sequence[str],
     *,
     most: int | None = None,
-    key: Mapping[str, Any] | None = None,
+    key: Mapping[str, pa.Scalar] | None = None,
     key_group: int | None = None,
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[list[dict[str, Any]], int]:
@@ -115,7 +115,7 @@ def _database() -> "Iterator[duckdb.DuckDBPyConnection]":
 class _Part(NamedTuple):
     """The rows that are compared at once: those of a key, and of key groups from `first` to `last`."""
 
-    key: Mapping[str, Any] = {}
+    key: Mapping[str, pa.Scalar] = {}
     first: int | None = None
     last: int | None = None
 
@@ -125,8 +125,10 @@ class _Part(NamedTuple):
 
     def condition(self) -> tuple[str, dict[str, Any]]:
         """SQL, and the values of its parameters."""
-        conditions = [f"{quoted(name)} = $key_{number}" for number, name in enumerate(self.key)]
-        parameters = {f"key_{number}": value for number, value in enumerate(self.key.values())}
+        conditions, parameters = [], dict[str, Any]()
+        for number, (name, value) in enumerate(self.key.items()):
+            condition, parameters[f"key_{number}"] = sql_equality(name, value, f"$key_{number}")
+            conditions.append(condition)
         if self.first is not None:
             conditions.append(f"{_GROUP} BETWEEN $first AND $last")
             parameters |= {"first": self.first, "last": self.last}

@@ -75,7 +75,7 @@ def _history(request: Request, view: PipelineView, question: HistoryQuestion) ->
             caption="Changes, the newest first",
             columns=[
                 PageColumn("Published at", "time"),
-                PageColumn("Run", help="the run or publication that brought the change"),
+                PageColumn("Seq", help="of the run or publication that brought the change"),
                 *([] if is_of_window else [PageColumn("Window")]),
                 PageColumn("Change"),
                 PageColumn("Why"),
@@ -124,7 +124,7 @@ def _moved_rows(request: Request, pipeline: str, changes: Sequence[PublishedChan
     return TableView(
         caption="Late rows that a change has taken in or left out",
         columns=[
-            *(PageColumn("Run"), PageColumn("What became of it"), PageColumn("Event time", "time")),
+            *(PageColumn("Seq"), PageColumn("What became of it"), PageColumn("Event time", "time")),
             *(PageColumn("Arrival", "time"), PageColumn("Row")),
         ],
         rows=rows,

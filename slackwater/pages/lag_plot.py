@@ -59,7 +59,7 @@ def lag_plot(runs: Sequence[RunFigures], partitions: PartitionSeries) -> Plot:
         numbers=TableView(
             caption="Watermark behind arrivals",
             columns=[
-                *(PageColumn("run", "number"), PageColumn("slice end", "time")),
+                *(PageColumn("seq", "number"), PageColumn("slice end", "time")),
                 *(PageColumn("watermark", "time"), PageColumn("behind", "duration")),
                 *(PageColumn(f"{_name(name)} behind", "duration") for name in lags),
                 PageColumn("held back by"),

@@ -107,7 +107,7 @@ def _runs_table(request: Request, name: str, runs: Sequence[RunFigures]) -> Tabl
     return TableView(
         caption="Live runs, newest first",
         columns=[
-            *(PageColumn("run", "number"), PageColumn("slice", "range"), PageColumn("verdict")),
+            *(PageColumn("seq", "number"), PageColumn("slice", "range"), PageColumn("verdict")),
             *(PageColumn("rows", "number"), PageColumn("too late", "number"), PageColumn("fired", "number")),
             *(PageColumn("refired", "number"), PageColumn("open", "number"), PageColumn("took", "duration")),
         ],

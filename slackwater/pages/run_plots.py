@@ -139,7 +139,7 @@ def state_plot(runs: Sequence[RunFigures]) -> Plot:
         numbers=TableView(
             caption="Parked state of each run",
             columns=[
-                *(PageColumn("run", "number"), PageColumn("slice end", "time")),
+                *(PageColumn("seq", "number"), PageColumn("slice end", "time")),
                 *(PageColumn("open windows", "number"), PageColumn("pending timers", "number")),
                 PageColumn("snapshot", "size"),
             ],
@@ -179,7 +179,7 @@ def _numbers(
     return TableView(
         caption=caption,
         columns=[
-            *(PageColumn("run", "number"), PageColumn("slice start", "time")),
+            *(PageColumn("seq", "number"), PageColumn("slice start", "time")),
             *(PageColumn(name, kind) for name in columns),
         ],
         rows=[

@@ -184,7 +184,7 @@ def _rows_table(
     headings = {
         name: name.removesuffix("_ms").replace("__", " · ").replace("_", " ") for name in shown_columns
     }
-    headings |= {"run_seq": "run"}
+    headings |= {"run_seq": "seq"}
     return answer_table(rows, table.title, headings=headings, keys=keys, links=links)
 
 

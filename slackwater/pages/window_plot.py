@@ -98,7 +98,7 @@ def _traces(life: WindowExplanation) -> list[dict[str, Any]]:
         },
         _dots("row", [(row.event_time, row.arrival_time) for row in rows], ACCENT, "circle", 6),
         _dots("too late", sorted(late_rows), SECOND, "circle", 8),
-        _firing_dots("fired by a timer", timer_firings, THIRD),
+        _firing_dots("fired on a timer", timer_firings, THIRD),
         _firing_dots("fired by a row", other_firings, BAD),
     ]
 
@@ -210,7 +210,7 @@ def _numbers(life: WindowExplanation) -> TableView:
         *((row.arrival_time, "row", row.event_time) for row in life.elements.rows or () if not row.is_late),
         *((arrival, "row, too late", event_time) for arrival, event_time in late_rows),
         *(
-            (firing.clock, f"firing {firing.firing} by {firing.cause}", firing.watermark)
+            (firing.clock, f"firing {firing.firing}, {firing.cause.text}", firing.watermark)
             for firing in _own_firings(life)
             if firing.clock is not None and firing.watermark is not None
         ),

@@ -53,7 +53,7 @@ def firings_table(
         caption=caption,
         columns=[
             PageColumn("at", "time", "the clock: the end of the tick, or the arrival of the row"),
-            PageColumn("run"),
+            PageColumn("seq"),
             *([PageColumn("window", "range")] if has_windows else []),
             *(PageColumn("cause"), PageColumn("elements", "number"), PageColumn("watermark")),
             *map(PageColumn, results),
@@ -76,7 +76,7 @@ def firings_table(
 
 
 def _cause(firing: WindowFiring) -> str:
-    parts = [str(firing.cause)]
+    parts = [firing.cause.text]
     if firing.is_withdrawal:
         parts.append("withdrawn")
     if firing.brought_by != "run":
@@ -92,7 +92,7 @@ def absorbed_table(request: Request, life: WindowExplanation) -> TableView:
         caption="Windows that merged into it",
         columns=[
             *(PageColumn("window", "range"), PageColumn("firings", "number")),
-            *(PageColumn("elements", "number"), PageColumn("absorbed", "time"), PageColumn("run")),
+            *(PageColumn("elements", "number"), PageColumn("absorbed", "time"), PageColumn("seq")),
         ],
         rows=[
             (
@@ -110,7 +110,7 @@ def corrections_table(request: Request, life: WindowExplanation) -> TableView:
     return TableView(
         caption="What was published",
         columns=[
-            *(PageColumn("run"), PageColumn("change"), PageColumn("cause")),
+            *(PageColumn("seq"), PageColumn("change"), PageColumn("cause")),
             *(PageColumn("values"), PageColumn("published", "time")),
         ],
         rows=[
@@ -134,7 +134,7 @@ def growth_table(request: Request, life: WindowExplanation) -> TableView:
     return TableView(
         caption="How it filled, run by run",
         columns=[
-            *(PageColumn("run"), PageColumn("slice", "range"), PageColumn("elements by then", "number")),
+            *(PageColumn("seq"), PageColumn("slice", "range"), PageColumn("elements by then", "number")),
             *(PageColumn("firings by then", "number"), PageColumn("last arrival", "time")),
         ],
         rows=[
@@ -156,7 +156,7 @@ def late_table(life: WindowExplanation) -> TableView:
         columns=[
             *(PageColumn("arrival", "time"), PageColumn("event time", "time")),
             PageColumn("missing lateness", "duration", "so much more allowed lateness would have saved it"),
-            *(PageColumn("run", "number"), PageColumn("row")),
+            *(PageColumn("seq", "number"), PageColumn("row")),
         ],
         rows=[
             (

@@ -81,3 +81,12 @@ def quoted(name: str) -> str:
 def text(value: Any) -> str:
     """`value` as a text in SQL."""
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def sql_equality(name: str, value: pa.Scalar, parameter: str) -> tuple[str, Any]:
+    """SQL that compares a column with a parameter of DuckDB, and the value of the parameter: the days of a
+    date, because Python's dates end with year 9999.
+    """
+    if pa.types.is_date32(value.type):
+        return f"{quoted(name)} = make_date({parameter})", value.cast(pa.int32()).as_py()
+    return f"{quoted(name)} = {parameter}", value.as_py()

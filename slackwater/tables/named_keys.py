@@ -1,17 +1,20 @@
 """Parses a key as a person writes it, and finds its rows: `EWR`, `EWR,2013-01-01`, or a JSON list where a
-value holds a comma, `["a,b", 7]`.
+value holds a comma, `["a,b", 7]`. A date before year 1 or after year 9999 is written as it is shown,
+`2932897 days since 1970`.
 
 Knows no table by name.
 """
 
 import json
+import re
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.errors import UsageError
+
+_FAR_DATE = re.compile(r"(-?\d{1,9}) days since 1970")
 
 
 class NotAKey(UsageError):
@@ -22,13 +25,12 @@ def is_key(rows: pa.Table, columns: Sequence[str], text: str) -> pa.ChunkedArray
     """For each of `rows`, whether its key `columns` have the values that `text` names.
 
     Raises:
-        NotAKey: it has another number of values than there are columns.
+        NotAKey: there is another number of values, or one is none of its column's.
     """
     has_key = pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
-    for name, value in zip(columns, values_of_key(columns, text), strict=True):
-        column = rows.column(name)
-        text_value = value.lower() if pa.types.is_boolean(column.type) else value
-        has_key = pc.and_(has_key, pc.equal(column.cast(pa.string()), text_value))
+    types = [(name, rows.schema.field(name).type) for name in columns]
+    for name, value in key_scalars(types, text).items():
+        has_key = pc.and_(has_key, pc.equal(rows.column(name), value))
     return has_key
 
 
@@ -69,19 +71,31 @@ def _of_json(text: str) -> list[str] | None:
     )
 
 
-def typed_values(columns: Sequence[tuple[str, pa.DataType]], text: str) -> dict[str, Any]:
-    """The values of the key columns (name, type) that `text` names, as Python has them.
+def key_scalars(columns: Sequence[tuple[str, pa.DataType]], text: str) -> dict[str, pa.Scalar]:
+    """The values of the key columns (name, type) that `text` names.
 
     Raises:
         NotAKey: there is another number of values, or one is none of its column's.
     """
     texts = values_of_key([name for name, _ in columns], text)
-    return {name: _value_of(name, kind, value) for (name, kind), value in zip(columns, texts, strict=True)}
+    scalars = {}
+    for (name, kind), value in zip(columns, texts, strict=True):
+        try:
+            scalars[name] = scalar_of(kind, value)
+        except pa.ArrowException as error:
+            raise NotAKey(
+                f"--key: {value!r} is no value of the key column {name}, which is {kind}."
+            ) from error
+    return scalars
 
 
-def _value_of(name: str, kind: pa.DataType, text: str) -> Any:
-    try:
-        value = text.lower() if pa.types.is_boolean(kind) else text
-        return pa.scalar(value).cast(kind).as_py()
-    except pa.ArrowInvalid as error:
-        raise NotAKey(f"--key: {text!r} is no value of the key column {name}, which is {kind}.") from error
+def scalar_of(kind: pa.DataType, text: str) -> pa.Scalar:
+    """The value of a column of the type `kind` that a person writes as `text`.
+
+    Raises:
+        pa.ArrowException: no value of the type is written so.
+    """
+    days = _FAR_DATE.fullmatch(text) if pa.types.is_date32(kind) else None
+    if days is not None:
+        return pa.scalar(int(days[1]), pa.int32()).cast(kind)
+    return pa.scalar(text.lower() if pa.types.is_boolean(kind) else text).cast(kind)

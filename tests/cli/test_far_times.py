@@ -1,10 +1,12 @@
-"""Times before year 1 and after year 9999 in results and in late and unusable rows, through the verbs. What
-is expected of a time is its number of microseconds since 1970.
+"""Times before year 1 and after year 9999 in results, in late and unusable rows, and dates as keys, through
+verbs and pages. What is expected of a time is its number of microseconds since 1970, of a date that of days.
 """
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from slackwater.pages.app import create_app
@@ -74,3 +76,38 @@ def test_every_verb_shows_times_that_python_cannot_express(
     capsys.readouterr()
     assert own("explain", "own", "--key", "a", "--window", "2013-01-01T02:00", "--output", "json") == 0
     assert f'"until": "{AFTER} µs since 1970"' in capsys.readouterr().out.encode().decode("unicode_escape")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("day", [2_932_897, -719_163, 106_751_991])  # years 10000, 0 and 294247
+def test_every_verb_and_page_takes_a_date_that_python_cannot_express_for_a_key(
+    tmp_path: Path, without_spark: None, capsys: pytest.CaptureFixture[str], day: int
+) -> None:
+    own = OwnPipeline(tmp_path, pa.schema([*SCHEMA, ("u", TIME)]))
+    own.declare('key_by="day", derive={"day": "CAST(u AS DATE)"}')
+    days = [0, day]
+    rows = [*every_hour(0, 24), *every_hour(0, 24), {"e": moment(2), "a": moment(20), "k": "a", "x": 0}]
+    of_days = pa.array([days[number // 24 % 2] for number in range(48)] + [day], pa.int64())
+    times = pc.multiply(of_days, 86_400_000_000).cast(TIME)
+    own.append_table(pa.Table.from_pylist(rows, schema=SCHEMA).append_column("u", times))
+    assert own("run", "own", "--to", "2013-01-02") == 0
+    key = f"{day} days since 1970"
+    for verb in VERBS:
+        if "--key" in verb:
+            arguments = [key if argument == "a" else argument for argument in verb]
+        else:
+            arguments = list(verb)
+        for form in ("table", "json"):
+            assert own(*arguments, "--output", form) == 0, (verb, form, capsys.readouterr())
+    windows = {row["window_start"][11:13]: row for row in own.json(capsys, "history", "own", "--key", key)}
+    assert len(windows) == 11 and [row["key"] for row in windows.values()] == [{"day": key}] * 11
+    open_windows = own.json(capsys, "state", "windows", "own", "--key", key)
+    assert [(row["day"], row["elements"]) for row in open_windows] == [(key, 2), (key, 2)]
+    [late_row] = own.json(capsys, "late", "redrive", "own", "--key", key, "--reason", "x", "--dry-run")
+    assert late_row["key"] == {"day": key}
+
+    pages = PageReader(create_app(str(own.warehouse), str(own.file)))
+    for path in PAGES:
+        answer = pages.get(path.replace("key=a", f"key={quote(key)}"))
+        assert answer.status == 200, (path, answer.text)
+        assert key in answer.source or "key=a" not in path, path

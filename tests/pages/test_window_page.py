@@ -51,7 +51,7 @@ def test_the_drawing_has_the_numbers_of_its_table(pages: PageReader, replayed: P
     drawn = {name: len(trace["x"]) for name, trace in traces.items()}
     assert numbers.count("row") == drawn["row"]
     assert numbers.count("watermark") == drawn["watermark"]
-    fired = drawn.get("fired by a timer", 0) + drawn.get("fired by a row", 0)
+    fired = drawn.get("fired on a timer", 0) + drawn.get("fired by a row", 0)
     assert sum(text.startswith("firing ") for text in numbers) == fired == len(life.firings)
     [band, cleanup] = page.figures["life"]["layout"]["shapes"]
     assert (band["x0"], band["x1"]) == tuple(

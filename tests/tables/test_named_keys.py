@@ -2,10 +2,13 @@
 
 from datetime import date
 
+import duckdb
 import pyarrow as pa
 import pytest
 
-from slackwater.tables.named_keys import NotAKey, is_key
+from slackwater.tables.file_relations import sql_equality
+from slackwater.tables.named_keys import NotAKey, is_key, key_scalars
+from slackwater.tables.python_rows import python_values
 
 ONE = pa.table({"k": ["a,b", "a", '["a"]', "[1]", ""]})
 THREE = pa.table(
@@ -43,6 +46,25 @@ def test_several_columns_take_values_between_commas_or_a_json_list(text: str, pl
 
 def test_a_date_is_written_as_iso_has_it() -> None:
     assert rows_of(pa.table({"day": [date(2013, 1, 1), date(1969, 12, 31)]}), "1969-12-31") == [1]
+
+
+@pytest.mark.parametrize("days", [2_932_897, -719_163, 106_751_991])  # years 10000, 0 and 294247
+def test_a_date_that_python_has_not_is_written_as_it_is_shown(days: int) -> None:
+    dates = pa.table({"day": pa.array([0, days, days + 1], pa.int32()).cast(pa.date32())})
+    shown = python_values(dates.column("day"))[1]
+    assert shown == f"{days} days since 1970" and rows_of(dates, shown) == [1]
+    condition, value = sql_equality("day", key_scalars([("day", pa.date32())], shown)["day"], "?")
+    with duckdb.connect() as connection:
+        connection.register("dates", dates)
+        assert connection.execute(f"SELECT count(*) FROM dates WHERE {condition}", [value]).fetchall() == [
+            (1,)
+        ]
+
+
+@pytest.mark.parametrize("text", ["2013-13-01", "10000-01-01", "a", "x days since 1970"])
+def test_a_text_that_is_no_date_is_refused(text: str) -> None:
+    with pytest.raises(NotAKey, match=f"'{text}' is no value of the key column day, which is date32"):
+        is_key(pa.table({"day": [date(2013, 1, 1)]}), ["day"], text)
 
 
 @pytest.mark.parametrize(("text", "count"), [("a", 1), ("a,b,7,true", 4), ('["a,b", 7]', 2)])

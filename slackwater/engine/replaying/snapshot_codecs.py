@@ -131,12 +131,13 @@ def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:
 
 def _process_layout(pipeline: Pipeline, keys: Keys, json: JsonValues) -> SnapshotLayout:
     assert pipeline.keyed_process is not None
-    return SnapshotLayout.for_process(
+    layout = SnapshotLayout.for_process(
         keys.type,
         keys=KeyColumns.of(keys.columns),
         states=states_of(pipeline.keyed_process),
         json=json,
     )
+    return replace(layout, timer_owner=f"the function {type(pipeline.keyed_process).__name__}")
 
 
 def json_of(pipeline: Pipeline, element_class: type | None) -> JsonValues:

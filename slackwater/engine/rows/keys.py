@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.engine.rows.key_ranges import KeyRange, divide_groups, range_cuts
+from slackwater.engine.rows.python_values import to_user_values
 from slackwater.pipelines import Pipeline
 from slackwater.windowing.columnar.arrays.key_hashes import PLACE_BITS, key_groups, key_places
 from slackwater.windowing.key_groups import murmur_hash
@@ -50,7 +51,7 @@ class Keys:
         """The key of each row; equal keys are one object."""
         if not self.columns:
             return [0] * rows.num_rows
-        columns = [rows.column(name).to_pylist() for name in self.names]
+        columns = [to_user_values(rows.column(name)) for name in self.names]
         if len(columns) == 1:
             return list(columns[0])
         tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}

@@ -11,9 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.errors import PermanentError
+from slackwater.tables.python_rows import python_values
+
 _TIME = pa.timestamp("us", tz="UTC")
 _EARLIEST, _LATEST = np.datetime64("0001-01-01", "us"), np.datetime64("9999-12-31T23:59:59.999999")
 _EXACT_SECONDS: Final = 1 << 32  # below, two floats with a microsecond between them differ
+
+
+class ValueBeyondPython(PermanentError):
+    """A time that a function of the user's can't be handed, because Python can't express it."""
 
 
 def _storage(kind: pa.DataType) -> pa.DataType | None:
@@ -34,7 +41,22 @@ def to_python(column: pa.ChunkedArray) -> list[Any]:
 
 
 def to_user_values(column: pa.ChunkedArray) -> list[Any]:
-    """The values as a user's function gets them: datetimes of UTC, dates, decimals; -0.0 is 0.0."""
+    """The values as a user's function gets them: datetimes of UTC, dates, decimals; -0.0 is 0.0.
+
+    Raises:
+        ValueBeyondPython: a time is before year 1 or after year 9999.
+    """
+    try:
+        return _user_values(column)
+    except (OverflowError, ValueError) as error:
+        raise ValueBeyondPython(
+            f"{_first_far_value(column)} can't be handed to Python code, whose times are of the years 1 to "
+            "9999. Leave rows with such times out by where=, or the column by columns=[…], or derive a "
+            "number or a text from it."
+        ) from error
+
+
+def _user_values(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         return _moments(column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(_TIME))
     if pa.types.is_floating(column.type):
@@ -56,6 +78,16 @@ def _moments(column: pa.ChunkedArray) -> list[Any]:
     if len(seconds) == len(times):
         return list(moments)
     return [next(moments) if is_time else None for is_time in is_known.tolist()]
+
+
+def _first_far_value(column: pa.ChunkedArray) -> Any:
+    """As people see it."""
+    for scalar in column:
+        try:
+            scalar.as_py()
+        except (OverflowError, ValueError):
+            return python_values(pa.array([scalar]))[0]
+    raise AssertionError("every value is one of Python's")
 
 
 def to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

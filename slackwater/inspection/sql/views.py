@@ -40,9 +40,9 @@ from slackwater.inspection.sql.statement_errors import NotAStatement
 from slackwater.inspection.sql.view_sources import PUBLISHED, RUN_SEQ, NotAView, ViewSource, ViewSources
 from slackwater.tables.delta.parquet import damage, damaged_file
 from slackwater.tables.delta.stored_files import StoredFiles
-from slackwater.tables.file_relations import quoted, relation, text
+from slackwater.tables.file_relations import quoted, relation, sql_equality, text
 from slackwater.tables.ledger.rows import MAIN, LedgerRow
-from slackwater.tables.named_keys import values_of_key
+from slackwater.tables.named_keys import key_scalars
 from slackwater.tables.stores import is_local
 from slackwater.tables.warehouse import APPLICATION
 
@@ -95,8 +95,7 @@ class LineageViews:
         """
         root = inspection.tables["runs"].uri.removesuffix("runs")
         folder = root.removeprefix("file://") if is_local(root) else None
-        values = None if key is None else _values_of_key(inspection, key)
-        key_group = None if values is None else inspection.key_group(row, values)
+        key_group = None if key is None else inspection.key_group(row, _key_scalars(inspection, key))
         sources = ViewSources(inspection, key_group)
         return cls(inspection, row, LockedDatabase.reading(folder), sources, key)
 
@@ -177,12 +176,11 @@ class LineageViews:
         Raises:
             NotAKey: `key` names none.
         """
-        values = _values_of_key(self.inspection, key)
-        if values is None:
-            return "false", []
-        conditions = [f"{quoted(name)} = ?" for name in self.inspection.key_columns()]
-        parameters = [value[0].as_py() for value in values]
-        key_group = self.inspection.key_group(self.row, values)
+        scalars = _key_scalars(self.inspection, key)
+        equalities = [sql_equality(name, value, "?") for name, value in scalars.items()]
+        conditions = [condition for condition, _ in equalities]
+        parameters = [parameter for _, parameter in equalities]
+        key_group = self.inspection.key_group(self.row, scalars)
         if key_group is not None:
             conditions.insert(0, "key_group = ?")
             parameters.insert(0, key_group)
@@ -307,16 +305,11 @@ class LineageViews:
         )
 
 
-def _values_of_key(inspection: Inspection, key: str) -> list[pa.Array] | None:
-    """The values of the key columns, each an array of one, of the key that a person has written; None where
-    no key of these types is written so.
+def _key_scalars(inspection: Inspection, key: str) -> dict[str, pa.Scalar]:
+    """The values of the key columns, of the key that a person has written.
 
     Raises:
         NotAKey: `key` names none.
     """
-    timers, columns = inspection.tables["timers"].schema, inspection.key_columns()
-    pairs = zip(columns, values_of_key(columns, key), strict=True)
-    try:
-        return [pa.array([value]).cast(timers.field(name).type) for name, value in pairs]
-    except pa.ArrowInvalid:
-        return None
+    timers = inspection.tables["timers"].schema
+    return key_scalars([(name, timers.field(name).type) for name in inspection.key_columns()], key)

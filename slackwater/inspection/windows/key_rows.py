@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from slackwater.engine.rows.keys import Keys
 from slackwater.tables.delta.stored_files import Within
 from slackwater.tables.ledger.rows import LedgerRow
-from slackwater.tables.named_keys import NotAKey, typed_values
+from slackwater.tables.named_keys import NotAKey, key_scalars
+from slackwater.tables.python_rows import python_values
 from slackwater.tables.run_files.snapshots import snapshot_files
 from slackwater.tables.run_files.staging import read_staged
 from slackwater.tables.warehouse import Tables
@@ -28,12 +29,12 @@ class KeyRows:
 
     Attributes:
         tables: the pipeline's tables.
-        values: key column → value; empty for windows of all rows.
+        scalars: key column → value; empty for windows of all rows.
         key_group: Flink's key group of the key.
     """
 
     tables: Tables
-    values: Mapping[str, Any]
+    scalars: Mapping[str, pa.Scalar]
     key_group: int
 
     @classmethod
@@ -53,15 +54,21 @@ class KeyRows:
             )
         schema = tables["panes"].schema
         columns = tuple((name, schema.field(name).type) for name in key_columns)
-        values = {} if text is None else typed_values(columns, text)
-        key = tuple(values.values()) if len(values) > 1 else next(iter(values.values()), 0)
-        [key_group] = Keys(columns, key_groups).groups_of([key])
-        return cls(tables, values, int(key_group))
+        scalars = {} if text is None else key_scalars(columns, text)
+        keys = Keys(columns, key_groups)
+        key = pa.table({name: pa.array([value]) for name, value in scalars.items()})
+        [key_group] = keys.groups(key) if scalars else keys.groups_of([0])
+        return cls(tables, scalars, int(key_group))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Key column → value, as people see it."""
+        return {name: python_values(pa.array([value]))[0] for name, value in self.scalars.items()}
 
     @cached_property
     def condition(self) -> pc.Expression:
         """Whether a row is of the key."""
-        conditions = (pc.field(name) == pa.scalar(value) for name, value in self.values.items())
+        conditions = (pc.field(name) == value for name, value in self.scalars.items())
         return reduce(and_, conditions, pc.field("key_group") == self.key_group)
 
     def read(

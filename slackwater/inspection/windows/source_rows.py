@@ -157,7 +157,7 @@ def _elements_of_key(lineage: LineageAsOf, scan: SliceScan) -> pa.Table | None:
         for batch in scan.read(group):
             elements = judge.judge_batch(batch, quarantine=False).elements
             conditions = [
-                pc.equal(elements.column(name), value) for name, value in lineage.key_rows.values.items()
+                pc.equal(elements.column(name), value) for name, value in lineage.key_rows.scalars.items()
             ]
             for condition in conditions[:1]:
                 for other in conditions[1:]:

@@ -39,6 +39,11 @@ class FiringCause(StrEnum):
     ELEMENT = "element"
     MERGE = "merge"
 
+    @property
+    def text(self) -> str:
+        """In words for people; the value is what JSON says."""
+        return "on a timer" if self is FiringCause.TIMER else str(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFiring:

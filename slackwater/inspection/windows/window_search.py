@@ -26,7 +26,7 @@ from slackwater.inspection.windows.lineage_as_of import LineageAsOf, live_rows
 from slackwater.pipelines.window_columns import all_columns, identifying_columns
 from slackwater.readable import key_text, plain_text, time_text
 from slackwater.tables.delta.stored_files import Within
-from slackwater.tables.python_rows import python_rows
+from slackwater.tables.python_rows import python_rows, python_values
 from slackwater.windowing.assigners.assigner import MergingWindowAssigner
 from slackwater.windowing.times import to_datetime
 
@@ -338,7 +338,7 @@ def _near_keys(lineage: LineageAsOf, name: WindowName) -> list[tuple[Any, ...]]:
     rows = files.read(keys).group_by(keys).aggregate([]).slice(0, _KEYS_COMPARED)
     texts = {
         key_text(values): values
-        for values in zip(*(rows.column(key).to_pylist() for key in keys), strict=True)
+        for values in zip(*(python_values(rows.column(key)) for key in keys), strict=True)
     }
     text_of_key = key_text(list(lineage.key_rows.values.values()))
     by_case = {text.casefold(): text for text in texts}

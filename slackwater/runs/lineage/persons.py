@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.pipelines import Pipeline
-from slackwater.tables.named_keys import NotAKey, values_of_key
+from slackwater.tables.named_keys import NotAKey, scalar_of, values_of_key
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Person:
         for name, text in self.values:
             kind = schema.field(name).type
             try:
-                scalars.append((name, pa.scalar(text).cast(kind)))
+                scalars.append((name, scalar_of(kind, text)))
             except pa.ArrowException as error:
                 raise NotAKey(f"{text!r} is no value of the column {name}, which is a {kind}.") from error
         return scalars

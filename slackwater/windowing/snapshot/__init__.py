@@ -7,6 +7,7 @@ from slackwater.windowing.snapshot.errors import (
     SnapshotError,
     SnapshotFormatError,
     SnapshotTimeError,
+    SnapshotTimerError,
     SnapshotValueError,
     SnapshotVersionError,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "SnapshotLayout",
     "SnapshotTables",
     "SnapshotTimeError",
+    "SnapshotTimerError",
     "SnapshotValueError",
     "SnapshotVersionError",
     "WindowColumns",

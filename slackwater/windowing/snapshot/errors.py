@@ -27,6 +27,12 @@ class SnapshotTimeError(SnapshotError, ValueError):
     time: int = 0
 
 
+class SnapshotTimerError(SnapshotTimeError):
+    """A user's function or trigger has registered a timer at a time that no timestamp can hold."""
+
+    fault = "user"
+
+
 class SnapshotFormatError(SnapshotError, ValueError):
     """Rows that no version of this codec has written: a missing column, an unknown tag or kind of state."""
 

@@ -98,6 +98,7 @@ class SnapshotLayout:
         keeps_timer_order: timers keep the snapshot's order, because the order mode's ties are the history of
             a heap; otherwise rows are sorted.
         keeps_lists_whole: a list is one value however long it is, as in format 1; see `list_pieces`.
+        timer_owner: what registers timers, as errors call it.
     """
 
     keys: KeyColumns
@@ -107,6 +108,7 @@ class SnapshotLayout:
     keeps_timer_order: bool = False
     window_columns: WindowColumns = field(default_factory=WindowColumns)
     keeps_lists_whole: bool = False
+    timer_owner: str = "the function"
 
     @classmethod
     def for_windows(
@@ -140,6 +142,7 @@ class SnapshotLayout:
                 own_window_class(window_type) if declares_columns(window_type) else None
             ),
             keeps_lists_whole=keeps_lists_whole,
+            timer_owner=f"the trigger {type(config.trigger).__name__}",
         )
 
     @classmethod

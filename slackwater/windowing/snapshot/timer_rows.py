@@ -15,6 +15,7 @@ from slackwater.windowing.runtime.operator_snapshot import TimerSnapshot
 from slackwater.windowing.runtime.timer_queue import Timer
 from slackwater.windowing.snapshot.cleanup_times import with_declared_cleanup
 from slackwater.windowing.snapshot.columns import WINDOW
+from slackwater.windowing.snapshot.errors import SnapshotTimeError, SnapshotTimerError
 from slackwater.windowing.snapshot.layout import SnapshotLayout, WindowLayout
 from slackwater.windowing.snapshot.times import due_times, sort_rows, times_to_ms
 from slackwater.windowing.windows import GLOBAL_WINDOW, Window
@@ -79,7 +80,7 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
         **layout.window_columns.arrays(row.window for row in rows),
         "service": pa.array([row.service for row in rows], pa.string()),
         "domain": pa.array([row.domain for row in rows], pa.string()),
-        "time": due_times([row.time for row in rows], "time"),
+        "time": _due_times(rows, layout),
         "purpose": pa.array([row.purpose for row in rows], pa.string()),
     }
     order_in_key_group = (
@@ -88,6 +89,20 @@ def timer_table(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Table:
         else [*layout.keys.names, *layout.window_columns.names(), "service", "domain", "time"]
     )
     return sort_rows(pa.table(columns, schema=schema), ["key_group", *order_in_key_group])
+
+
+def _due_times(rows: list[TimerRow], layout: SnapshotLayout) -> pa.Array:
+    try:
+        return due_times([row.time for row in rows], "time")
+    except SnapshotTimeError as error:
+        row = next(row for row in rows if row.time == error.time)
+        raise SnapshotTimerError(
+            f"{layout.timer_owner} has registered a timer of {row.domain} time at {row.time} ms, which no "
+            "timestamp can hold: they end some 292,000 years from 1970. A timer that is never due is not "
+            f"registered, or at Long.MAX ({LONG_MAX}) [key {row.key!r}, window {row.window!r}]",
+            column="time",
+            time=row.time,
+        ) from error
 
 
 def restore_timers(rows: pa.Table, layout: SnapshotLayout) -> list[TimerSnapshot]:

@@ -378,12 +378,25 @@ class TestQuarantine:
         [text] = as_json(rows)
         assert json.loads(text, parse_constant=pytest.fail) == {
             "time": "2013-01-01 05:00:00.000000Z", "local": "2013-01-01 05:00:00.000000",
-            "far": "10000-01-01 00:00:00.000000Z",
+            "far": "253402300800000000 µs since 1970",
             "day": "2013-01-01", "x": "inf", "price": "1.50", "blob": "01",
             "nested": [{"t": "2013-01-01 05:00:00.000000Z", "x": "nan"}],
             "map": [["a", "2013-01-02"]], "text": 'a "b"\n', "none": None,
         }  # fmt: skip
         assert as_json(rows.slice(0, 0)) == []
+
+    def test_a_year_that_arrow_takes_for_another_is_told_as_a_number(self) -> None:
+        days, microseconds = 106_751_991, 9_223_371_331_199_999_999  # of the year 294247
+        rows = pa.table(
+            {
+                "day": pa.array([days, 0], pa.int32()).cast(pa.date32()),
+                "time": pa.array([microseconds, 0], pa.int64()).cast(pa.timestamp("us", tz="UTC")),
+            }
+        )
+        assert [json.loads(text) for text in as_json(rows)] == [
+            {"day": f"{days} days since 1970", "time": f"{microseconds} µs since 1970"},
+            {"day": "1970-01-01", "time": "1970-01-01 00:00:00.000000Z"},
+        ]
 
 
 def test_judging_leaves_the_batch_as_it_was() -> None:

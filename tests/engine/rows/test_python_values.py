@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.engine.rows.python_values import to_arrow, to_python, to_user_values
+from slackwater.engine.rows.python_values import ValueBeyondPython, to_arrow, to_python, to_user_values
 
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int8(): st.integers(-128, 127),
@@ -84,7 +84,13 @@ def test_every_microsecond_is_a_datetime_of_its_own(seconds: int, microseconds: 
 
 @pytest.mark.parametrize("year", [0, 10_000])
 def test_a_time_outside_of_pythons_years_is_no_other_time(year: int) -> None:
-    microseconds = (year - 1970) * 366 * 86_400_000_000
-    column = pa.chunked_array([pa.array([0, microseconds]).cast(pa.timestamp("us", "UTC"))])
-    with pytest.raises((OverflowError, ValueError)):
-        to_user_values(column)
+    days = (year - 1970) * 366
+    microseconds = days * 86_400_000_000
+    times = pa.chunked_array([pa.array([0, microseconds]).cast(pa.timestamp("us", "UTC"))])
+    dates = pa.chunked_array([pa.array([0, days], pa.int32()).cast(pa.date32())])
+    for column, text in (
+        (times, f"{microseconds} µs since 1970"),
+        (dates, f"{days} days since 1970"),
+    ):
+        with pytest.raises(ValueBeyondPython, match=f"^{text} can't be handed to Python code, .*derive"):
+            to_user_values(column)

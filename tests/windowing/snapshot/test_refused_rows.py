@@ -13,7 +13,8 @@ import pytest
 from slackwater.windowing import (
     TumblingEventTimeWindows,
 )
-from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot
+from slackwater.windowing.key_types import INT
+from slackwater.windowing.runtime.operator_snapshot import OperatorSnapshot, TimerSnapshot
 from slackwater.windowing.snapshot import (
     JsonValues,
     KeyColumns,
@@ -22,6 +23,7 @@ from slackwater.windowing.snapshot import (
     SnapshotLayout,
     SnapshotTables,
     SnapshotTimeError,
+    SnapshotTimerError,
     SnapshotValueError,
 )
 from slackwater.windowing.state.backend import StateEntry
@@ -69,6 +71,21 @@ def test_what_has_no_column_is_refused_with_whose_it_is() -> None:
     assert beyond.value.time == 2**62
     with pytest.raises(SnapshotTimeError, match=f"window_end: {2**70} ms has no timestamp"):
         CODEC.to_tables(with_entry(TimeWindow(0, 2**70), 1))
+
+
+@pytest.mark.parametrize("time", [2**63 - 2, 2**63, -(2**63)])
+def test_a_timer_beyond_all_timestamps_is_refused_with_who_registered_it(time: int) -> None:
+    layout = replace(SnapshotLayout.for_process(INT), timer_owner="the function Silences")
+    snapshot = OperatorSnapshot((), (TimerSnapshot("user-timers", 3, ((time, 7, None),), ()),), 0)
+    text = rf"the function Silences has registered a timer of event time at {time} ms, .*key 7, window None"
+    with pytest.raises(SnapshotTimerError, match=text) as error:
+        SnapshotCodec(layout).to_tables(snapshot)
+    assert (error.value.time, error.value.fault) == (time, "user")
+    of_windows = OperatorSnapshot(
+        (), (TimerSnapshot("window-timers", 3, (), ((time, "a", TimeWindow(0, 5)),)),), 0
+    )
+    with pytest.raises(SnapshotTimerError, match=f"the trigger EventTimeTrigger has .* processing .*{time}"):
+        CODEC.to_tables(of_windows)
 
 
 def test_rows_that_are_no_snapshot_are_refused() -> None:

@@ -142,7 +142,7 @@ def test_differences_are_those_of_counting_rows(
         assert total == len(expected)
         assert [row["k"] for row in first_rows] == [row["k"] for row in rows[:2]]
         for key_group in (GROUPS["c"], None):
-            of_key, _ = differences(*sides, KEYS, WINDOWS, key={"k": "c"}, key_group=key_group)
+            of_key, _ = differences(*sides, KEYS, WINDOWS, key={"k": pa.scalar("c")}, key_group=key_group)
             assert texts(of_key) == texts([row for row in expected if row["k"] == "c"])
 
 

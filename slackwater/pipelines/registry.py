@@ -12,7 +12,6 @@ import importlib.util
 import json
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -23,7 +22,7 @@ from types import CodeType, ModuleType
 
 from slackwater.errors import UsageError
 from slackwater.pipelines.canonical import USER_MODULE
-from slackwater.pipelines.code import FORMER_PACKAGES, Definition, PipelineCode, front_door_lines
+from slackwater.pipelines.code import code_hash, imported_files
 from slackwater.pipelines.defining_modules import defining_modules, pipelines_in
 from slackwater.pipelines.pipeline import Pipeline
 
@@ -40,14 +39,6 @@ _ENDS = dict.fromkeys(
 )
 VARIABLE = "SLACKWATER_PIPELINES"
 _OWN_PACKAGE = __name__.partition(".")[0]
-
-
-# Code hashes that a version before the front door recorded of our examples, which were reformatted since.
-_FORMER_CODE = {
-    "departures": "7adf5145804e4c37f3dfcbc9d1d0b0ff4d653fe9a0e155e6bfb76c6c3b52a57c",
-    "nexmark": "bd47ad2577e5fe7e86f163d1d8efe0e44490890025199991315a74d589d9be0e",
-    "turnarounds": "455cefc2045611b64f5583693b073e1e69023af6572d787820c57cef934d0d7c",
-}
 
 # The modules that this process has loaded for its user, by name. Executors do not have them.
 _USER_MODULES: dict[str, ModuleType] = {}
@@ -134,40 +125,24 @@ class Registry(Mapping[str, Pipeline]):
         is_own = name in self and self._modules[name].__name__ not in EXAMPLES
         return self._pipelines[name] if is_own else None
 
+    def code_hash(self, name: str) -> str:
+        """The identity of the pipeline's code: a hash over its sources and our version."""
+        return code_hash(product_version(), self._files(name))
+
     def sources(self, name: str) -> list[Path]:
-        """The files of which a part may enter the code hash: the pipeline's own and, for a user's, those that
-        `_files_of_module` names.
+        """The files that enter the code hash: the one that defines the pipeline and, for a user's, all that it
+        imports beside it or in its package.
         """
         return sorted(self._files(name).values())
-
-    def code(self, name: str) -> PipelineCode:
-        """The identity of the pipeline's code: its sources and our version."""
-        module = self._modules[self[name].name].__name__
-        former = _FORMER_CODE.get(module.rpartition(".")[2]) if module in EXAMPLES else None
-        return PipelineCode.of(
-            self._files(name),
-            product_version(),
-            () if former is None else (former,),
-            self._definition(name),
-        )
-
-    def _definition(self, name: str) -> Definition | None:
-        """Where a pipeline of the user's is defined; None for an example, whose file counts as a whole, and
-        where the file is none of those that are looked at.
-        """
-        pipeline, module = self[name], self._modules[name]
-        if module.__name__ in EXAMPLES:
-            return None
-        path = Path(str(module.__file__))
-        file = next((file for file, other in self._files(name).items() if other == path), None)
-        if file is None:
-            return None
-        return Definition(file, [name for name, value in vars(module).items() if value is pipeline])
 
     def _files(self, name: str) -> dict[str, Path]:
         module = self._modules[self[name].name]
         module_file = Path(str(module.__file__))
-        return {module_file.name: module_file} if module.__name__ in EXAMPLES else _files_of_module(module)
+        if module.__name__ in EXAMPLES:
+            return {module_file.name: module_file}
+        files = _files_of_module(module)
+        own_name = next((name for name, path in files.items() if path == module_file), None)
+        return files if own_name is None else imported_files(files, own_name)
 
 
 def config_hash(pipeline: Pipeline) -> str:
@@ -335,7 +310,7 @@ def _load(file_or_module: str) -> ModuleType:
         del sys.modules[unique], _USER_MODULES[unique]
         if isinstance(error, UsageError):
             raise
-        raise _former_import(error) or _not_loaded(path, error) from error
+        raise _not_loaded(path, error) from error
     return module
 
 
@@ -347,27 +322,6 @@ class _LoaderOfText(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
-
-
-def _former_import(error: BaseException) -> PipelinesFileError | None:
-    """The refusal of a file that imports us under a former name, with the lines to write; None for other
-    errors.
-
-    A package called `jobs` may be the user's. Refused are imports that find none, or that find a folder of
-    ours.
-    """
-    if not isinstance(error, ImportError) or (error.name or "").partition(".")[0] not in FORMER_PACKAGES:
-        return None
-    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
-        file = Path(frame.f_code.co_filename)
-        if file.is_file() and (lines := front_door_lines(file.read_text(encoding="utf-8"))):
-            return PipelinesFileError(
-                f"{file}: {error}. Slackwater is imported by one name now; write\n"
-                + "".join(f"    {line}\n" for line in lines)
-                + "in place of the imports of jobs and windowing. Aggregates are agg.count(), agg.max(), …",
-                path=str(file),
-            )
-    return None
 
 
 def _not_loaded(what: Path | str, error: BaseException) -> PipelinesFileError:
@@ -389,7 +343,7 @@ def _import(name: str) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        raise _former_import(error) or PipelinesFileError(
+        raise PipelinesFileError(
             f"{name}: no such file, and no module of that name can be imported ({error}).", path=name
         ) from error
     except (Exception, SystemExit) as error:

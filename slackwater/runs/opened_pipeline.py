@@ -20,7 +20,6 @@ from slackwater.engine.transport.small_slices import SparkWhereNeeded
 from slackwater.engine.transport.task_processes import TaskProcesses
 from slackwater.errors import SlackwaterError
 from slackwater.pipelines import Pipeline, registry
-from slackwater.pipelines.code import PipelineCode
 from slackwater.pipelines.registry import Registry
 from slackwater.runs.lineage.adoption import Adoption
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
@@ -122,9 +121,9 @@ class OpenedPipeline:
         return registry.config_hash(self.pipeline)
 
     @property
-    def code(self) -> PipelineCode:
-        """The code of the pipeline, recognised by its hash."""
-        return self.registry.code(self.name)
+    def code_hash(self) -> str:
+        """The hash over the pipeline's files and our version."""
+        return self.registry.code_hash(self.name)
 
     def _spark(self, purpose: str | None) -> Callable[[], Transport]:
         """Makes the transport on a Spark session, which is named after the pipeline and the `purpose`. Where
@@ -164,7 +163,7 @@ class OpenedPipeline:
             warehouse=self.warehouse,
             pipeline=pipeline,
             config_hash=self.config_hash,
-            code=self.code,
+            code_hash=self.code_hash,
             version=registry.product_version(),
             engine=planner.choose(pipeline, sources.schema, engine).make(),
             transport=self.transport() if transport is None else transport(),
@@ -294,7 +293,7 @@ class OpenedPipeline:
 
     def verifier(self) -> Verifier:
         """Repeats recorded runs and compares them."""
-        return Verifier(self.warehouse, self.pipeline, self.code, None, self.transport("verify"))
+        return Verifier(self.warehouse, self.pipeline, self.code_hash, None, self.transport("verify"))
 
     def redrive(self) -> Redrive:
         """Gives late rows an earlier arrival. Spark starts only where a large slice is looked at again."""

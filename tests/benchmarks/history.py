@@ -26,7 +26,6 @@ from deltalake import write_deltalake
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.pipelines import DeltaSource, Pipeline, agg
-from slackwater.pipelines.code import PipelineCode
 from slackwater.pipelines.registry import config_hash
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.runs.staging.run import Runner
@@ -111,7 +110,7 @@ class Lineage:
             Warehouse(str(root)),
             declared,
             config_hash(declared),
-            PipelineCode("code"),
+            "code",
             "0",
             OperatorEngine(),
             InProcess(),

@@ -1,197 +1,183 @@
-"""The code hash of a pipeline (`pipelines.code`), hashes that earlier versions recorded, and the refusal
-of former import lines.
+"""The code hash of a pipeline: edits of files, each with the pipelines whose hash it changes."""
 
-Expected hashes of earlier versions are computed here as those versions did: SHA-256 over version, names and
-bytes.
-"""
-
-import hashlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from slackwater.pipelines.code import PipelineCode, front_door_lines
-from slackwater.pipelines.registry import PipelinesFileError, load
+from slackwater.pipelines.code import code_hash, imported_files
+from slackwater.pipelines.registry import load
 
-BODY = """
-hours = Pipeline(
-    name="hours",
-    source=DeltaSource("mine", event_time="e", arrival_time="a"),
-    watermarks=WatermarkStrategy.for_monotonous_timestamps(),
+FILE = '''"""Two pipelines of one file."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import beside
+from apart import two
+from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
+
+
+def parity(x):
+    from lately import odd
+
+    return odd(x)
+
+
+one = Pipeline(
+    name="one",
+    source=DeltaSource(beside.TABLE, event_time="e", arrival_time="a"),
     key_by="k",
+    start="2013-01-01",
+    watermarks=WatermarkStrategy.monotonous(),
     window=TumblingEventTimeWindows.of(timedelta(hours=1)),
-    select={"n": {agg}count(), "highest": {agg}max{_}("x"), "lowest": {agg}min{_}("x")},
-    start="2020-01-01",
+    select={"n": agg.count()},
+)
+three = replace(two, name="three")
+'''
+APART = """from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg
+from datetime import timedelta
+
+two = Pipeline(
+    name="two",
+    source=DeltaSource("sources/two", event_time="e", arrival_time="a"),
+    key_by="k",
+    start="2013-01-01",
+    watermarks=WatermarkStrategy.monotonous(),
+    window=TumblingEventTimeWindows.of(timedelta(hours=1)),
+    select={"n": agg.count()},
 )
 """
-FORMER = (
-    '"""Hours of mine."""\n\nfrom datetime import timedelta\n\n'
-    "from jobs.pipelines import DeltaSource, Pipeline, count, max_, min_\n"
-    "from windowing import TumblingEventTimeWindows, WatermarkStrategy\n"
-    + BODY.replace("{agg}", "").replace("{_}", "_")
-)
-PREFIXED = FORMER.replace("from jobs", "from slackwater").replace(
-    "from windowing", "from slackwater.windowing"
-)
-FRONT_DOOR = (
-    '"""Hours of mine."""\n\nfrom datetime import timedelta\n\n'
-    "from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg\n"
-    + BODY.replace("{agg}", "agg.").replace("{_}", "")
-)
+FILES = {
+    "pipelines": FILE,
+    "apart": APART,
+    "beside": "from deeper import NAME\n\nTABLE = 'sources/' + NAME\n",
+    "deeper": "NAME = 'own'\n",
+    "lately": "def odd(x):\n    return x % 2\n",
+    "stray": "print('nobody imports this')\n",
+}
 
 
-def recorded_before(version: str, **files: str) -> str:
-    """The code hash of files as a version before the front door recorded it."""
-    digest = hashlib.sha256(version.encode())
-    for name, text in sorted(files.items()):
-        digest.update(b"\0" + f"{name}.py".encode() + b"\0" + text.encode())
-    return digest.hexdigest()
+@pytest.fixture(autouse=True)
+def _path_and_modules_stay_as_they_were() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
 
 
-def code_of(folder: Path, version: str = "1", **files: str) -> PipelineCode:
-    folder.mkdir(exist_ok=True)
-    for name, text in files.items():
-        (folder / f"{name}.py").write_text(text)
-    return PipelineCode.of({f"{name}.py": folder / f"{name}.py" for name in files}, version)
-
-
-@pytest.mark.parametrize("text", [FORMER, PREFIXED, FRONT_DOOR], ids=["as it was", "prefixed", "front door"])
-def test_a_hash_recorded_before_the_front_door_is_recognised(tmp_path: Path, text: str) -> None:
-    code = code_of(tmp_path, mine=text)
-    assert code.recognises(recorded_before("1", mine=FORMER))
-
-
-def test_a_lineage_goes_on_under_the_hash_that_it_has(tmp_path: Path) -> None:
-    code = code_of(tmp_path, mine=FRONT_DOOR)
-    recorded_hash = recorded_before("1", mine=FORMER)
-    assert code.hash_after(recorded_hash) == recorded_hash
-    assert code.hash_after(code.hash) == code.hash_after(None) == code.hash
+def hashes(folder: Path, **files: str) -> dict[str, str]:
+    """The code hash of each pipeline of `pipelines.py` among these files."""
+    folder.mkdir()
+    for name in {*FILES, *files}:
+        sys.modules.pop(name, None)
+        (folder / f"{name}.py").write_text(files.get(name, FILES.get(name, "")))
+    sys.path[:] = [entry for entry in sys.path if "pytest-" not in entry]
+    registry = load(str(folder / "pipelines.py"), examples=False)
+    return {name: registry.code_hash(name) for name in registry}
 
 
 @pytest.mark.parametrize(
-    "changed_text",
-    [FORMER.replace("hours=1", "hours=2"), FORMER + "# a remark\n", FORMER.replace("max_", "mean")],
-    ids=["a duration", "a remark", "an aggregate"],
+    ("file", "text", "replacement", "changed_names"),
+    [
+        ("pipelines", "hours=1", "hours=2", "one three"),
+        ("pipelines", "Two pipelines", "A pair of pipelines", "one three"),
+        ("pipelines", "\nthree =", "\nfour = replace(two, name='four')\nthree =", "one three"),
+        ("apart", "hours=1", "hours=2", "one two three"),
+        ("beside", "'sources/'", "'tables/'", "one three"),
+        ("deeper", "'own'", "'other'", "one three"),
+        ("lately", "% 2", "% 3", "one three"),
+        ("stray", "nobody", "no one", ""),
+    ],
 )
-@pytest.mark.parametrize("text", [PREFIXED, FRONT_DOOR], ids=["prefixed", "front door"])
-def test_a_hash_of_other_code_is_not_recognised(tmp_path: Path, text: str, changed_text: str) -> None:
-    code = code_of(tmp_path, mine=text)
-    recorded_hash = recorded_before("1", mine=changed_text)
-    assert not code.recognises(recorded_hash)
-    assert code.hash_after(recorded_hash) == code.hash != recorded_hash
+def test_an_edit_changes_the_hash_of_the_pipelines_whose_files_import_it(
+    tmp_path: Path, file: str, text: str, replacement: str, changed_names: str
+) -> None:
+    assert text in FILES[file], text
+    before = hashes(tmp_path / "before")
+    after = hashes(tmp_path / "after", **{file: FILES[file].replace(text, replacement, 1)})
+    assert {name for name in before if before[name] != after[name]} == set(changed_names.split())
 
 
-def test_a_hash_of_another_version_is_not_recognised(tmp_path: Path) -> None:
-    recorded_hash = recorded_before("1", mine=FORMER)
-    assert not code_of(tmp_path, version="2", mine=FRONT_DOOR).recognises(recorded_hash)
+def test_a_pipeline_of_the_same_folder_is_edited_renamed_or_imported_without_a_change(tmp_path: Path) -> None:
+    imported = hashes(tmp_path / "imported", pipelines="from apart import two\n")["two"]
+    assert hashes(tmp_path / "derived_from")["two"] == imported
+    renamed = FILE.replace('name="one"', 'name="uno"').replace("one =", "uno =")
+    assert hashes(tmp_path / "renamed", pipelines=renamed)["two"] == imported
 
 
-def test_files_beside_the_pipeline_count_in_former_hashes_too(tmp_path: Path) -> None:
-    beside = "from windowing import Trigger\n\nclass Mine(Trigger): ...\n"
-    code = code_of(tmp_path, mine=PREFIXED, beside=beside.replace("windowing", "slackwater.windowing"))
-    assert code.recognises(recorded_before("1", mine=FORMER, beside=beside))
-    assert not code.recognises(recorded_before("1", mine=FORMER))
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import a.b.c", "a/__init__ a/b/__init__ a/b/c"),
+        ("from a.b import c", "a/__init__ a/b/__init__ a/b/c"),
+        ("from a import other", "a/__init__ a/other"),
+        ("from a import b, a_name", "a/__init__ a/b/__init__"),
+        ("from a import *", "a/__init__"),
+        ("def f():\n    if f:\n        import single", "single"),
+        ("from . import sibling", "sibling"),
+        ("import single, single as x, os.path", "single"),
+        (
+            "import relative.up.here",
+            "relative/__init__ relative/up/__init__ relative/up/here relative/side single",
+        ),
+        ("import circle", "circle circle_too"),
+        ("not python at all", ""),
+    ],
+)
+def test_imports_lead_from_file_to_file(tmp_path: Path, text: str, expected: str) -> None:
+    texts = {
+        "main": text,
+        "single": "X = 1",
+        "sibling": "X = 1",
+        "a/__init__": "",
+        "a/other": "",
+        "a/b/__init__": "",
+        "a/b/c": "",
+        "relative/__init__": "",
+        "relative/side": "import single",
+        "relative/up/__init__": "",
+        "relative/up/here": "from ..side import X\nfrom ... import too_far",
+        "circle": "import circle_too",
+        "circle_too": "import circle",
+    }
+    files = {}
+    for name, source in texts.items():
+        files[f"{name}.py"] = path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    assert set(imported_files(files, "main.py")) == {f"{name}.py" for name in ["main", *expected.split()]}
 
 
-def test_wrapped_imports_of_that_time_are_recognised(tmp_path: Path) -> None:
-    names = [
-        "EventTimeSessionWindows",
-        "SlidingEventTimeWindows",
-        "TumblingEventTimeWindows",
-        "WatermarkStrategy",
+def test_a_module_of_a_package_runs_the_packages_above_it(tmp_path: Path) -> None:
+    files = {}
+    for name in ("pipes/__init__.py", "pipes/mine.py", "pipes/other.py"):
+        files[name] = path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    assert set(imported_files(files, "pipes/mine.py")) == {"pipes/__init__.py", "pipes/mine.py"}
+
+
+def test_names_of_files_their_text_and_the_version_all_count(tmp_path: Path) -> None:
+    for name, text in (("a", "X = 1"), ("b", "X = 1"), ("c", "X = 2")):
+        (tmp_path / name).write_text(text)
+    a, b, c = (tmp_path / name for name in "abc")
+    assert code_hash("1", {"m.py": a}) == code_hash("1", {"m.py": b})
+    others = [
+        code_hash("1", {"m.py": a}),
+        code_hash("2", {"m.py": a}),
+        code_hash("1", {"n.py": a}),
+        code_hash("1", {"m.py": c}),
+        code_hash("1", {"m.py": a, "n.py": a}),
     ]
-    former = "from windowing import (\n" + "".join(f"    {name},\n" for name in names) + ")\n"
-    code = code_of(tmp_path, mine=f"from slackwater import {', '.join(names)}\n")
-    assert code.recognises(recorded_before("1", mine=former))
+    assert len(set(others)) == len(others)
+    assert code_hash("1", {"m.py": a, "n.py": c}) == code_hash("1", {"n.py": c, "m.py": a})
 
 
-@pytest.mark.parametrize(
-    "imports",
-    [
-        "from slackwater import Pipeline, agg\n",
-        "from slackwater import agg\nfrom slackwater import Pipeline\n",
-        "from slackwater import (\n    Pipeline,\n    agg,\n)\n\n\n",
-        "from slackwater.pipelines import Pipeline, agg\n",
-    ],
-)
-def test_where_a_name_of_ours_is_imported_from_does_not_count(tmp_path: Path, imports: str) -> None:
-    plain = code_of(tmp_path / "a", mine="import os\nfrom slackwater import Pipeline, agg\nX = agg.count()\n")
-    assert code_of(tmp_path / "b", mine=f"import os\n{imports}X = agg.count()\n").hash == plain.hash
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import os\nfrom slackwater import Pipeline\nX = agg.count()\n",
-        "import os\nfrom slackwater import Pipeline as agg\nX = agg.count()\n",
-        "import sys\nfrom slackwater import Pipeline, agg\nX = agg.count()\n",
-        "import os\nfrom slackwater import Pipeline, agg\nX = agg.sum('x')\n",
-    ],
-    ids=["a name less", "another name for it", "another module of others", "the code"],
-)
-def test_every_other_change_of_a_file_changes_its_hash(tmp_path: Path, text: str) -> None:
-    plain = code_of(tmp_path / "a", mine="import os\nfrom slackwater import Pipeline, agg\nX = agg.count()\n")
-    assert code_of(tmp_path / "b", mine=text).hash != plain.hash
-
-
-def test_a_file_that_is_no_python_of_this_version_counts_by_its_bytes(tmp_path: Path) -> None:
-    first = code_of(tmp_path / "a", mine="X = 1\n", old="print 'two'\n")
-    assert first.hash == code_of(tmp_path / "b", mine="X = 1\n", old="print 'two'\n").hash
-    assert first.hash != code_of(tmp_path / "c", mine="X = 1\n", old="print 'three'\n").hash
-
-
-@pytest.mark.parametrize(
-    ("former", "lines"),
-    [
-        (
-            "from jobs.pipelines import DeltaSource, Pipeline, count, expect, max_\n"
-            "from windowing import TumblingEventTimeWindows\n",
-            ["from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, agg, expect"],
-        ),
-        ("import windowing\n", ["from slackwater import windowing"]),
-        (
-            "import windowing as w, jobs.pipelines as p\n",
-            ["from slackwater import windowing as w", "import slackwater.pipelines as p"],
-        ),
-        ("from windowing import Trigger as T\n", ["from slackwater import Trigger as T"]),
-        (
-            "from jobs.examples.departures import departures as mine\n",
-            ["from slackwater.examples.departures import departures as mine"],
-        ),
-        (
-            "from windowing.testing import OperatorHarness\n",
-            ["from slackwater.testing import OperatorHarness"],
-        ),
-        ("from slackwater import agg\nfrom mine import jobs\nimport json\n", []),
-    ],
-)
-def test_former_import_lines_are_translated_to_the_front_door(former: str, lines: list[str]) -> None:
-    assert front_door_lines(former) == lines
-
-
-def test_a_file_with_former_imports_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(FORMER)
-    line = (
-        "    from slackwater import DeltaSource, Pipeline, TumblingEventTimeWindows, WatermarkStrategy, agg\n"
-    )
-    with pytest.raises(PipelinesFileError, match=r"Slackwater is imported by one name now") as refusal:
-        load(str(tmp_path / "mine.py"))
-    assert line in str(refusal.value)
-    assert str(tmp_path / "mine.py") in str(refusal.value)
-
-
-def test_the_refusal_names_a_module_beside_the_file_if_that_has_the_former_import(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("import gaps_of_mine\n")
-    (tmp_path / "gaps_of_mine.py").write_text("from windowing import Trigger\n")
-    with pytest.raises(
-        PipelinesFileError, match=r"gaps_of_mine\.py: .*\n    from slackwater import Trigger\n"
-    ):
-        load(str(tmp_path / "mine.py"))
-
-
-def test_a_users_own_package_of_that_name_is_imported(tmp_path: Path) -> None:
+def test_a_users_own_package_of_the_name_of_a_folder_of_ours_is_imported(tmp_path: Path) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "__init__.py").write_text("from slackwater.examples.departures import departures\n")
     (tmp_path / "mine.py").write_text(

@@ -15,7 +15,6 @@ from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.rows.source_roles import SourceColumnError
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import PermanentError
-from slackwater.pipelines.code import PipelineCode
 from slackwater.pipelines.errors import PipelineError
 from slackwater.runs.lineage.moves import Moves
 from slackwater.runs.lineage.verify import Verifier
@@ -49,9 +48,7 @@ def counts(world: World) -> dict[float, int]:
 
 def verify(world: World, seq: int) -> list[Any]:
     """The facts in which a repeated run differs from what the ledger says."""
-    repeated = Verifier(
-        world.warehouse, world.pipeline, PipelineCode(world.code), world.engine, InProcess()
-    ).verify(seq)
+    repeated = Verifier(world.warehouse, world.pipeline, world.code, world.engine, InProcess()).verify(seq)
     return [fact for fact in repeated.facts if not fact.is_equal]
 
 

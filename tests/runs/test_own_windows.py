@@ -17,7 +17,6 @@ from slackwater.engine.planner import choose
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.inspection.inspection import Inspection
 from slackwater.pipelines import Pipeline, agg, expect
-from slackwater.pipelines.code import PipelineCode
 from slackwater.pipelines.errors import PipelineError
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.publishing.delivery import identity_of
@@ -240,7 +239,7 @@ def test_an_element_whose_window_has_no_value_goes_to_quarantine(tmp_path: Path)
 
 def verify(world: World, seq: int) -> list[Any]:
     """What a repetition of run `seq` computes otherwise."""
-    code = PipelineCode(world.code)
+    code = world.code
     repeated = Verifier(world.warehouse, world.pipeline, code, world.engine, InProcess()).verify(seq)
     return [fact for fact in repeated.facts if not fact.is_equal]
 

@@ -20,7 +20,6 @@ from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.pipelines import DeltaSource, ParquetSource, Pipeline, agg
-from slackwater.pipelines.code import PipelineCode
 from slackwater.runs.lineage import catch_up
 from slackwater.runs.restating import backfill
 from slackwater.runs.staging.run import Runner
@@ -194,7 +193,7 @@ class World:
             self.warehouse,
             self.pipeline,
             self.code,
-            PipelineCode(self.code),
+            self.code,
             "0",
             self.engine,
             InProcess(),

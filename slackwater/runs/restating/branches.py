@@ -120,8 +120,7 @@ class Origin:
             return False
         branch_runs = ledger.runs_on(branch)
         if not all(
-            row.config_hash == runner.config_hash and runner.code.recognises(row.code_hash)
-            for row in branch_runs
+            row.config_hash == runner.config_hash and row.code_hash == runner.code_hash for row in branch_runs
         ):
             return False
         return not branch_runs or (

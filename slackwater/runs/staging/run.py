@@ -30,7 +30,6 @@ from slackwater.engine.source.pinning import SourceReplaced, VersionGone
 from slackwater.engine.transport.in_process import Transport
 from slackwater.errors import LostRaceError, RetryableError, SlackwaterError, without_credentials
 from slackwater.pipelines import Pipeline
-from slackwater.pipelines.code import PipelineCode
 from slackwater.pipelines.suites import require_library
 from slackwater.runs.staging import validation
 from slackwater.runs.staging.broken_panes import BrokenPanes
@@ -80,8 +79,8 @@ class Runner:
 
     Attributes:
         warehouse, pipeline: whose slices are run.
-        config_hash, version: of the declarations and of the product, recorded in the ledger.
-        code: the pipeline's; its hash is recorded, or that of the same code under which the lineage goes on.
+        config_hash, code_hash, version: hashes of the declarations and of the user's files, and the product's
+            version; the ledger records them.
         engine, transport: the engine that runs the windows, and where its tasks run.
         ranges: number of key-group ranges; None leaves it to the size of the input.
         lease: whether to claim the advisory lease. Only tests turn it off: correctness rests on the
@@ -94,7 +93,7 @@ class Runner:
     warehouse: Warehouse
     pipeline: Pipeline
     config_hash: str
-    code: PipelineCode
+    code_hash: str
     version: str
     engine: Engine
     transport: Transport
@@ -296,7 +295,7 @@ class StageOfSlice:
             watermark_out=moment(after.watermark),
             inputs=slice_replay.inputs(scan, outcome),
             config_hash=runner.config_hash,
-            code_hash=self._code_hash(),
+            code_hash=self.runner.code_hash,
             verdict=validation.verdict(checks),
             state_hash=str(outcome.state_hash),
             output_hash=str(outcome.output_hash),
@@ -309,15 +308,6 @@ class StageOfSlice:
             **cast(Any, outcome.counts),
         )
         return row, checks, outcome
-
-    def _code_hash(self) -> str:
-        """The hash of the pipeline's code for the row: that of the row before it where that is of the same
-        code.
-        """
-        before = self.parent.row
-        if before is not None and before.code_hash is None:  # a branch that begins the lineage once more
-            before = self.tables.ledger.head()
-        return self.runner.code.hash_after(None if before is None else before.code_hash)
 
     def _refuse_unsettled(self, now: datetime) -> None:
         settles_at = to_datetime(self.slice.to_ms) + self.pipeline.settle

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.pipelines.code import PipelineCode
 from slackwater.runs.lineage import verify
 from slackwater.runs.lineage.verify import TableDifference, Verifier
 from slackwater.tables.delta.stored_files import StoredFiles
@@ -41,7 +40,7 @@ def world(tmp_path: Path, great_expectations: None) -> World:
 
 
 def differences(world: World) -> tuple[TableDifference, ...]:
-    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), None, InProcess())
+    verifier = Verifier(world.warehouse, world.pipeline, world.code, None, InProcess())
     return verifier.verify(1).tables
 
 

@@ -14,7 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.source.pinning import SourceReplaced
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.pipelines.code import PipelineCode
 from slackwater.runs.lineage.adoption import Adoption, AdoptionResult, OnlyCounted, OtherRows
 from slackwater.runs.lineage.recorded_run import CannotRepeat
 from slackwater.runs.lineage.verify import Verifier
@@ -93,9 +92,7 @@ class TestRefusal:
 
     def test_runs_that_read_the_old_table_cannot_be_repeated(self, world: World) -> None:
         reload(world, *thirds(EVENTS), every_hour(48, 72))
-        verifier = Verifier(
-            world.warehouse, world.pipeline, PipelineCode(world.code), OperatorEngine(), InProcess()
-        )
+        verifier = Verifier(world.warehouse, world.pipeline, world.code, OperatorEngine(), InProcess())
         for seq in (1, 2):
             with pytest.raises(CannotRepeat, match=f"run {seq} can't be repeated.*dropped and made again"):
                 verifier.verify(seq)

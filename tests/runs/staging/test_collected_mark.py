@@ -17,7 +17,6 @@ from slackwater.engine.replaying.replay import Engine, Replay
 from slackwater.engine.rows.carried_timeline import timeline_of_slice
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.inspection.inspection import Inspection
-from slackwater.pipelines.code import PipelineCode
 from slackwater.runs.lineage.moves import Moves
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
@@ -216,7 +215,7 @@ def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_agai
     world.declare(allowed_lateness=120 * HOUR)
     created_again(world)
     assert counts(world)[2] == 1, "the fault that is in such warehouses"
-    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess())
+    verifier = Verifier(world.warehouse, world.pipeline, world.code, engine, InProcess())
     verification = verifier.verify(2)
     assert verification.is_equal, [fact for fact in verification.facts if not fact.is_equal]
     world.append([Event(3.5, 49, 103), *every_hour(49, 72)])

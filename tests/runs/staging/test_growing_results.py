@@ -26,7 +26,6 @@ from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.transport.in_process import InProcess
 from slackwater.errors import UsageError
 from slackwater.pipelines import agg, expect
-from slackwater.pipelines.code import PipelineCode
 from slackwater.pipelines.registry import config_hash
 from slackwater.runs.lineage.close import close
 from slackwater.runs.lineage.maintain import Maintenance
@@ -87,7 +86,7 @@ def corrections(world: World, seq: int) -> list[tuple]:
 
 
 def verified(world: World, seq: int) -> tuple[bool, tuple[str, ...]]:
-    code = PipelineCode(world.code)
+    code = world.code
     result = Verifier(world.warehouse, world.pipeline, code, OperatorEngine(), InProcess()).verify(seq)
     return result.is_equal, result.notes
 

@@ -11,7 +11,6 @@ from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine
 from slackwater.engine.transport.in_process import InProcess
-from slackwater.pipelines.code import PipelineCode
 from slackwater.runs.lineage.verify import Verifier
 from tests.runs.world import DAILY, HOUR, Event, World, every_hour, moment
 
@@ -37,7 +36,7 @@ def test_they_touch_no_window_and_the_bound_may_change_between_two_runs(
     [quarantined] = world.live("quarantine")
     assert (quarantined["reason_code"], quarantined["column_name"]) == ("behind_arrival", "e")
     assert quarantined["reason"] == "the event time is more than 2:00:00 before the arrival"
-    verifier = Verifier(world.warehouse, world.pipeline, PipelineCode(world.code), engine, InProcess())
+    verifier = Verifier(world.warehouse, world.pipeline, world.code, engine, InProcess())
     assert [fact for fact in verifier.verify(3).facts if not fact.is_equal] == []
 
 

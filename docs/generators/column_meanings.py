@@ -59,7 +59,7 @@ COLUMNS = {
     "runs": {
         "seq": "number of the row, ascending over all branches",
         "run_id": "the run whose staged rows this row makes count",
-        "kind": "`run`, `close`, `publish`, `restore`, `fork`, `drop`, `adopt` or `erase`; only `run` and "
+        "kind": "`run`, `close`, `publish`, `restore`, `fork`, `drop` or `erase`; only `run` and "
         "`close` have panes and a snapshot",
         "branch": "`main`, or the name of a branch",
         "live": "the runs that make up the branch after this row, as spans of seqs in slice order",

@@ -19,7 +19,6 @@ from slackwater.bench.results import Key, Results
 from slackwater.bench.worker import ContenderFailed, Worker
 from slackwater.bench.workloads import WORKLOADS
 from slackwater.errors import UsageError
-from slackwater.runs.planning.trial import LONG_ENOUGH_S, TIMES
 
 REPETITIONS = 3
 OWN_CONTENDERS = ("slackwater", "slackwater_last_eighth")
@@ -177,12 +176,7 @@ class Benchmark:
                     else _RATES.get(name, float("inf"))
                 )
                 replay_s = (count + 1 / _WARM_UP) * case.rows / rate / cores
-                calibration_s = (
-                    min(2 * LONG_ENOUGH_S, case.rows / rate / cores) * (1.5 * TIMES + 2)
-                    if name == "slackwater"
-                    else 0
-                )
-                seconds += (_START_S[name] + replay_s + calibration_s) * (count > 0)
+                seconds += (_START_S[name] + replay_s) * (count > 0)
         return disk_bytes, seconds
 
     def check_disk(self) -> None:

@@ -88,8 +88,8 @@ class Results:
         runs = self._lines[key]
         medians = {name: median(run[name] for run in runs) for name in ("wall_s", "cpu_s", "peak_mb")}
         rows, flink_figure = runs[-1]["rows"], published_flink(key.workload)
-        optional_facts = ("committed_s", "committed_cpu_s", "predicted_s", "predicted_mb", "task_mb")
-        committed_s, committed_cpu_s, predicted_s, predicted_mb, task_mb = (
+        optional_facts = ("committed_s", "committed_cpu_s", "task_mb")
+        committed_s, committed_cpu_s, task_mb = (
             _median_of_known([run.get(name) for run in runs]) for name in optional_facts
         )
         checks = sorted({run["check"] for run in runs if run.get("check")})
@@ -110,10 +110,6 @@ class Results:
                 [(run.get("phases") or {}).get("validate") for run in runs], medians["wall_s"]
             ),
             "task_mb": task_mb,
-            "predicted_s": predicted_s,
-            "predicted_ratio": _ratio(predicted_s, medians["wall_s"]),
-            "predicted_mb": predicted_mb,
-            "predicted_mb_ratio": _ratio(predicted_mb, task_mb),
             "runs": len(runs),
             "check": "; ".join(checks) or None,
         }

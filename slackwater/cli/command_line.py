@@ -77,7 +77,6 @@ INSPECTION = frozenset(
 WORK = (
     frozenset({"state", "close"}),
     frozenset({"late", "redrive"}),
-    frozenset({"plan", "--calibrate"}),
     frozenset({"runs", "--data-docs"}),
     frozenset({"sinks", "deliver"}),
     frozenset({"doctor", "--cluster"}),

@@ -1,4 +1,4 @@
-"""`slackwater state fork`, `restore`, `adopt` and `close`: the verbs that change a lineage without a slice of
+"""`slackwater state fork`, `restore` and `close`: the verbs that change a lineage without a slice of
 the source. Only `close` runs windows, on Spark.
 """
 
@@ -93,56 +93,6 @@ def restore(
         f"{time_text(row.slice_end)}."
     )
     printing.show_result([] if row is None else [row.values()], [sentence], output)
-
-
-@click.command("adopt")
-@click.argument("pipeline")
-@click.option(
-    "--accept",
-    metavar="REASON",
-    help="why numbers of rows are enough, where the old table can't be read any more",
-)
-@options.warehouse
-@options.pipelines
-@printing.json_or_text
-@options.log_format
-def adopt(
-    pipeline: str,
-    *,
-    accept: str | None,
-    warehouse: str | None,
-    pipelines: str | None,
-    output: Output,
-    log_format: str | None,
-) -> None:
-    """Declare the table that stands where the source was dropped and made again the same, so that runs go on
-    with it. It must hold the rows that live runs have read, slice by slice: their values are compared where
-    the old table can still be read, else their numbers.
-
-    \b
-    Example: slackwater state adopt departures
-    """
-    from slackwater.runs.opened_pipeline import OpenedPipeline
-
-    options.log_to_stderr(log_format)
-    result = OpenedPipeline(pipeline, warehouse, pipelines).adoption().run(accept)
-    if result is None:
-        sentence = (
-            f"{pipeline}: nothing to do; the source is the table that runs have read, as far as the ledger "
-            "knows."
-        )
-        printing.show_result([], [sentence], output)
-        return
-    comparison = (
-        "the rows are the same"
-        if result.by_values
-        else "as many rows as were read; their values could not be compared"
-    )
-    sentence = (
-        f"{pipeline}: the source counts as the one that runs have read, by row {result.row.seq}: "
-        f"{count_text(result.rows, 'row')}, {comparison}."
-    )
-    printing.show_result([result.row.values()], [sentence], output)
 
 
 @click.command("close")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,11 +40,6 @@ COLUMNS = [
     metavar="B",
     help="end of the arrivals, exclusive (default: one slice on, or where it ends)",
 )
-@click.option(
-    "--calibrate",
-    is_flag=True,
-    help="time the first rows of the range on this machine, with Spark, and predict from that",
-)
 @options.on
 @options.warehouse
 @options.pipelines
@@ -55,7 +49,6 @@ def command(
     *,
     from_ms: int | None,
     to_ms: int | None,
-    calibrate: bool,
     on: "On | None",
     warehouse: str | None,
     pipelines: str | None,
@@ -70,12 +63,7 @@ def command(
     """
     from slackwater.runs.opened_pipeline import OpenedPipeline
 
-    opened_pipeline = OpenedPipeline(pipeline, warehouse, pipelines, on)
-    planner = (
-        opened_pipeline.calibrating_planner(partial(printing.say, err=True))
-        if calibrate
-        else opened_pipeline.planner()
-    )
+    planner = OpenedPipeline(pipeline, warehouse, pipelines, on).planner()
     print_plan(planner.plan(from_ms, to_ms), output)
 
 
@@ -171,7 +159,7 @@ def _cost(forecast: "Plan") -> Iterator[tuple[str, str]]:
         yield ("emitted", _emitted_rows(forecast))
     yield ("stragglers", _stragglers_by_slice(forecast))
     if forecast.prediction is None:
-        yield ("time", "not predicted, no run of this engine is recorded; --calibrate measures some rows")
+        yield ("time", "not predicted: no run of this engine is recorded yet")
     elif forecast.seconds is None:
         yield ("time", "not predicted, the rows are not known")
     else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.group("state")
 def command() -> None:
     """Windows, timers, keyed state and watermarks as of a run (default: main's head); fork, restore and close
-    the lineage; adopt a source that was made again."""
+    the lineage."""
 
 
 def _as_of_a_run(function: Any) -> Any:
@@ -269,5 +269,5 @@ def _value(row: dict[str, Any]) -> Any:
     return typed_values[0] if typed_values else row["value_json"]
 
 
-for verb in (moves.fork, moves.restore, moves.adopt, moves.close):
+for verb in (moves.fork, moves.restore, moves.close):
     command.add_command(verb)

@@ -1,5 +1,5 @@
-"""The code hash of a pipeline: SHA-256 over Slackwater's version and over the files of the user's that run when
-the pipeline's file is imported, and that functions in them import later. Read by their text; nothing is run.
+"""The code hash of a pipeline: SHA-256 over Slackwater's version, the file that defines the pipeline, and the
+user's files that it imports. Files are read as text; nothing is run.
 
 A module whose name is computed at run time (`importlib.import_module(name)`) is not seen.
 """

@@ -130,8 +130,8 @@ class Registry(Mapping[str, Pipeline]):
         return code_hash(product_version(), self._files(name))
 
     def sources(self, name: str) -> list[Path]:
-        """The files that enter the code hash: the one that defines the pipeline and, for a user's, all that it
-        imports beside it or in its package.
+        """The files that enter the code hash: the one that defines the pipeline and, unless it is an example,
+        the user's files that it imports.
         """
         return sorted(self._files(name).values())
 

@@ -21,7 +21,6 @@ from slackwater.engine.transport.task_processes import TaskProcesses
 from slackwater.errors import SlackwaterError
 from slackwater.pipelines import Pipeline, registry
 from slackwater.pipelines.registry import Registry
-from slackwater.runs.lineage.adoption import Adoption
 from slackwater.runs.lineage.catch_up import CatchUp, CatchUpRequest
 from slackwater.runs.lineage.close import close
 from slackwater.runs.lineage.erasure import Erasure
@@ -30,7 +29,6 @@ from slackwater.runs.lineage.moves import Moves
 from slackwater.runs.lineage.table_checks import TableChecks
 from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
-from slackwater.runs.planning.trial import calibrate
 from slackwater.runs.publishing.delivery import Delivery, Parallel
 from slackwater.runs.publishing.portion_tasks import PortionTasks
 from slackwater.runs.publishing.publish import Publisher
@@ -173,14 +171,7 @@ class OpenedPipeline:
 
     def planner(self) -> RangePlanner:
         """Plans runs and restatements, without Spark; the pipeline need not have run yet."""
-        return RangePlanner(self.warehouse, self.pipeline, on=self._on)
-
-    def calibrating_planner(self, lines: Lines = print) -> RangePlanner:
-        """Plans them with rates that it measures first, by replaying rows on Spark unless `on` is `here`."""
-        purpose = "calibrate"
-        transport = partial(self.transport, purpose) if self._on == "here" else self._spark(purpose)
-        measure = partial(calibrate, self.pipeline, self.warehouse, transport=transport, lines=lines)
-        return RangePlanner(self.warehouse, self.pipeline, measure, self._on)
+        return RangePlanner(self.warehouse, self.pipeline, self._on)
 
     def catch_up(self, request: CatchUpRequest, lines: Lines = print) -> CatchUp:
         """The verb `run`."""
@@ -303,12 +294,6 @@ class OpenedPipeline:
         """Forks and restores the lineage, and drops branches."""
         return Moves(
             self.name, self.tables, self.roll_forward, self._declarations(), registry.product_version()
-        )
-
-    def adoption(self) -> Adoption:
-        """Declares that the table that has replaced the source holds the same rows."""
-        return Adoption(
-            self.warehouse, self.pipeline, self.tables, self.roll_forward, registry.product_version()
         )
 
     def erasure(self) -> Erasure:

@@ -355,8 +355,6 @@ def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
         facts = {
             "state_s": wall / 2,
             "phases": {"validate": 0.1},
-            "predicted_s": 2.5,
-            "predicted_mb": 300,
             "task_mb": 400,
         }
         results.add(
@@ -366,7 +364,7 @@ def test_results_are_medians_of_their_runs(tmp_path: Path) -> None:
     assert (row["wall_s"], row["cpu_s"], row["rows_per_s"], row["runs"]) == (2.0, 4.0, 50, 3)
     assert row["wall_ratio"] is None and row["per_cpu_ratio"] == 1.0
     assert (row["state_share"], row["validation_share"]) == (0.25, 0.05)
-    assert (row["predicted_ratio"], row["predicted_mb_ratio"]) == (1.25, 0.75)
+    assert row["task_mb"] == 400
 
 
 def test_the_time_until_the_commit_is_compared_beside_the_whole(tmp_path: Path) -> None:

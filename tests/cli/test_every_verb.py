@@ -43,7 +43,7 @@ LOOKS: dict[tuple[str, ...], tuple[str, ...]] = {
 # These write, serve or measure; their own tests look at what they print.
 WORKS = {
     *(("run",), ("backfill",), ("publish",), ("branches", "drop"), ("serve",), ("bench",), ("conformance",)),
-    *(("state", name) for name in ("fork", "restore", "adopt", "close")),
+    *(("state", name) for name in ("fork", "restore", "close")),
     *(("sinks", name) for name in ("deliver", "retry", "reset")),
     ("examples", "load"),
 }

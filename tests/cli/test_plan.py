@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from slackwater.engine.transport import placement
-from slackwater.engine.transport.in_process import InProcess
-from slackwater.examples.departures import departures
-from slackwater.runs import opened_pipeline
-from slackwater.runs.planning import trial
-from slackwater.runs.planning.calibration import Calibration
-from tests.integration.command import environment, here, slackwater
+from tests.integration.command import environment, here
 from tests.integration.stored import ROOT, StoredTables
 
 
@@ -97,61 +90,6 @@ def test_before_the_first_run_the_plan_begins_the_lineage_and_writes_nothing(
         None,
     )
     assert not (warehouse / "departures").exists()
-
-
-def test_a_calibration_predicts_where_nothing_is_recorded_and_leaves_the_pipeline_alone(
-    warehouse: Path,
-    plan_of: Callable[..., dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
-    where = ("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse)
-    before = plan_of(*where)
-    assert before["seconds"] is None and before["memory_mb"] > 0
-    assert before["memory_overhead_mb"] == before["memory_mb"] + 384, "of an executor of one core"
-    plan = plan_of(*where, "--calibrate")
-    assert not (warehouse / "departures").exists()
-    rows = in_range(warehouse, "2013-01-01", "2013-01-04")
-    assert plan["prediction"]["calibrated"][1] == rows
-    assert plan["prediction"]["calibrated"][0] == pytest.approx(rows / 2, rel=0.05)
-    assert plan["seconds"] > 0 and "on this machine, engine columnar" in plan["prediction"]["basis"]
-    assert f"as {rows:,} of the rows took here" in plan["memory_basis"]
-    assert plan_of(*where)["seconds"] == pytest.approx(plan["seconds"]), "the calibration is kept"
-    assert here(*where[:2], "--to", "2013-01-02", "--warehouse", warehouse, "--calibrate") == 2, (
-        "842 rows are too few"
-    )
-    calibration = Calibration.load(departures, "columnar")
-    assert calibration is not None
-    replace(calibration, start=9.0).store()
-    small = plan_of(*where)["seconds"]
-    monkeypatch.setattr(placement, "SMALL_BYTES", 0)
-    assert plan_of(*where)["seconds"] == pytest.approx(small + 9.0), (
-        "only slices that are not small wait for Spark to start"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_a_calibration_from_the_command_line_replays_on_spark(warehouse: Path, tmp_path: Path) -> None:
-    where = ("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse)
-    process = slackwater(*where, "--calibrate", env=environment(SLACKWATER_CACHE=str(tmp_path)))
-    assert process.returncode == 0, process.stderr
-    assert "of the rows took on this machine, engine columnar" in process.stdout
-
-
-def test_the_timed_rows_reach_where_as_many_windows_close_as_open(
-    warehouse: Path, plan_of: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opened_pipeline, "spark_transport", lambda app: InProcess)
-    monkeypatch.setattr(trial, "LONG_ENOUGH_S", 0.0)
-    monkeypatch.setattr(trial, "FIRST_ROWS", 2)
-    plan = plan_of("plan", "departures", "--to", "2013-01-04", "--warehouse", warehouse, "--calibrate")
-    # The watermark is an hour behind, windows are an hour long, and they wait four more.
-    until = count(
-        "SELECT count(*) FROM s WHERE arrival_time < (SELECT min(arrival_time) FROM s) + INTERVAL 6 HOURS",
-        s=source(warehouse),
-    )
-    assert plan["prediction"]["calibrated"] == pytest.approx([until, 2 * until], rel=0.05)
 
 
 def test_the_next_run_is_foretold_with_the_windows_that_it_touches(

@@ -9,47 +9,35 @@ from itertools import pairwise
 from typing import Any
 
 from slackwater.bench.cases import BenchmarkCase
-from slackwater.bench.workloads import WORKLOADS
 from slackwater.engine.planner import choose
-from slackwater.engine.replaying.task_memory import estimate_mb
 from slackwater.engine.source.pinning import pin
 from slackwater.engine.transport.placement import SMALL_BYTES
 from slackwater.pipelines import registry
 from slackwater.runs.lineage.catch_up import CatchUpRequest
-from slackwater.runs.opened_pipeline import OpenedPipeline, spark_transport
-from slackwater.runs.planning.prediction import from_calibration
-from slackwater.runs.planning.trial import calibrate
+from slackwater.runs.opened_pipeline import OpenedPipeline
 from slackwater.runs.staging.run import wall_clock
 from slackwater.runtime.settings import tasks_here
 from slackwater.tables.warehouse import Warehouse
 
 
 class Slackwater:
-    """Replays everything as one run on an empty lineage. The prediction of `slackwater plan --calibrate` is
-    recorded beside the measurement.
-    """
+    """Replays everything as one run on an empty lineage."""
 
     def __init__(self, engine: str | None) -> None:
         self._engine = engine
         self._warm_up_case: BenchmarkCase | None = None
-        self._predictions: dict[str, dict[str, float]] = {}
 
     def start(self, case: BenchmarkCase) -> None:
         """`case` is for warming up."""
         self._warm_up_case = case
 
     def prepare(self, case: BenchmarkCase) -> None:
-        """Warm up, empty the lineage, and once for each workload predict its run. It is warmed up again each
-        time because Spark ends Python workers that were idle for a minute, while another contender ran.
-        """
+        """Warm up each time, as Spark ends Python workers that idled for a minute; empty the lineage."""
         self._warm(case)
         shutil.rmtree(case.folder / case.workload.pipeline, ignore_errors=True)
-        if case.label in WORKLOADS and case.label not in self._predictions and self._engine is None:
-            self._predictions[case.label] = self._predict(case)
 
     def run(self, case: BenchmarkCase) -> dict[str, Any]:
-        facts = self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
-        return {**facts, **self._predictions.get(case.label, {})}
+        return self._replay(case, case.facts["from_ms"], case.facts["to_ms"])
 
     def _warm(self, next_case: BenchmarkCase) -> None:
         """Replay the case of `start` where `next_case` will be: on Spark, where that is not small, in so many
@@ -69,37 +57,6 @@ class Slackwater:
         [declaration] = pipeline.sources
         source = pin(declaration, Warehouse.at(str(case.folder)).source(declaration.table))
         return not choose(pipeline, source.schema, self._engine).make().in_threads
-
-    def _predict(self, case: BenchmarkCase) -> dict[str, float]:
-        """The predicted seconds in a warm session, and megabytes of the largest task."""
-        pipeline, where = (
-            registry.load(case.workload.pipelines)[case.workload.pipeline],
-            Warehouse.at(str(case.folder)),
-        )
-        from_ms, to_ms, rows = (case.facts[name] for name in ("from_ms", "to_ms", "rows"))
-        rates = calibrate(
-            pipeline,
-            where,
-            from_ms,
-            to_ms,
-            transport=spark_transport("calibrate"),
-            lines=lambda line: None,
-        )
-        [declaration] = pipeline.sources
-        source = pin(declaration, where.source(declaration.table))
-        files = source.files(from_ms, to_ms, declaration.arrival_time, None)
-        estimate = estimate_mb(
-            pipeline,
-            [source],
-            files,
-            rows,
-            parked_windows=0,
-            engine=choose(pipeline, source.schema).make(),
-        )
-        return {
-            "predicted_s": round(from_calibration(rates).of_slice(rows), 3),
-            "predicted_mb": rates.memory_of(estimate),
-        }
 
     def _replay(
         self, case: BenchmarkCase, from_ms: int, to_ms: int, ranges: int | None = None

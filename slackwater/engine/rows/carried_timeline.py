@@ -30,7 +30,7 @@ from slackwater.engine.rows.columns_read import ARRIVAL, EVENT, PLACE, columns_r
 from slackwater.engine.rows.element_order import in_order
 from slackwater.engine.rows.judge import Judge
 from slackwater.engine.rows.progress import Progress, with_collected_mark
-from slackwater.engine.rows.tick_pass import Maxima, tick_maxima, timeline_of
+from slackwater.engine.rows.tick_pass import timeline_of
 from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import Transport
 from slackwater.pipelines import Pipeline
@@ -118,13 +118,13 @@ class CarriedTimeline(Timeline):
 
 
 def timeline_of_slice(
-    transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
+    transport: Transport, scan: SliceScan, judge: Judge, before: Progress
 ) -> tuple[Timeline, Progress]:
     """The timeline of the slice that `scan` reads, and the progress after it, for any strategy; see
     `timeline_of`.
     """
     if judge.pipeline.watermarks.kind != "punctuated":
-        return timeline_of(transport, scan, judge, before, maxima)
+        return timeline_of(transport, scan, judge, before)
     parts = transport.gather(scan_of_carriers(scan, judge.pipeline), WatermarkRows(judge))
     timeline, after = carried_timeline(parts, judge.pipeline, scan.from_ms, scan.to_ms, before)
     return with_collected_mark(timeline, after, before, judge.pipeline.allowed_lateness_ms)

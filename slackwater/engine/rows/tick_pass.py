@@ -15,7 +15,7 @@ has at most one row for each tick, and the driver takes the lowest of all:
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,20 +54,13 @@ _TICKS_AT_ONCE = 1 << 21
 _COLUMNS_OF_WATERMARKS = ["range", "tick_end_ms", "watermark"]
 _COLUMNS_OF_PARTITIONS = ["partition", "max_event_ms", "last_arrival_ms", "idle"]
 
-Maxima = Callable[[Transport, SliceScan, Judge, Progress], Sequence[pa.Table]]
-
-
-def is_large(scan: SliceScan) -> bool:
-    """Whether the ticks of a slice are brought together by tasks."""
-    return scan.size > _LARGE_BYTES
-
 
 def tick_maxima(transport: Transport, scan: SliceScan, judge: Judge, before: Progress) -> Sequence[pa.Table]:
     """The pass. Of a small slice: tables of partition, max_event_ms and last_arrival_ms, with one row or more
     for each (source partition, tick) that matters. Of a large one: those that `LowestOfRange` yields.
     """
     narrow_scan = scan_of_pass(scan, judge)
-    if not is_large(scan):
+    if scan.size <= _LARGE_BYTES:
         return transport.gather(narrow_scan, TicksThatMatter(judge))
     lowest_of_range = LowestOfRange(judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before, _RANGES)
     return transport.shuffle(narrow_scan, TicksThatMatter(judge, _RANGES), _RANGES, lowest_of_range)
@@ -118,11 +111,12 @@ class LowestOfRange:
 
 
 def timeline_of(
-    transport: Transport, scan: SliceScan, judge: Judge, before: Progress, maxima: Maxima = tick_maxima
+    transport: Transport, scan: SliceScan, judge: Judge, before: Progress
 ) -> tuple[Timeline, Progress]:
-    """The timeline of the slice that `scan` reads, and the progress after it. `maxima` makes the pass, or has
-    its result from an earlier try. `before` has the collected mark, where there is one."""
-    parts = maxima(transport, scan, judge, before)
+    """The timeline of the slice that `scan` reads, and the progress after it. `before` has the collected
+    mark, where there is one.
+    """
+    parts = tick_maxima(transport, scan, judge, before)
     timeline, after = timeline_from(parts, judge.pipeline.watermarks, scan.from_ms, scan.to_ms, before)
     return with_collected_mark(timeline, after, before, judge.pipeline.allowed_lateness_ms)
 
@@ -141,13 +135,6 @@ def timeline_from(
         lowest_of_ranges, strategy=strategy, from_ms=from_ms, to_ms=to_ms, watermark=before.watermark
     )
     return timeline, Progress(names, after, timeline.final, to_ms)
-
-
-def merged_parts(parts: Sequence[pa.Table], strategy: WatermarkStrategy) -> pa.Table:
-    """The tables of a pass as one; the timeline from it is the same."""
-    if _are_of_ranges(parts):
-        return pa.concat_tables(parts, promote_options="default")
-    return one_a_tick(parts, strategy)
 
 
 def range_of(name: str, ranges: int) -> int:
@@ -227,7 +214,7 @@ def _lowest(
 
 
 def _are_of_ranges(parts: Sequence[pa.Table]) -> bool:
-    """Whether tables are what `LowestOfRange` yields, or `merged_parts` has made of that."""
+    """Whether tables are what `LowestOfRange` yields."""
     return any("range" in part.column_names for part in parts)
 
 

@@ -75,7 +75,7 @@ class LineageGraph:
     Attributes:
         runs: in the order of their seqs.
         branches: in the order of their forks.
-        moves: the rows that moved main and made no run: restores, adoptions, erasures, publications.
+        moves: the rows that moved main and made no run: restores, erasures, publications.
     """
 
     runs: tuple[GraphRun, ...]
@@ -145,7 +145,7 @@ def lineage_graph(rows: Sequence[LedgerRow]) -> LineageGraph:
     )
 
 
-_MOVES = frozenset({RowKind.PUBLISH, RowKind.RESTORE, RowKind.ADOPT, RowKind.ERASE})
+_MOVES = frozenset({RowKind.PUBLISH, RowKind.RESTORE, RowKind.ERASE})
 
 
 def _forks(rows: Iterable[LedgerRow]) -> list[_Fork]:

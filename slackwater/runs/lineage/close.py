@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.engine.rows.progress import Progress
-from slackwater.engine.rows.tick_pass import Maxima, tick_maxima
 from slackwater.engine.source.scan import SliceScan
 from slackwater.engine.transport.in_process import Transport
 from slackwater.errors import UsageError
@@ -143,7 +142,5 @@ class FinalReplay(SliceReplay):
     def scan(self) -> SliceScan:
         return self._scan_of([[] for _ in self.pins.of_sources], self.slice.to_ms)
 
-    def timeline(
-        self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima
-    ) -> tuple[Timeline, Progress]:
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
         return final_timeline(self.slice.to_ms, before)

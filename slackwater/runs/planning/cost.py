@@ -1,8 +1,8 @@
 """The cost of a plan: the seconds that the command would take and the megabytes of its largest task, from
-what earlier runs have recorded or a calibration has measured.
+what earlier runs have recorded.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
@@ -17,15 +17,11 @@ from slackwater.engine.replaying.task_memory import (
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.transport.placement import On, Placement, SliceNeeds, Workers, placement_of
 from slackwater.pipelines import Pipeline
-from slackwater.runs.planning.calibration import Calibration
 from slackwater.runs.planning.plan_inputs import PlanInputs
-from slackwater.runs.planning.prediction import Prediction, from_calibration, predict
+from slackwater.runs.planning.prediction import Prediction, predict
 from slackwater.runs.planning.source_reads import SourceReads
 from slackwater.runtime.memory import IDLE_MB, VARIABLE, state_memory_mb
 from slackwater.runtime.settings import spark_place, tasks_here
-
-# Measures rates of the pipeline on the rows that arrived in [from, to), given in milliseconds.
-Measure = Callable[[int, int], Calibration]
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Cost:
     """What a plan takes.
 
     Attributes:
-        prediction: of seconds; None where nothing is recorded or calibrated.
+        prediction: of seconds; None where no run is recorded.
         memory_mb, memory_basis: of the largest task of any slice, and what that rests on.
     """
 
@@ -47,24 +43,17 @@ def cost_of(
     reads: SourceReads,
     choice: engines.Choice,
     parked_rows: int,
-    measure: Measure | None,
     *,
     needs_spark: bool,
 ) -> Cost:
     """The cost of a plan of these `reads`, run by the engine of `choice` from a snapshot of so many windows
     and remembered rows.
-    `measure` replaces the rates that are known. `needs_spark`: whether Spark replays any of its slices.
+    `needs_spark`: whether Spark replays any of its slices.
     """
-    if measure is None or not reads.slices:
-        calibration = Calibration.load(inputs.pipeline, choice.engine)
-    else:
-        calibration = measure(reads.slices[0].slice.from_ms, reads.slices[-1].slice.to_ms)
-    prediction = predict(inputs.newest_rows(), choice.engine) if measure is None else None
-    if prediction is None and calibration is not None:
-        prediction = from_calibration(calibration)
+    prediction = predict(inputs.newest_rows(), choice.engine)
     if prediction is not None and not needs_spark:
         prediction = replace(prediction, start=0.0)
-    return Cost(prediction, *_memory(inputs, reads, choice, parked_rows, calibration))
+    return Cost(prediction, *_memory(inputs, reads, choice, parked_rows))
 
 
 def warn_of_one_key(pipeline: Pipeline, memory_mb: int) -> list[str]:
@@ -110,7 +99,6 @@ def _memory(
     reads: SourceReads,
     choice: engines.Choice,
     parked_rows: int,
-    calibration: Calibration | None,
 ) -> tuple[int, str]:
     """Megabytes of the largest task of any slice, and what that rests on."""
     estimates = [
@@ -124,11 +112,4 @@ def _memory(
         )
         for item, files in zip(reads.slices, reads.files, strict=True)
     ]
-    estimate = max(estimates, default=0)
-    if calibration is None:
-        return estimate, "rows of two sums each; what keeps more needs more"
-    ratio = calibration.memory_mb / calibration.estimated_mb
-    basis = (
-        f"{ratio:.2f} of the estimate for rows of two sums, as {calibration.rows[1]:,} of the rows took here"
-    )
-    return calibration.memory_of(estimate), basis
+    return max(estimates, default=0), "rows of two sums each; what keeps more needs more"

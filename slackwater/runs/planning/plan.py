@@ -63,7 +63,7 @@ class Plan:
         emitted_rows: of a process function or a pipeline with side outputs; None for others, and before the
             first run.
         stragglers: rows that appeared after the slice of their arrival was run, by slice; None: not known.
-        prediction: None where nothing is recorded or calibrated.
+        prediction: None where no run is recorded.
         memory_mb, memory_basis: of the largest task, and what that rests on.
         placements: where each slice would be replayed, and why there.
         changes: settings that differ from those of that run, and what they mean, as sentences.

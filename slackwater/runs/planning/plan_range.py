@@ -15,7 +15,7 @@ from slackwater.engine import planner as engines
 from slackwater.engine.transport.placement import On
 from slackwater.pipelines import Pipeline, registry
 from slackwater.runs.planning.changed_settings import sentences_on_changes
-from slackwater.runs.planning.cost import Measure, cost_of, placements_of, warn_of_one_key
+from slackwater.runs.planning.cost import cost_of, placements_of, warn_of_one_key
 from slackwater.runs.planning.earlier_runs import (
     rows_emitted_in,
     runs_between,
@@ -47,13 +47,11 @@ class RangePlanner:
 
     Attributes:
         warehouse, pipeline: where and what.
-        measure: measures rates in the range instead of those that are known; None: the known ones.
         on: where slices are to be replayed.
     """
 
     warehouse: Warehouse
     pipeline: Pipeline
-    measure: Measure | None = None
     on: On = "auto"
 
     def plan(self, from_ms: int | None = None, to_ms: int | None = None, slice_ms: int | None = None) -> Plan:
@@ -130,7 +128,7 @@ class RangePlanner:
         parked_rows = windows.parked_windows + count_remembered_rows(inputs, owner)
         placements = placements_of(inputs, reads, choice, parked_rows, self.on)
         needs_spark = any(placement.place == "spark" for placement in placements)
-        cost = cost_of(inputs, reads, choice, parked_rows, self.measure, needs_spark=needs_spark)
+        cost = cost_of(inputs, reads, choice, parked_rows, needs_spark=needs_spark)
         return Plan(
             pipeline=self.pipeline.name,
             restates=restated_to_ms is not None,

@@ -1,14 +1,12 @@
-"""How long a slice will take: a line through (rows, seconds) of earlier runs, or of a replay that was timed
-here; and what it rests on.
+"""How long a slice will take: a line through (rows, seconds) of earlier runs; and which runs these are.
 
-Pure functions on ledger rows and calibrations.
+Pure functions on ledger rows.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from slackwater.runs.planning.calibration import Calibration
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import LedgerRow
 
@@ -22,9 +20,8 @@ class Prediction:
 
     Attributes:
         start, fixed, per_row: seconds to start Spark, for each slice, and for each row.
-        runs: seqs of the runs that it rests on, oldest first; none where it rests on a calibration.
+        runs: seqs of the runs that it rests on, oldest first.
         engine: the engine of those runs.
-        calibrated: rows of the two replays of a calibration.
     """
 
     start: float
@@ -32,7 +29,6 @@ class Prediction:
     per_row: float
     runs: tuple[int, ...]
     engine: str
-    calibrated: tuple[int, int] | None = None
 
     def of_slice(self, rows: int) -> float:
         """Seconds for one slice of so many rows."""
@@ -49,12 +45,6 @@ class Prediction:
             f"{self.fixed:.2f} s a slice, {self.per_row * 1e6:.1f} µs a row, {self.start:.1f} s to start "
             "Spark"
         )
-        if self.calibrated is not None:
-            fewer, more = self.calibrated
-            return (
-                f"seconds that {fewer:,} and {more:,} of the rows took on this machine, engine "
-                f"{self.engine}: {rates}"
-            )
         count = len(self.runs)
         which = f"run {self.runs[0]}" if count == 1 else f"{count} runs, {self.runs[0]} to {self.runs[-1]}"
         return f"recorded seconds and rows of {which}, engine {self.engine}: {rates}"
@@ -81,19 +71,6 @@ def predict(runs: Sequence[LedgerRow], engine: str) -> Prediction | None:
         per_row=per_row,
         runs=tuple(row.seq for row in timed_runs),
         engine=engine,
-    )
-
-
-def from_calibration(calibration: Calibration) -> Prediction:
-    """What the rates of a calibration predict."""
-    per_slice, per_row = calibration.line
-    return Prediction(
-        start=calibration.start,
-        fixed=per_slice,
-        per_row=per_row,
-        runs=(),
-        engine=calibration.engine,
-        calibrated=calibration.rows,
     )
 
 

@@ -28,7 +28,7 @@ from slackwater.runs.planning.plan import SlicePlan
 from slackwater.runs.planning.plan_inputs import PlanInputs
 from slackwater.runs.planning.touched_windows import KeyGroupSample
 from slackwater.runs.staging.odd_input import other_unit
-from slackwater.runs.staging.slice_replay import how_to_restate_or_adopt
+from slackwater.runs.staging.slice_replay import how_to_restate_all
 from slackwater.runs.staging.slices import Slice, iso
 from slackwater.runs.staging.stragglers import (
     Stragglers,
@@ -169,7 +169,7 @@ def _other_table(
     table = declaration.table
     if owner is None or other_table_of([owner], table, table_id) is None:
         return []
-    ways = how_to_restate_or_adopt(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
+    ways = how_to_restate_all(inputs.pipeline.name, inputs.start_ms, inputs.end_ms)
     return [
         f"it would be refused: source {table!r} was dropped and made again, or replaced, since run "
         f"{owner.seq}. {ways}"

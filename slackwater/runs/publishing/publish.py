@@ -14,7 +14,7 @@ from datetime import datetime
 from slackwater.errors import LostRaceError, RejectedError, RetryableError, UsageError
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.publishing.staged_rows import missing_rows
-from slackwater.runs.staging import tick_cache, validation
+from slackwater.runs.staging import validation
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.run import wall_clock
 from slackwater.runs.staging.staged_slice import with_acceptance
@@ -143,8 +143,6 @@ class Publisher:
             log_of.record(
                 attempt, self.clock(), outcome="committed", verdict=row.verdict, exit_code=0, step="publish"
             )
-        if any(attempt.attempt > 1 or attempt.outcome == "rejected" for attempt in attempts):
-            tick_cache.drop_ticks(self.tables)
         return bound
 
     def _require_state(self, attempts: list[Attempt], rows: list[LedgerRow]) -> None:

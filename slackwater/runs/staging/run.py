@@ -43,13 +43,11 @@ from slackwater.runs.staging.shapes import checked_sources
 from slackwater.runs.staging.slice_replay import (
     SliceReplay,
     how_to_restate_all,
-    how_to_restate_or_adopt,
 )
 from slackwater.runs.staging.slices import Lineage, Slice, iso
 from slackwater.runs.staging.staged_slice import Parent, StagedSlice, with_acceptance
 from slackwater.runs.staging.stragglers import newer_reads_by_source
 from slackwater.runs.staging.suite_checks import RowsToPublish
-from slackwater.runs.staging.tick_cache import TickCache
 from slackwater.tables.delta.concurrency import map_concurrently
 from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.overrides import OverridesReader, moved_rows_on
@@ -194,16 +192,14 @@ class StageOfSlice:
         with phases.phase("claim"):
             attempt = self._claim(attempt)
             phases.attempt = attempt.attempt
-        ticks = TickCache(self.tables, attempt)
         try:
             with (
                 self._with_next_step(),
                 renewing_lease(self.prepared_runner.attempts, attempt, self.runner.clock),
             ):
-                row, checks, outcome = self._replay_and_stage(attempt, ticks, phases, started_at)
+                row, checks, outcome = self._replay_and_stage(attempt, phases, started_at)
         except BaseException as error:
             self._record_failure(attempt, phases.name, error)
-            ticks.keep_ticks()
             raise
         row = with_acceptance(row, self.accept)
         is_rejected = row.verdict == validation.FAILED
@@ -216,12 +212,10 @@ class StageOfSlice:
             exit_code=4 if is_rejected else None,
             ledger_row=pack(row, self.parent.row, self.pipeline.describe()),
         )
-        if is_rejected:
-            ticks.keep_ticks()
         return StagedSlice(attempt, row, tuple(checks), outcome.memory_mb, outcome.state_s)
 
     def _replay_and_stage(
-        self, attempt: Attempt, ticks: TickCache, phases: Phases, started_at: datetime
+        self, attempt: Attempt, phases: Phases, started_at: datetime
     ) -> tuple[LedgerRow, list[validation.Check], Outcome]:
         """The phases from pin to validate."""
         runner = self.runner
@@ -242,7 +236,7 @@ class StageOfSlice:
             )
             transport.start()
         with phases.phase("timeline"):
-            timeline, after = slice_replay.timeline(scan, before, transport, ticks)
+            timeline, after = slice_replay.timeline(scan, before, transport)
         with phases.phase("replay"):
             outcome = slice_replay.replay(
                 scan,
@@ -376,9 +370,7 @@ class StageOfSlice:
         try:
             yield
         except SourceReplaced as error:
-            next_step = how_to_restate_or_adopt(
-                self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms
-            )
+            next_step = how_to_restate_all(self.pipeline.name, self.parent.start_ms or 0, self.slice.from_ms)
             raise SourceReplaced(
                 f"{self.pipeline.name}: {error.message} {next_step}", **error.facts
             ) from error

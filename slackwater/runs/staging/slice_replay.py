@@ -18,7 +18,6 @@ from slackwater.engine.replaying.task_memory import (
 from slackwater.engine.rows.carried_timeline import timeline_of_slice
 from slackwater.engine.rows.judge import Judge
 from slackwater.engine.rows.progress import Progress
-from slackwater.engine.rows.tick_pass import Maxima, tick_maxima
 from slackwater.engine.rows.union_columns import PinnedSources
 from slackwater.engine.source.files import InputFile
 from slackwater.engine.source.lost_history import notes_on_parts
@@ -48,14 +47,6 @@ def how_to_restate_all(pipeline: str, start_ms: int, end_ms: int) -> str:
     return (
         f"Restate everything from the table that is there: `slackwater backfill {pipeline} --from "
         f"{iso(start_ms)} --to {iso(end_ms)}`."
-    )
-
-
-def how_to_restate_or_adopt(pipeline: str, start_ms: int, end_ms: int) -> str:
-    """As `how_to_restate_all`, and the next step if the other table holds the same rows."""
-    return (
-        f"{how_to_restate_all(pipeline, start_ms, end_ms)} Or, if it holds the same rows, say so: "
-        f"`slackwater state adopt {pipeline}` compares them and records it."
     )
 
 
@@ -163,11 +154,9 @@ class SliceReplay:
             engine.in_threads,
         )
 
-    def timeline(
-        self, scan: SliceScan, before: Progress, transport: Transport, maxima: Maxima = tick_maxima
-    ) -> tuple[Timeline, Progress]:
-        """The watermarks of the slice, and the progress after it; see `timeline_of` for `maxima`."""
-        return timeline_of_slice(transport, scan, Judge.of(self.pipeline, scan), before, maxima)
+    def timeline(self, scan: SliceScan, before: Progress, transport: Transport) -> tuple[Timeline, Progress]:
+        """The watermarks of the slice, and the progress after it."""
+        return timeline_of_slice(transport, scan, Judge.of(self.pipeline, scan), before)
 
     def replay(
         self,

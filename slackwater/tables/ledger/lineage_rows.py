@@ -1,4 +1,4 @@
-"""Makes the ledger rows that are no runs: fork, publish, restore, adopt, erase, drop. They say which runs are
+"""Makes the ledger rows that are no runs: fork, publish, restore, erase, drop. They say which runs are
 live, which source counts as read, or which rows are erased.
 
 Pure functions from rows to rows; `LedgerWriter.commit` gives them their seqs. Whether a row may be written is
@@ -175,25 +175,6 @@ def rebuild_row(
 def is_rebuild(row: LedgerRow) -> bool:
     """Whether a row was made by `rebuild_row`."""
     return row.kind == RowKind.PUBLISH and row.run_id.startswith(f"{_REBUILD}-")
-
-
-def adopt_row(
-    main: LedgerRow,
-    owner: LedgerRow | None,
-    start: datetime,
-    adopted_input: Input,
-    *,
-    verdict: str,
-    version: str | None = None,
-) -> LedgerRow:
-    """The row that declares that main's live runs count as having read `adopted_input`, another table with
-    the rows of their source; the same runs stay live. `verdict` says what was compared.
-    """
-    return replace(
-        _row_with_same_live(RowKind.ADOPT, main, owner, start, version),
-        inputs=(adopted_input,),
-        verdict=verdict,
-    )
 
 
 def erase_row(

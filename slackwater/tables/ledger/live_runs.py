@@ -5,7 +5,7 @@ column: a row is made when it is asked for.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Self, overload
@@ -15,10 +15,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.tables import schemas
+from slackwater.tables.ledger.erasures import Remainders
 from slackwater.tables.ledger.ledger_files import LedgerFile, rows_at
-from slackwater.tables.ledger.revisions import REVISED_COLUMNS, Revisions
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
+
+# The columns in which a row of which rows were erased counts otherwise than it was written.
+REVISED_COLUMNS = frozenset({"state_hash", "output_hash", "files", "windows_open", "timers_pending"})
+
+
+def revised(rows: Sequence[LedgerRow], remainders: Remainders) -> list[LedgerRow]:
+    """`rows` with the hashes, files and counts of what erasures have left of them."""
+    return [_without_erased(row, remainders) if row.run_id in remainders.of_runs else row for row in rows]
+
+
+def _without_erased(row: LedgerRow, remainders: Remainders) -> LedgerRow:
+    return replace(
+        row,
+        state_hash=remainders.state_hash(row.run_id, row.state_hash),
+        output_hash=remainders.output_hash(row.run_id, row.output_hash),
+        files=remainders.files(row.run_id, row.files),
+        windows_open=row.windows_open - remainders.rows(row.run_id, "window_state"),
+        timers_pending=row.timers_pending - remainders.rows(row.run_id, "timers"),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +47,12 @@ class LiveRuns(Sequence[LedgerRow]):
     Attributes:
         files: the files of the ledger that hold them.
         places: int64[n]: the place of each among the rows of `files`, counted from file to file.
-        revisions: of the ledger.
+        remainders: what erasures have left of them.
     """
 
     files: Sequence[LedgerFile]
     places: Longs
-    revisions: Revisions
+    remainders: Remainders
 
     def __len__(self) -> int:
         return len(self.places)
@@ -49,7 +68,7 @@ class LiveRuns(Sequence[LedgerRow]):
             return self._at(self.places[place])
         if "_rows" in self.__dict__:
             return self._rows[place]
-        return self.revisions.revise(rows_at(self.files, self.places[[place]]))[0]
+        return revised(rows_at(self.files, self.places[[place]]), self.remainders)[0]
 
     def __iter__(self) -> Iterator[LedgerRow]:
         return iter(self._rows)
@@ -84,10 +103,10 @@ class LiveRuns(Sequence[LedgerRow]):
 
     @cached_property
     def _rows(self) -> list[LedgerRow]:
-        return self.revisions.revise(rows_at(self.files, self.places))
+        return revised(rows_at(self.files, self.places), self.remainders)
 
     def _at(self, places: Longs) -> Self:
-        return type(self)(self.files, places, self.revisions)
+        return type(self)(self.files, places, self.remainders)
 
 
-NO_RUNS = LiveRuns((), np.zeros(0, np.int64), Revisions())
+NO_RUNS = LiveRuns((), np.zeros(0, np.int64), Remainders())

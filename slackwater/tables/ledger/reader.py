@@ -24,8 +24,7 @@ from slackwater.tables.ledger.ledger_files import (
     plain_values,
     rows_of_files,
 )
-from slackwater.tables.ledger.live_runs import LiveRuns
-from slackwater.tables.ledger.revisions import Revisions
+from slackwater.tables.ledger.live_runs import LiveRuns, revised
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.tables.ledger.spans import seq_numbers, seqs_of, spans_of
@@ -148,22 +147,21 @@ class LedgerReader:
 
     def live_runs(self, head: LedgerRow, since: datetime | None = None) -> LiveRuns:
         """The run and close rows that make up `head`'s branch, in slice order; with `since` only those whose
-        slice ends after it. Their inputs are the tables that they count as having read, see `RowKind.ADOPT`.
+        slice ends after it.
 
         Files without live rows are not read, nor are files of which all slices end before `since`.
         """
         files = ledger_files(self._live_files(head, since))
         stored_seqs = [file.column("seq").to_numpy() for file in files]
         places = _places_of(seq_numbers(head.live), np.concatenate([np.zeros(0, np.int64), *stored_seqs]))
-        live_runs = LiveRuns(files, places[places >= 0], self._revisions(head))
+        live_runs = LiveRuns(files, places[places >= 0], self._known_remainders())
         if since is None or not files:
             return live_runs
         return live_runs.where(live_runs.ends_after(since))
 
     def live_reads(self, head: LedgerRow, table: str) -> pa.Table:
         """How the runs that make up `head`'s branch have read a source, as far as they have: the columns
-        from_ms and to_ms, the slice in milliseconds, version and table_id, in slice order. Adoptions count as
-        in `live_runs`.
+        from_ms and to_ms, the slice in milliseconds, version and table_id, in slice order.
         """
         seqs = seq_numbers(head.live)
         rows = columns_of_files(self._live_files(head), ("seq", "slice_start", "slice_end", "inputs"))
@@ -173,23 +171,14 @@ class LedgerReader:
         runs, items = pc.list_parent_indices(inputs), pc.list_flatten(inputs)
         is_of_table = pc.equal(pc.struct_field(items, "table"), table)
         runs, items = runs.filter(is_of_table), items.filter(is_of_table)
-        versions = pc.struct_field(items, "version").to_numpy(zero_copy_only=False).copy()
-        has_table_ids = any(field.name == "table_id" for field in items.type)  # tables of format 1 lack them
-        table_ids = pc.struct_field(items, "table_id").to_pylist() if has_table_ids else [None] * len(items)
         reads = rows.take(runs)
-        read_seqs = reads.column("seq").to_numpy()
-        for adoption in self._adoptions(head):
-            is_adopted = np.isin(read_seqs, seq_numbers(adoption.live))
-            for declared_input in (item for item in adoption.inputs if item.table == table):
-                versions[is_adopted] = declared_input.version
-                for place in np.flatnonzero(is_adopted).tolist():
-                    table_ids[place] = declared_input.table_id
         slices = (
             pa.array(reads.column(name).cast(pa.int64()).to_numpy() // 1000)
             for name in ("slice_start", "slice_end")
         )
         names = ["from_ms", "to_ms", "version", "table_id"]
-        return pa.table([*slices, pa.array(versions), pa.array(table_ids, pa.string())], names)
+        of_inputs = (pc.struct_field(items, name) for name in ("version", "table_id"))
+        return pa.table([*slices, *of_inputs], names)
 
     def live_values(
         self, head: LedgerRow, *columns: str, prefixes: Collection[str] = ()
@@ -242,7 +231,7 @@ class LedgerReader:
         last = head.live[-1].last_seq
         if last == head.seq:
             return head
-        return Revisions(adoptions=self._adoptions(head)).revise([self.row(last)])[0]
+        return self.row(last)
 
     def erasures(self) -> list[LedgerRow]:
         """The rows of the ledger that have erased rows of the tables, oldest first."""
@@ -282,21 +271,13 @@ class LedgerReader:
         of which rows were erased are those of the rows that are left.
         """
         rows = rows_of_files(files, condition)
-        revisions = self._revisions()
-        return revisions.revise(rows) if revisions else rows
+        return revised(rows, self._known_remainders())
 
-    def _revisions(self, head: LedgerRow | None = None) -> Revisions:
-        """What later rows say of rows that are read, of adoptions those up to `head`."""
+    def _known_remainders(self) -> Remainders:
+        """`remainders` by the log as it was read last."""
         files = self.folder.known_files(Within.only("kind", RowKind.ERASE))
         erasures = rows_of_files(files, _has("kind", RowKind.ERASE))
-        return Revisions(
-            Remainders.after(row.erased for row in erasures), () if head is None else self._adoptions(head)
-        )
-
-    def _adoptions(self, head: LedgerRow) -> list[LedgerRow]:
-        """The adopt rows up to `head`, oldest first."""
-        files = self._files(Within.only("kind", RowKind.ADOPT))
-        return [row for row in rows_of_files(files, _has("kind", RowKind.ADOPT)) if row.seq <= head.seq]
+        return Remainders.after(row.erased for row in erasures)
 
     def start_of(self, head: LedgerRow) -> datetime:
         """Where the lineage of `head`'s branch begins: the start of its first live slice; without live runs

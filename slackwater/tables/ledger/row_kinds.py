@@ -12,8 +12,6 @@ class RowKind(StrEnum):
         PUBLISH: the runs of a branch become live on main, or `published` was corrected.
         RESTORE: the runs are live on main that were live after an earlier row.
         FORK, DROP: a branch begins; a branch is given up.
-        ADOPT: another table is declared the same as the source: the live runs count as having read that
-            table, at the version that this row has.
         ERASE: rows are taken out of the tables and count as never written. The row's inputs are the versions
             of the source that deleted these rows there: readers of the source take the rows as never written,
             too.
@@ -25,12 +23,11 @@ class RowKind(StrEnum):
     RESTORE = "restore"
     FORK = "fork"
     DROP = "drop"
-    ADOPT = "adopt"
     ERASE = "erase"
 
 
 # What a row is called, where its kind is no noun.
-_NOUNS = {RowKind.PUBLISH: "publication", RowKind.ADOPT: "adoption", RowKind.ERASE: "erasure"}
+_NOUNS = {RowKind.PUBLISH: "publication", RowKind.ERASE: "erasure"}
 
 
 def noun_of(kind: str) -> str:

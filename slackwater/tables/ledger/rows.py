@@ -5,7 +5,7 @@ means is the run protocol's business.
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -195,15 +195,6 @@ class LedgerRow(_ReadWhenAsked):
     def fill(cls, rows: "Sequence[LedgerRow]", name: str, values: Iterable[Any]) -> None:
         """Give stored rows the values of a column whose fields are plain values."""
         _set(cls, rows, name, values)
-
-    def with_inputs(self, inputs: tuple[Input, ...]) -> "LedgerRow":
-        """The row with other inputs; of a stored row nothing else is read for that."""
-        try:
-            row = LedgerRow.stored(self._columns, self._place)
-        except AttributeError:
-            return replace(self, inputs=inputs)
-        object.__setattr__(row, "inputs", inputs)
-        return row
 
 
 _NAMES = frozenset(column.name for column in fields(LedgerRow))

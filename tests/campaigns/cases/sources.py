@@ -222,7 +222,7 @@ def _rewrites() -> Iterator[Case]:
             group,
             name,
             "error",
-            partial(_is_refused, change=change, words=("dropped and made again", "adopt")),
+            partial(_is_refused, change=change, words=("dropped and made again", "backfill")),
         )
     yield Case(group, "after a refusal the range is restated", "right result", _restated)
     yield Case(group, "a deletion vector hides rows before the first run", "right result", _hidden_before)

@@ -1,18 +1,11 @@
 """Predicted seconds: the line that was put in comes out, and nothing is predicted from nothing."""
 
-from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.examples.departures import departures
-from slackwater.pipelines.registry import config_hash
-from slackwater.runs.planning.calibration import Calibration
-from slackwater.runs.planning.prediction import RUNS, from_calibration, predict
+from slackwater.runs.planning.prediction import RUNS, predict
 from slackwater.tables.ledger.rows import LedgerRow
 from tests.tables.ledger.ledger_rows import run_row
 
@@ -72,41 +65,3 @@ def test_no_prediction_is_negative_and_a_plain_least_squares_line_is_kept(
                 pytest.approx(fixed, rel=1e-3, abs=1e-3),
                 pytest.approx(slope, rel=1e-3, abs=1e-9),
             )
-
-
-def test_a_calibration_predicts_the_line_through_its_two_replays() -> None:
-    rates = Calibration(
-        "p",
-        "hash",
-        "columnar",
-        rows=(1_000_000, 4_000_000),
-        seconds=(1.5, 3.0),
-        start=4.0,
-        memory_mb=500,
-        estimated_mb=400,
-    )
-    found = from_calibration(rates)
-    assert found.of_slice(20_000_000) == pytest.approx(11.0)
-    assert found.of_command([1_000_000]) == pytest.approx(5.5)
-    assert found.basis.startswith(
-        "seconds that 1,000,000 and 4,000,000 of the rows took on this machine, engine columnar: 1.00 s a "
-        "slice"
-    )
-    assert from_calibration(replace(rates, seconds=(0.1, 4.0))).of_slice(8_000_000) == pytest.approx(8.0), (
-        "never less than nothing at no rows"
-    )
-    assert from_calibration(replace(rates, seconds=(2.0, 1.9))).of_slice(8_000_000) == pytest.approx(2.0), (
-        "never less for more rows"
-    )
-
-
-def test_rates_are_kept_for_a_pipeline_as_it_is_declared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLACKWATER_CACHE", str(tmp_path))
-    kept = Calibration("departures", config_hash(departures), "columnar", (10, 40), (0.1, 0.2), 1.0, 500, 400)
-    assert Calibration.load(departures, "columnar") is None
-    kept.store()
-    assert Calibration.load(departures, "columnar") == kept
-    assert Calibration.load(departures, "operator") is None
-    assert Calibration.load(replace(departures, allowed_lateness=timedelta(hours=9)), "columnar") is None

@@ -107,7 +107,6 @@ def test_a_row_reads_its_columns_when_they_are_asked_for(tmp_path: Path) -> None
     assert (stored.rows_late, stored.files, stored.live) == (3, {"panes": ("a", "b")}, row.live)
     assert stored.last_live_seq == row.last_live_seq == 1
     assert stored.values() == row.values() and stored == row
-    assert stored.with_inputs(()) == row
     with pytest.raises(AttributeError, match="no attribute 'rows_lost'"):
         _ = stored.rows_lost  # type: ignore[attr-defined]
     assert np.array(seqs_of(stored.live)).tolist() == [1]

@@ -6,7 +6,7 @@ RESULTS, the other columns of its SOURCE, the columns of a SIDE output. `result`
 `windows` a list of windows.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 PANES = """
     run_id string, key_group int, KEYS, window_start timestamp, window_end timestamp, WINDOWS, firing long,
@@ -61,17 +61,6 @@ SNAPSHOT_NAMES = frozenset(
         "purpose",
     ]
 )
-
-# The columns that tables of an earlier format lack, in their order at the table's end; they are null in rows
-# of that format.
-ADDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "runs": (
-        *("table_versions", "erased", "rows_emitted", "side_rows", "rows_duplicate"),
-        *("place", "place_reason"),
-    ),
-    "source_progress": ("collected", "carried_watermark"),
-    "validations": ("result_json",),
-}
 
 
 def columns_of(table: str) -> Iterator[tuple[str, str]]:

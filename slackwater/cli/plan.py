@@ -185,15 +185,7 @@ def _emitted_rows(forecast: "Plan") -> str:
     counts = forecast.emitted_rows
     assert counts is not None
     which = "the runs that are restated" if forecast.restates else "the runs so far"
-    others = (
-        f"; {counts.runs_without_counts} more of an earlier version did not count theirs"
-        if counts.runs_without_counts
-        else ""
-    )
-    return (
-        f"{counts.rows:,} rows and {counts.side_rows:,} rows of side outputs in {which} "
-        f"({counts.runs:,}{others})"
-    )
+    return f"{counts.rows:,} rows and {counts.side_rows:,} rows of side outputs in {which} ({counts.runs:,})"
 
 
 def _stragglers_by_slice(forecast: "Plan") -> str:

@@ -86,7 +86,7 @@ class Inspection:
         rolled forward yet. The date of a published row without a start is that of its window's last instant,
         without a window that of its timestamp, "" without one.
 
-        Reads the log alone, but for rows of an earlier version or a long time ago, see `change_summaries`.
+        Reads the log alone, but for rows of a long time ago, see `change_summaries`.
         """
         published_seq = self.published_seq()
         summaries = change_summaries(self.tables, [row for row in rows if row.seq <= published_seq])

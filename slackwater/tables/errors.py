@@ -53,8 +53,12 @@ class NewerFormat(UsageError):
     """A table or snapshot was written by a newer version of the product."""
 
 
+class EarlierFormat(UsageError):
+    """A table was written by a version before 0.2.0, with which format 1 begins."""
+
+
 class RunAtWork(RetryableError):
-    """Tables whose layout is to change are being written to by a run, perhaps of an earlier version."""
+    """A run is at work that may write more of what is to be erased."""
 
 
 class ShapeChanged(UsageError):

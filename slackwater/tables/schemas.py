@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slackwater.stored_columns import (
-    ADDED_COLUMNS,
     CORRECTIONS,
     LATE_EVENTS,
     PANES,
@@ -22,7 +21,7 @@ from slackwater.stored_columns import (
 from slackwater.tables.delta.clustering import Clustering
 from slackwater.windowing.snapshot.columns import snapshot_columns
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 1
 # Folder of small tables that record which files of each source the runs have seen.
 SOURCE_FILES = "_source_files"
 
@@ -60,7 +59,7 @@ _TYPES = {"string": TEXT, "int": INT, "long": LONG, "timestamp": TIME, "date": p
 
 Columns = tuple[tuple[str, pa.DataType], ...]
 
-# The counts of a run, in the order of the columns of `runs`; counts that earlier formats lack come last.
+# The counts of a run, in the order of the columns of `runs`; the last three are columns at its end.
 COUNTS = (
     "rows_read",
     "rows_filtered",
@@ -100,7 +99,7 @@ RUNS: Columns = (
     ("config_hash", TEXT),
     ("code_hash", TEXT),
     ("format_version", LONG),
-    *((name, LONG) for name in COUNTS if name not in ADDED_COLUMNS["runs"]),
+    *((name, LONG) for name in COUNTS[:-3]),
     ("verdict", TEXT),
     ("state_hash", TEXT),
     ("output_hash", TEXT),
@@ -195,10 +194,6 @@ PARTITIONED_BY: Mapping[str, tuple[str, ...]] = {
 
 # The tables of which a late element rewrites files: only those that hold its key group.
 CLUSTERINGS: Mapping[str, Clustering] = {"published": Clustering("key_group")}
-
-# The tables in which struct columns lack fields in an earlier format. Where fields were added later, they
-# stand behind the others.
-ADDED_FIELDS: frozenset[str] = frozenset({"runs"})
 
 SNAPSHOT_TABLES = ("window_state", "keyed_state", "timers", "source_progress")
 STAGED_TABLES = (*SNAPSHOT_TABLES, "panes", "late_events", "quarantine")
@@ -310,20 +305,3 @@ def _expand_columns(
 def table_schemas(shape: Shape) -> dict[str, pa.Schema]:
     """`table_columns` as Arrow schemas."""
     return {table: pa.schema(list(columns)) for table, columns in table_columns(shape).items()}
-
-
-def has_all(schema: pa.Schema, of: pa.Schema) -> bool:
-    """Whether `schema` has every column of the schema `of`, in any order. A struct may have more fields in
-    `schema`; other types must be the same.
-    """
-    return all(
-        column.name in schema.names and _holds(schema.field(column.name).type, column.type) for column in of
-    )
-
-
-def _holds(kind: pa.DataType, of: pa.DataType) -> bool:
-    if pa.types.is_list(kind) and pa.types.is_list(of):
-        return _holds(kind.value_type, of.value_type)
-    if pa.types.is_struct(kind) and pa.types.is_struct(of):
-        return has_all(pa.schema(kind.fields), pa.schema(of.fields))
-    return bool(kind.equals(of))

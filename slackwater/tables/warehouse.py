@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,15 +13,13 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from slackwater.errors import without_credentials
-from slackwater.stored_columns import ADDED_COLUMNS
 from slackwater.tables import schemas
 from slackwater.tables.delta.concurrency import map_concurrently
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.delta.foreign_commits import ForeignCommit, refuse_foreign
 from slackwater.tables.delta.log_files import refuse_lost_rows, refuse_older
-from slackwater.tables.delta.migration import is_partitioned_otherwise, repartition
 from slackwater.tables.delta.open_table import OpenTable
-from slackwater.tables.errors import CredentialsInUri, NoRuns, PercentInPath, RunAtWork
+from slackwater.tables.errors import CredentialsInUri, NoRuns, PercentInPath
 from slackwater.tables.grown_columns import (
     grown_schema,
     key_columns,
@@ -278,34 +275,26 @@ class Tables:
         )
 
     def ensure(self) -> "Tables":
-        """Make every table that isn't there; give a table of an earlier format the columns and fields that it
-        lacks (`stored_columns.ADDED_COLUMNS`, `ADDED_FIELDS`) and today's partition columns. A column that
-        the source has gained is added to `late_events`; one that the source has lost stays there, and one
-        that has another type or case there is null in new rows. So it is
-        with columns of results that the pipeline has gained or lost (`grown_columns`).
+        """Make every table that isn't there. A column that the source has gained is added to `late_events`;
+        one that the source has lost stays there, and one that has another type or case there is null in new
+        rows. So it is with columns of results that the pipeline has gained or lost (`grown_columns`).
 
         Returns the tables with the columns that they then have for results.
 
         Raises:
             ShapeChanged: a table has other columns than the pipeline declares now.
-            NewerFormat: a newer version of the product has written here.
+            NewerFormat, EarlierFormat: another version of the product has written here.
             WarehouseNotWritable: the warehouse can't be written.
             LogDamaged, ForeignCommits, ForeignFeature: see `check_logs`.
         """
         self.check_logs()
-        layouts = list(
-            zip(
-                self.folders.values(),
-                map_concurrently(Folder.stored_layout, self.folders.values()),
-                strict=True,
-            )
-        )
-        additions = [self._addition(folder, layout.schema) for folder, layout in layouts]
+        folders = list(self.folders.values())
+        stored_schemas = map_concurrently(Folder.stored_schema, folders)
+        schema_by_name = {folder.name: schema for folder, schema in zip(folders, stored_schemas, strict=True)}
+        additions = [self._addition(folder, schema_by_name[folder.name]) for folder in folders]
         for add in additions:
             add()
-        if any(folder.partition_by != layout.partition_by for folder, layout in layouts):
-            self.repartition()
-        return self._with_grown_columns({folder.name: layout.schema for folder, layout in layouts})
+        return self._with_grown_columns(schema_by_name)
 
     def _with_grown_columns(self, stored_schemas: Mapping[str, pa.Schema]) -> "Tables":
         """The tables with the columns for results that the stored ones have beside those declared."""
@@ -350,8 +339,8 @@ class Tables:
                 self._addition(folder, stored_schemas[name])
 
     def _addition(self, folder: Folder, stored_schema: pa.Schema) -> Callable[[], None]:
-        """The action that adds to a table the columns or fields that its stored schema lacks and may be
-        given; it does nothing where none is lacking.
+        """The action that adds to a table the columns that its stored schema lacks and may be given; it does
+        nothing where none is lacking.
 
         Raises:
             ShapeChanged, NewerFormat: see `ensure`.
@@ -364,25 +353,12 @@ class Tables:
                 folder.add_columns,
                 [field for field in folder.schema if field.name.lower() not in stored_names],
             )
-        if folder.name in schemas.ADDED_FIELDS and schemas.has_all(folder.schema, stored_schema):
-            return (
-                partial(folder.add_columns, [])
-                if schemas.has_all(stored_schema, folder.schema)
-                else folder.add_fields
-            )
-        missing_fields = [
-            folder.schema.field(column)
-            for column in ADDED_COLUMNS.get(folder.name, ())
-            if column not in stored_schema.names
-        ]
-        if missing_fields and pa.schema([*stored_schema, *missing_fields]).equals(folder.schema):
-            return partial(folder.add_columns, missing_fields)
         grown = grown_schema(folder.name, stored_schema, folder.schema)
         if grown is not None:
             if any(field.type != grown.field(field.name).type for field in stored_schema):
                 return folder.add_fields
             return partial(folder.add_columns, list(grown)[len(stored_schema) :])
-        self._refuse_newer()
+        self._refuse_other_formats()
         self._refuse_retyped_source(stored_schema)
         raise shape_changed(folder.uri, folder.name, stored_schema, folder.schema)
 
@@ -421,36 +397,8 @@ class Tables:
         if retyped_fields:
             raise source_retyped(late.uri, before, retyped_fields)
 
-    def repartition(self) -> None:
-        """Write every table anew that has other partition columns than today's.
-
-        Raises:
-            NewerFormat: a newer version of the product has written here.
-            RunAtWork: a run is at work; if it is of an earlier version it would go on to stage rows in the
-                old layout, where no reader would find them.
-            WarehouseNotWritable: the warehouse can't be written.
-        """
-        self._refuse_newer()
-        others = [folder for folder in self.folders.values() if is_partitioned_otherwise(folder)]
-        at_work = (
-            [holder for holder in self.attempts.holders(datetime.now(UTC)) if not holder.is_upkeep]
-            if others
-            else []
-        )
-        if at_work:
-            raise RunAtWork(
-                f"{others[0].uri}: an earlier version has written this table, and it is to be written anew, "
-                f"but {at_work[0].owner} has "
-                f"claimed a run until {at_work[0].expires_at:%Y-%m-%dT%H:%M:%SZ}. Nothing was changed; run "
-                "the same command again when "
-                "that run has ended.",
-                uri=others[0].uri,
-            )
-        for folder in others:
-            repartition(folder)
-
-    def _refuse_newer(self) -> None:
-        self.ledger.columns("seq")  # opens every file, which refuses rows of a newer version
+    def _refuse_other_formats(self) -> None:
+        self.ledger.columns("seq")  # opens every file, which refuses rows of other formats
 
 
 def _can_store(stored_schema: pa.Schema, field: pa.Field) -> bool:

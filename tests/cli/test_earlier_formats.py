@@ -27,7 +27,6 @@ SIDES = {"readings": (), "peaks": ("side_records",), "totals": ("side_large",)}
 # What two runs of one slice need not have in common. Other code converges later, so its lineage has more
 # rows.
 ACCIDENTAL = {"run_id", "run_seq", "source_file"}
-FORMER_KINDS = {"emitted": "count"}  # what a kind was called when the warehouses were written
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_spark")]
 
@@ -88,13 +87,7 @@ def _facts(stored: StoredTables) -> dict[str, Counter[str]]:
     tables |= {"published": stored.rows("published")}
     return {
         name: Counter(
-            repr(
-                {
-                    column: FORMER_KINDS.get(value, value) if column == "kind" else value
-                    for column, value in row.items()
-                    if column not in ACCIDENTAL
-                }
-            )
+            repr({column: value for column, value in row.items() if column not in ACCIDENTAL})
             for row in rows
         )
         for name, rows in tables.items()

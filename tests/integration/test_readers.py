@@ -5,7 +5,6 @@ What reads here knows the tables by their paths alone.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -13,7 +12,6 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from slackwater.tables.warehouse import Warehouse
 from tests.integration.command import driver, here
 from tests.integration.driver import Plan
 from tests.integration.facts import COUNTS, assert_as_model
@@ -27,7 +25,6 @@ from tests.integration.stored import (
     parked_statement,
     plain,
 )
-from tests.warehouses.earlier import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,18 +166,3 @@ def test_spark_reads_the_ledger_and_every_other_table(stored: StoredTables, spar
         .first()
     )
     assert list(sums) == [sum(row[name] for row in stored.ledger()) for name, _ in COUNTS]
-
-
-@pytest.mark.slow
-def test_every_reader_gives_the_rows_of_a_table_that_was_partitioned_by_an_earlier_format(
-    tmp_path: Path, spark: "SparkSession"
-) -> None:
-    earlier = StoredTables(unpacked(tmp_path), "peaks")
-    before = {
-        table: sorted(earlier.live(table), key=repr) for table in ("panes", "late_events", "quarantine")
-    }
-    Warehouse.at(str(earlier.warehouse)).stored_tables("peaks").repartition()
-    for table, rows in before.items():
-        assert rows and DeltaTable(earlier.uri(table)).metadata().partition_columns == []
-        for answer in (on_spark(earlier, spark), earlier.ask, on_polars(earlier)):
-            assert sorted(answer(QUESTIONS[table]), key=repr) == rows

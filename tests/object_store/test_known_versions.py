@@ -76,7 +76,7 @@ def test_columns_that_another_process_has_added_are_added_once(in_store: Store) 
     folder = Folder(uri, schema)
     assert folder.version() == 0
     Folder(uri, schema).add_columns([more])
-    assert folder.stored_layout().schema.names == ["n"]
+    assert folder.stored_schema().names == ["n"]
     folder.add_columns([more, pa.field("most", pa.string())])
     folder.append(pa.table({"n": [1]}))
     assert folder.open().schema.names == ["n", "more", "most"]

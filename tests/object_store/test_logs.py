@@ -83,7 +83,7 @@ def test_what_others_commit_is_seen(in_store: Store) -> None:
     other.append(pa.table({"n": [2]}))
     assert values(reader) == [0, 1, 2]
     other.add_columns([pa.field("more", pa.string())])
-    assert reader.stored_layout().schema.names == ["n"], "what it knows will do"
+    assert reader.stored_schema().names == ["n"], "what it knows will do"
     assert reader.open().schema.names == ["n", "more"]
     DeltaTable(files).delete("n = 1")
     assert values(reader) == [0, 2]

@@ -1,6 +1,4 @@
-"""A target belongs to one sink of one pipeline, in one warehouse as across warehouses; targets of an earlier
-version go on for their own.
-"""
+"""A target belongs to one sink of one pipeline, in one warehouse as across warehouses."""
 
 import random
 import sqlite3
@@ -78,23 +76,6 @@ def test_a_target_is_refused_for_a_second_sink_and_keeps_the_rows_of_the_first(
     target.close()
 
 
-def test_a_table_of_an_earlier_version_goes_on_for_its_own_pipeline(tmp_path: Path) -> None:
-    path, sink_context = tmp_path / "t.db", context(str(tmp_path))
-    sink = SqlSink("report", url=f"sqlite:///{path}", table="visits")
-    end = deliver(sink, sink_context)
-    in_sql(path, "DROP INDEX slackwater_positions_target")
-    in_sql(path, "ALTER TABLE slackwater_positions DROP COLUMN target")
-    rows = in_sql(path, "SELECT count(*) FROM visits")
-    with pytest.raises(SinkUnsuitable, match="holds rows that this sink has not delivered"):
-        deliver(sink, replace(sink_context, pipeline="clicks"))
-    target = sink.open(sink_context)
-    assert target.position() == end
-    target.close()
-    with pytest.raises(SinkUnsuitable, match="belongs to the sink report of pipeline visits"):
-        deliver(sink, replace(sink_context, pipeline="clicks"))
-    assert in_sql(path, "SELECT count(*) FROM visits") == rows
-
-
 def test_an_empty_table_is_taken_over_by_a_reset_and_no_other(tmp_path: Path) -> None:
     path, sink_context = tmp_path / "t.db", context(str(tmp_path))
     sink, clicks = (
@@ -154,26 +135,6 @@ def test_keys_of_which_one_beginning_goes_on_with_the_other_are_refused(
     with pytest.raises(SinkUnsuitable, match="belongs to the sink live of pipeline visits"):
         deliver(RedisSink("live", url=redis_url, key=f"visits:late:{KEY}"), clicks)
     assert deliver(RedisSink("live", url=redis_url, key=f"late:{KEY}"), clicks) > START
-
-
-def test_hashes_of_an_earlier_version_go_on_for_their_own_pipeline(
-    tmp_path: Path, redis_url: str, clients: Any
-) -> None:
-    sink_context = context(str(tmp_path))
-    clicks, sink = replace(sink_context, pipeline="clicks"), RedisSink("live", url=redis_url, key=KEY)
-    end = deliver(sink, sink_context)
-    late = RedisSink("live", url=redis_url, key=f"late:{KEY}")
-    deliver(late, clicks)
-    clients.delete("slackwater:keys")
-    for pipeline in ("visits", "clicks"):
-        clients.hdel(f"slackwater:{pipeline}:live", "key")
-    for pipeline_sink, its_context in ((sink, sink_context), (late, clicks)):
-        target = pipeline_sink.open(its_context)
-        assert target.position() == end
-        assert target.deliver(History().table(0, 0), end, SinkPosition(9, 0))
-        target.close()
-    with pytest.raises(SinkUnsuitable, match="belongs to the sink live of pipeline visits"):
-        deliver(RedisSink("second", url=redis_url, key=KEY), sink_context)
 
 
 def test_a_sink_with_another_key_begins_anew(tmp_path: Path, redis_url: str, clients: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.stored_columns import ADDED_COLUMNS, RESERVED_NAMES
+from slackwater.stored_columns import RESERVED_NAMES
 from slackwater.tables.schemas import (
     PARTITIONED_BY,
     SNAPSHOT_TABLES,
@@ -97,11 +97,6 @@ def test_the_lists_of_tables_name_tables_that_exist() -> None:
     assert {table for table, columns in PARTITIONED_BY.items() if columns == ("run_id",)} == set(
         SNAPSHOT_TABLES
     )
-
-
-def test_added_columns_stand_at_the_end_of_their_tables() -> None:
-    for table, added_columns in ADDED_COLUMNS.items():
-        assert tuple(table_schemas(SHAPE)[table].names[-len(added_columns) :]) == added_columns
 
 
 def test_column_names_differ_also_in_lower_case() -> None:

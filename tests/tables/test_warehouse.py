@@ -2,14 +2,12 @@
 
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import Transaction
 
-from slackwater.stored_columns import ADDED_COLUMNS
 from slackwater.tables.delta.folder import Folder
 from slackwater.tables.errors import (
     CredentialsInUri,
@@ -17,20 +15,18 @@ from slackwater.tables.errors import (
     NewerFormat,
     NoRuns,
     PercentInPath,
-    RunAtWork,
     ShapeChanged,
     UnknownStore,
     WarehouseNotWritable,
 )
-from slackwater.tables.ledger.attempts import Attempt, AttemptsWriter
 from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.ledger.writer import LedgerWriter
 from slackwater.tables.run_files.staging import read_staged, write_staged
-from slackwater.tables.schemas import PARTITIONED_BY, Shape, table_columns
+from slackwater.tables.schemas import Shape, table_columns
 from slackwater.tables.stores import filesystem, refuse_unknown_store
 from slackwater.tables.warehouse import APPLICATION, Tables, Warehouse
-from tests.tables.ledger.ledger_rows import clock, day, run_row
+from tests.tables.ledger.ledger_rows import clock, run_row
 
 SHAPE = Shape(
     keys=(("origin", pa.string()),),
@@ -184,42 +180,6 @@ def stage_late_event(tables: Tables, values: dict[str, object]) -> tuple[str, ..
     return (written.path,)
 
 
-@pytest.mark.parametrize("table", sorted(ADDED_COLUMNS.keys() & PARTITIONED_BY.keys()))
-def test_a_table_of_an_earlier_format_gains_the_columns_that_it_lacks_and_its_rows_stay(
-    tmp_path: Path, table: str
-) -> None:
-    tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
-    folder, added_columns = tables[table], ADDED_COLUMNS[table]
-    earlier = Folder(
-        folder.uri,
-        pa.schema([field for field in folder.schema if field.name not in added_columns]),
-        folder.partition_by,
-    )
-    row = {**dict.fromkeys(earlier.schema.names), "run_id": "r1"}
-    files = [
-        write_staged(folder.uri, "r1", part, pa.Table.from_pylist([row], earlier.schema).drop("run_id"))
-        for part in ("old", "new")
-    ]
-    earlier.commit_files(files[:1])
-    tables.ensure()
-    folder.commit_files(files[1:])
-    assert folder.stored_layout().schema.equals(folder.schema)
-    assert folder.read(["run_id", *added_columns]).to_pylist() == 2 * [
-        {"run_id": "r1", **dict.fromkeys(added_columns)}
-    ]
-    rows = read_staged(tables, table, tuple(file.path for file in files))
-    assert (rows.num_rows, rows.schema.names) == (2, folder.schema.names[1:])
-
-
-def test_a_table_of_an_earlier_format_with_other_columns_is_refused(tmp_path: Path) -> None:
-    tables = Warehouse(str(tmp_path)).tables("p", SHAPE)
-    folder = tables["source_progress"]
-    stored_schema = pa.schema([field for field in folder.schema if field.name not in ("clock", "collected")])
-    Folder(folder.uri, stored_schema, folder.partition_by).ensure()
-    with pytest.raises(ShapeChanged, match=r"clock \(stored not, declared timestamp"):
-        tables.ensure()
-
-
 def test_results_in_another_order_stay_where_they_are_stored(tmp_path: Path) -> None:
     two = replace(SHAPE, results=(("a", pa.int64()), ("b", pa.int64())))
     stored = Warehouse(str(tmp_path)).tables("p", two).ensure()
@@ -235,7 +195,7 @@ def test_results_that_a_pipeline_gains_stand_behind_all_columns_and_those_that_i
         shape = replace(SHAPE, results=results, parts=tuple((f"{name}__sum", kind) for name, kind in results))
         tables = Warehouse(str(tmp_path)).tables("p", shape).ensure()
         for name in ("window_state", "panes", "published", "corrections"):
-            assert tables[name].stored_layout().schema.equals(tables[name].schema)
+            assert tables[name].stored_schema().equals(tables[name].schema)
         return tables
 
     a, b, c = ("a", pa.int64()), ("b", pa.float64()), ("c", pa.string())
@@ -303,22 +263,6 @@ def test_a_ledger_that_published_is_ahead_of_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(LogDamaged, match="ends at row 1"):
         tables.check_logs()
-
-
-def test_tables_of_an_earlier_layout_are_not_written_anew_under_a_run_at_work(tmp_path: Path) -> None:
-    tables = Warehouse(str(tmp_path)).tables("departures", SHAPE)
-    panes = tables["panes"]
-    replace(panes, partition_by=("run_id",)).ensure()
-    attempt = Attempt(run_id="a", parent_seq=None, slice_start=day(0), slice_end=day(1), at=clock())
-    attempts = AttemptsWriter(tables["attempts"])
-    claimed_attempt = attempts.claim(attempt, lambda: datetime.now(UTC))
-    assert claimed_attempt is not None
-    with pytest.raises(RunAtWork, match="run the same command again"):
-        tables.ensure()
-    assert panes.open().partition_columns == ("run_id",)
-    attempts.record(claimed_attempt, datetime.now(UTC), outcome="staged")
-    tables.ensure()
-    assert panes.open().partition_columns == ()
 
 
 @pytest.mark.parametrize(

@@ -108,19 +108,17 @@ def park_lists(
     distinct: pa.Table,
     *,
     namespaces: StateWindows,
-    keeps_lists_whole: bool,
 ) -> tuple[pa.Array, pa.Table | None]:
     """(the column `contents` of `window_state`, rows of `keyed_state` for long lists; None for none).
 
     Args:
         lengths: int64[n], how many elements the contents of each have; 0 for a window without contents.
-        keeps_lists_whole: as of `Replay`.
     """
     ends = np.cumsum(lengths)
     offsets = np.append(0, ends).astype(np.int32)
     piece_lengths = np.zeros(len(lengths), np.int64)
     may_be_long = lengths > list_pieces.FEWEST_IN_PIECE
-    for place in [] if keeps_lists_whole else np.flatnonzero(may_be_long).tolist():
+    for place in np.flatnonzero(may_be_long).tolist():
         of_window = texts.slice(int(offsets[place]), int(lengths[place]))
         text_length = partial(_text_length, of_window)
         piece_lengths[place] = list_pieces.untyped_piece_length(len(of_window), text_length) or 0

@@ -372,7 +372,6 @@ class FunctionRange:
             fired_windows.columns.texts(lists.explode()),
             distinct,
             namespaces=namespaces,
-            keeps_lists_whole=self.replay.keeps_lists_whole,
         )
 
     def _state_tables(self, fired_windows: FiredWindows, distinct: pa.Table) -> dict[str, pa.Table]:

@@ -130,7 +130,6 @@ class TriggerRange(FunctionRange):
             {},
             config=self.config,
             element_class=self.record,
-            keeps_lists_whole=self.replay.keeps_lists_whole,
         )
         self._parked_tables = tables
         with collector_resting():

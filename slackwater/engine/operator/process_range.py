@@ -45,7 +45,6 @@ class ProcessRange(RangeWork[KeyedProcessRunner]):
             self.pipeline,
             self.keys,
             self.element_class,
-            keeps_lists_whole=self.replay.keeps_lists_whole,
         )
 
     def make_runner(self, storage: OperatorStorage) -> KeyedProcessRunner:

@@ -111,7 +111,6 @@ class WindowRange(RangeWork[KeyGroupRunner]):
             config=self.config,
             element_class=self.element_class,
             added_results=self.replay.added_results,
-            keeps_lists_whole=self.replay.keeps_lists_whole,
         )
 
     def make_runner(self, storage: OperatorStorage) -> KeyGroupRunner:

@@ -42,7 +42,6 @@ class Replay:
             in parts.
         parked_windows: how many windows the parent's snapshot holds.
         added_results: results of which that snapshot knows nothing: they are unknown in its windows.
-        keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
         order_mode: of recorded traces, the state back end of Flink that they were recorded with.
         expectations: of the panes, whose metrics the range tasks take for them; none in a replay that is not
             validated.
@@ -61,7 +60,6 @@ class Replay:
     state_memory_mb: int = 1024
     parked_windows: int = 0
     added_results: frozenset[str] = frozenset()
-    keeps_lists_whole: bool = False
     state_bounds: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     order_mode: OrderMode = OrderMode.ROCKSDB
     expectations: tuple[Expectation, ...] = ()

@@ -1,7 +1,6 @@
 """The snapshot codec of a pipeline: what it declares for `slackwater.windowing.snapshot`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -93,11 +92,10 @@ def codec_of_windows(
     config: WindowOperatorConfig,
     element_class: type | None,
     added_results: frozenset[str] = frozenset(),
-    keeps_lists_whole: bool = False,
 ) -> SnapshotCodec:
     """The codec of a pipeline's window operator. `element_class` is the class of named tuples that its
     elements are; None where they are row numbers, which never enter state. The rows to be read know nothing
-    of `added_results`. `keeps_lists_whole`: as of `Replay`.
+    of `added_results`.
     """
     contents = AccumulatorCodec(shape.parts, accumulators, added_results) if shape.parts else None
     layout = SnapshotLayout.for_windows(
@@ -105,19 +103,15 @@ def codec_of_windows(
         keys=KeyColumns.of(keys.columns),
         contents=contents,
         json=json_of(pipeline, element_class),
-        keeps_lists_whole=keeps_lists_whole,
     )
     return SnapshotCodec(layout)
 
 
-def codec_of_process(
-    pipeline: Pipeline, keys: Keys, element_class: type | None, *, keeps_lists_whole: bool = False
-) -> SnapshotCodec:
+def codec_of_process(pipeline: Pipeline, keys: Keys, element_class: type | None) -> SnapshotCodec:
     """The codec of a pipeline's process function. `element_class` is that of the named tuples that its
-    elements are. `keeps_lists_whole`: as of `Replay`.
+    elements are.
     """
-    layout = _process_layout(pipeline, keys, json_of(pipeline, element_class))
-    return SnapshotCodec(replace(layout, keeps_lists_whole=keeps_lists_whole))
+    return SnapshotCodec(_process_layout(pipeline, keys, json_of(pipeline, element_class)))
 
 
 def state_columns(pipeline: Pipeline, keys: Keys) -> Columns:

@@ -99,9 +99,9 @@ class Progress:
             else to_ms(totals_row["unfinished_tick_start"]),
         )
         watermark = INITIAL_WATERMARK if totals_row["watermark"] is None else to_ms(totals_row["watermark"])
-        mark = totals_row.get("collected")  # tables of an earlier format lack it
+        mark = totals_row["collected"]
         collected_ms = None if mark is None else to_ms(mark)
-        times = [row.get("carried_watermark") for row in parts]
+        times = [row["carried_watermark"] for row in parts]
         return cls(
             tuple(row["source_partition"] for row in parts),
             partitions,

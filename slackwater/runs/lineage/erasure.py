@@ -40,7 +40,6 @@ from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging.lease import only_upkeep
 from slackwater.runs.staging.pins import pin_newest
 from slackwater.runs.staging.run import wall_clock
-from slackwater.runs.staging.shapes import checked_sources
 from slackwater.runs.staging.stragglers import input_of
 from slackwater.tables.errors import RunAtWork
 from slackwater.tables.ledger.attempts import OPEN, AttemptsWriter
@@ -107,14 +106,7 @@ class Erasure:
             LeaseHeld, LostRaceError: somebody else was at work; nothing was changed.
         """
         self._refuse_runs(AttemptsWriter(self.tables["attempts"]))
-        # An earlier format has no place for what an erasure records.
-        self.warehouse.tables(self.pipeline.name, checked_sources(self.warehouse, self.pipeline)[1]).ensure()
-        tables = self.warehouse.stored_tables(self.pipeline.name, self.pipeline.side_columns)
-        return replace(self, tables=tables, roll_forward=RollForward.of_stored(self.pipeline, tables))._run(
-            persons, reason
-        )
-
-    def _run(self, persons: Sequence[Person], reason: str) -> LedgerRow | None:
+        self.tables.check_logs()
         began, attempts = self.clock(), AttemptsWriter(self.tables["attempts"])
         with only_upkeep(self.pipeline.name, attempts, self.clock):
             self.roll_forward.finish()
@@ -219,20 +211,15 @@ class Erasure:
         run_ids = panes.read(["run_id"], where).column("run_id").unique()
 
         def is_of_theirs(rows: pa.Table) -> pa.ChunkedArray:
-            value_columns = [name for name in ("column_name", "result_json") if name in rows.column_names]
-            names = pc.coalesce(*(rows.column(name) for name in value_columns))
+            names = pc.coalesce(rows.column("column_name"), rows.column("result_json"))
             has_seen = pc.and_(pc.is_valid(names), pc.is_valid(rows.column("observed")))
             return pc.and_(has_seen, pc.is_in(rows.column("run_id"), value_set=run_ids))
 
-        def stored(*names: str) -> tuple[str, ...]:
-            """Those that the table has; an earlier version had no suites."""
-            return tuple(name for name in names if name in validations.schema.names)
-
         return Selection(
             validations,
-            stored("run_id", "column_name", "observed", "result_json"),
+            ("run_id", "column_name", "observed", "result_json"),
             is_of_theirs,
-            columns_to_blank=stored("observed", "sample_json", "result_json"),
+            columns_to_blank=("observed", "sample_json", "result_json"),
         )
 
     def _deletions(self, head: LedgerRow, persons: Sequence[Person]) -> list[Input]:

@@ -105,7 +105,6 @@ class Maintenance:
         """
         attempts = AttemptsWriter(self.tables["attempts"])
         with only_upkeep(self.pipeline.name, attempts, self.clock) if self.lease else nullcontext():
-            self.tables.repartition()
             self.roll_forward.finish()
             self.roll_forward.uniqueness.require()
             history = self._history()

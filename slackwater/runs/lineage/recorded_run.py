@@ -9,7 +9,6 @@ from slackwater.engine.source.scan import SliceScan
 from slackwater.errors import UsageError
 from slackwater.pipelines import Pipeline
 from slackwater.runs.lineage.close import FinalReplay
-from slackwater.runs.staging.collected_mark import FIRST_FORMAT
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.pins import Pins
 from slackwater.runs.staging.shapes import shape_of
@@ -23,8 +22,6 @@ from slackwater.tables.run_files.snapshots import absent_files, is_kept, require
 from slackwater.tables.schemas import SNAPSHOT_TABLES
 from slackwater.tables.warehouse import Tables, Warehouse
 from slackwater.windowing.times import to_ms
-
-FIRST_FORMAT_OF_PIECES = 3  # before, the snapshot had a long list as one value
 
 
 class CannotRepeat(UsageError):
@@ -80,9 +77,7 @@ def recorded_slice(
         owner=owner,
         state=state,
         pins=pins,
-        creates_windows_again=row.format_version < FIRST_FORMAT,
         added_results=Declarations(pipeline, row.config_hash or "", stored_tables).added_results(owner),
-        keeps_lists_whole=row.format_version < FIRST_FORMAT_OF_PIECES,
     )
 
 

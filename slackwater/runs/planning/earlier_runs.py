@@ -24,9 +24,8 @@ def rows_emitted_in(pipeline: Pipeline, runs: LiveRuns) -> EmittedRows | None:
     rows, side_rows = runs.column("rows_emitted"), runs.column("side_rows")
     return EmittedRows(
         rows=pc.sum(rows, min_count=0).as_py(),
-        side_rows=pc.sum(side_rows.filter(pc.is_valid(rows)), min_count=0).as_py(),
-        runs=len(rows) - rows.null_count,
-        runs_without_counts=rows.null_count,
+        side_rows=pc.sum(side_rows, min_count=0).as_py(),
+        runs=len(rows),
     )
 
 

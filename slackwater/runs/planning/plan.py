@@ -35,14 +35,12 @@ class EmittedRows:
     Attributes:
         rows: of a process function.
         side_rows: of all side outputs.
-        runs: how many runs have counted their rows; earlier versions did not.
-        runs_without_counts: how many have not.
+        runs: how many runs these are.
     """
 
     rows: int
     side_rows: int
     runs: int
-    runs_without_counts: int
 
 
 @dataclass(frozen=True)

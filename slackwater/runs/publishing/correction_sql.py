@@ -82,7 +82,7 @@ def changes_of_runs(window: Sequence[str], results: Sequence[str], cause: str | 
     are inserted at once, their ordinals are counted through.
     """
     element = [*window, "timestamp"]
-    # Not the kind: earlier versions called it otherwise, and a row does not change by that.
+    # Not the kind: a row does not change by that.
     content = [*element, "firing", *results]
     return f"""
         WITH touched AS (SELECT DISTINCT {column_list(element)} FROM touched_panes),

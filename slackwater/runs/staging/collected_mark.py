@@ -41,9 +41,6 @@ from slackwater.windowing.times import duration_ms, to_ms
 if TYPE_CHECKING:
     from slackwater.engine.replaying.replay import Outcome
 
-# Runs of earlier formats knew no mark: they created windows again, and so does a replay of them.
-FIRST_FORMAT = 2
-
 
 class RunOfMark(RunOfSlice, Protocol):
     """What the ledger says of a run, as far as its collected mark goes; a `LedgerRow`, or some of its
@@ -70,15 +67,11 @@ def mark_of(tables: Tables, pipeline: Pipeline, owner: LedgerRow, progress: Prog
     the watermark collects none.
 
     `progress` is the source progress of that snapshot. Where it records no mark, the mark is computed from
-    the watermark and lateness of the run; where runs of the first format led to the snapshot, from the
-    ledger.
+    the watermark and lateness of the run.
     """
     if not collects(pipeline):
         return None
-    latenesses = Latenesses(tables.attempts, pipeline)
-    if progress.collected_mark is not None or owner.format_version >= FIRST_FORMAT:
-        return progress.mark(latenesses.of(owner))
-    return marks(tables.ledger.live_runs(owner) or [owner], latenesses)[-1]
+    return progress.mark(Latenesses(tables.attempts, pipeline).of(owner))
 
 
 def marks(live: Sequence[RunOfMark], latenesses: "Latenesses") -> list[int | None]:

@@ -62,10 +62,7 @@ class SliceReplay:
         owner: the row whose snapshot the slice continues; None at the start of a lineage.
         state: snapshot table → the files of the parent's snapshot, relative to the table's folder.
         pins: the versions of the sources and the overrides.
-        creates_windows_again: whether windows that an earlier run has collected are created again under a
-            greater lateness, as runs of the first format did. See `collected_mark`.
         added_results: results of which the parent's snapshot knows nothing.
-        keeps_lists_whole: whether a long list is parked as one value, as runs before format 3 did.
     """
 
     pipeline: Pipeline
@@ -76,9 +73,7 @@ class SliceReplay:
     owner: LedgerRow | None
     state: Mapping[str, tuple[str, ...]]
     pins: Pins
-    creates_windows_again: bool = False
     added_results: frozenset[str] = frozenset()
-    keeps_lists_whole: bool = False
 
     def scan(self) -> SliceScan:
         """The files and rows of the slice."""
@@ -140,8 +135,6 @@ class SliceReplay:
         progress = Progress.from_table(
             read_staged(self.tables, "source_progress", self.state["source_progress"])
         )
-        if self.creates_windows_again:
-            return replace(progress, collected_mark=None)
         return replace(progress, collected_mark=mark_of(self.tables, self.pipeline, self.owner, progress))
 
     def transport(
@@ -198,7 +191,6 @@ class SliceReplay:
                 state_memory_mb=state_memory_mb(),
                 parked_windows=self._parked_windows,
                 added_results=self.added_results,
-                keeps_lists_whole=self.keeps_lists_whole,
                 expectations=expectations,
             ),
             transport,

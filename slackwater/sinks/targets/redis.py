@@ -96,30 +96,27 @@ class RedisTarget(SinkTarget):
             values: Mapping[str, str] = self._client.hgetall(self._place)  # type: ignore[assignment]
         if values and values.get("lineage") != self._context.lineage:
             raise of_another_lineage(self._sink, self._context.pipeline, "Redis")
-        # An earlier version has left no key: what it has delivered to goes on, unless another has these keys.
-        is_earlier = bool(values) and "key" not in values
-        if (owner := self._other_owner(begins_alike=not is_earlier)) is not None:
+        if (owner := self._other_owner()) is not None:
             place = f"what begins with {self._prefix!r} in Redis"
             raise of_another_sink(self._sink, self._context.pipeline, place, (owner[1], owner[0]))
         if not values:
             return START
-        if values.get("key", self._pattern) != self._pattern:
+        if values["key"] != self._pattern:
             self.reset(START)
             return START
         return SinkPosition(int(values["seq"]), int(values["offset"]))
 
-    def _other_owner(self, *, begins_alike: bool) -> list[str] | None:
-        """The pipeline, sink and lineage of another sink whose keys begin as those of this one; with
-        `begins_alike` also of one whose keys may be the same because one beginning goes on with the other.
+    def _other_owner(self) -> list[str] | None:
+        """The pipeline, sink and lineage of another sink whose keys may be the same as this one's, because
+        the beginning of the one goes on with the other's.
         """
         with self._talking():
             owners: Mapping[str, str] = self._client.hgetall(OWNERS)  # type: ignore[assignment]
         own_names = [self._context.pipeline, self._sink]
         for prefix, text in owners.items():
             shorter, longer = sorted((prefix, self._prefix), key=len)
-            is_alike = longer.startswith(shorter) if begins_alike else prefix == self._prefix
             owner: list[str] = json.loads(text)
-            if is_alike and owner[:2] != own_names:
+            if longer.startswith(shorter) and owner[:2] != own_names:
                 return owner
         return None
 
@@ -150,7 +147,7 @@ class RedisTarget(SinkTarget):
         """
         fields: list[str | int] = ["lineage", self._context.lineage, "seq", position.seq]
         fields += ["offset", position.offset, "key", self._pattern]
-        if (owner := self._other_owner(begins_alike=True)) is not None:
+        if (owner := self._other_owner()) is not None:
             place = f"what begins with {self._prefix!r} in Redis"
             with self._talking():
                 keys = self._client.scan_iter(match=f"{_literal_pattern(self._prefix)}*", count=1000)

@@ -101,7 +101,6 @@ class SqlTarget(SinkTarget):
             # Another deliverer may be making them at the same time: what counts is that they are there.
             with suppress(sa.exc.ProgrammingError, sa.exc.OperationalError, sa.exc.IntegrityError):
                 self._table.metadata.create_all(self._engine)
-            self._positions.grow()
             row, missing = self._positions.row(), self._missing_columns()
             if not self._positions.owns(row):
                 self._positions.claim(row, is_fresh=not missing and self._is_empty())

@@ -1,8 +1,7 @@
 """The table `slackwater_positions` of a database: how far each sink is that delivers there, and which table
 is its own.
 
-A table belongs to one sink of one lineage. The unique index on `target` decides who is first; rows that an
-earlier version wrote have none, and get it when their sink is opened again.
+A table belongs to one sink of one lineage. The unique index on `target` decides who is first.
 """
 
 from collections.abc import Sequence
@@ -27,18 +26,6 @@ class SqlPositions:
         self._index = sa.Index(f"{POSITIONS}_target", self._table.c.target, unique=True)
         self._is_own = self._is_of(sink)
         self._lane = ""
-
-    def grow(self) -> None:
-        """Give the table of an earlier version the column `target`."""
-        names = {column["name"] for column in sa.inspect(self._engine).get_columns(POSITIONS, self._schema)}
-        if "target" not in names:
-            add_columns(self._engine, self._table, ["target"])
-            with suppress(sa.exc.ProgrammingError, sa.exc.OperationalError):
-                self._index.create(self._engine)
-
-    @property
-    def _schema(self) -> str | None:
-        return self._table.schema
 
     def row(self) -> sa.Row[Any] | None:
         """The own row."""
@@ -70,10 +57,6 @@ class SqlPositions:
                     self.put(START)
             elif row.lineage != self._context.lineage:
                 return
-            elif row.target is None:  # an earlier version has delivered to it
-                is_unnamed = sa.and_(self._is_own, self._table.c.target.is_(None))
-                with self._engine.begin() as connection:
-                    connection.execute(sa.update(self._table).where(is_unnamed).values(target=self._target))
             elif row.target != self._target and is_fresh:  # the sink was given another table
                 self.put(START)
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,19 +42,11 @@ _LINES_OF_CREATE = 3
 _CONFIGURATION = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
 # How long to wait before a commit is tried again that storage did not take.
 _PAUSES_S = (0.1, 0.5)
-_OVERWRITTEN_BYTES = 32 << 20
 
 
 def _mark_of_ours() -> CommitProperties:
     """What marks a commit of delta-rs as ours."""
     return CommitProperties(custom_metadata={TOKEN: uuid.uuid4().hex})
-
-
-class StoredLayout(NamedTuple):
-    """The columns that a table has in storage, and those by which it is partitioned there."""
-
-    schema: pa.Schema
-    partition_by: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -189,10 +181,9 @@ class Folder:
                 raise not_writable(self.uri, error) from error
             return table
 
-    def stored_layout(self) -> StoredLayout:
-        """The table's layout in storage; the table is made empty if it isn't there."""
-        table = self.newest_known_or_made()
-        return StoredLayout(table.schema, table.partition_columns)
+    def stored_schema(self) -> pa.Schema:
+        """The table's columns in storage; the table is made empty if it isn't there."""
+        return self.newest_known_or_made().schema
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """Add columns at the end of the table, null in its rows so far; existing ones stay as they are."""
@@ -339,30 +330,6 @@ class Folder:
         if not actions and transaction is None:
             return
         self._commit(lambda table, pending: pending.write(table, actions, transaction, facts), expected_table)
-
-    def overwrite(self, table: OpenTable, rows: pa.RecordBatchReader) -> None:
-        """Replace all rows of the table by `rows`, partitioned by this folder's columns, in one commit, if it
-        is still at the version of `table`.
-
-        delta-rs writes the files, without page checksums: in a commit of files that others wrote it can't
-        change the partition columns.
-        """
-
-        def write(table: OpenTable, pending: PendingCommit) -> OpenTable:
-            delta = table.as_delta_rs()
-            write_deltalake(
-                delta,
-                rows,
-                mode="overwrite",
-                schema_mode="overwrite",
-                partition_by=list(self.partition_by),
-                configuration=_CONFIGURATION,
-                target_file_size=_OVERWRITTEN_BYTES,
-                commit_properties=pending.properties(),
-            )
-            return OpenTable.of(self.uri, delta)
-
-        self._commit(write, table)
 
     def _commit(
         self, write: Callable[[OpenTable, PendingCommit], OpenTable], expected_table: OpenTable | None

@@ -21,7 +21,7 @@ from slackwater.tables import schemas
 from slackwater.tables.delta.concurrency import map_concurrently
 from slackwater.tables.delta.parquet import read_small_file
 from slackwater.tables.delta.stored_files import StoredFiles
-from slackwater.tables.ledger.rows import LedgerRow, refuse_newer
+from slackwater.tables.ledger.rows import EARLIER_VERSIONS, LedgerRow, refuse_other_formats
 from slackwater.tables.ledger.spans import Span
 from slackwater.tables.stores import is_local
 from slackwater.windowing.columnar.arrays.columns import Longs
@@ -66,13 +66,13 @@ class LedgerFile:
         self._rows: dict[int, LedgerRow] = {}
         if action["size_bytes"] <= _SMALL_BYTES:
             self._keep(_table_of(self._file))
-        self._refuse_newer()
+        self._refuse_other_formats()
 
     def __len__(self) -> int:
         return len(self.column("seq"))
 
     def column(self, name: str) -> pa.Array:
-        """A column of all rows of the file; nulls where the table is of an earlier format and lacks it.
+        """A column of all rows of the file.
 
         Raises:
             DamagedFile: the file is not what was written, or is not there.
@@ -82,21 +82,14 @@ class LedgerFile:
             return column
         if name in self._values:
             return pa.array(self._values[name], self._file.schema.field(name).type)
-        if name in self._file.schema.names:
-            self._keep(self._file.read([name]))
-        else:
-            self._columns[name] = pa.nulls(len(self), dict(schemas.RUNS)[name])
+        self._keep(self._file.read([name]))
         return self.column(name)
 
     def value(self, name: str, place: int) -> Any:
-        """The value of a column in the row at `place`, as `LedgerRow.of_values` takes it; None where the
-        table is of an earlier format and lacks the column.
-        """
+        """The value of a column in the row at `place`, as `LedgerRow.of_values` takes it."""
         values = self._values.get(name)
         if values is not None:
             return values[place]
-        if name not in self._file.schema.names:
-            return None
         column = self.column(name)
         if name == _LIVE:  # it may have more spans than the file has rows: of a row that nobody asks for none
             return _spans(column[place])
@@ -145,12 +138,13 @@ class LedgerFile:
                 pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
             )
 
-    def _refuse_newer(self) -> None:
-        versions = self.column("format_version")
-        if (pc.max(versions).as_py() or 0) > schemas.FORMAT_VERSION:
-            place = pc.index(pc.greater(versions, schemas.FORMAT_VERSION), True).as_py()
+    def _refuse_other_formats(self) -> None:
+        is_newer = pc.greater(self.column("format_version"), schemas.FORMAT_VERSION)
+        is_earlier = pc.starts_with(self.column("version"), EARLIER_VERSIONS)
+        place = pc.index(pc.fill_null(pc.or_kleene(is_newer, is_earlier), False), True).as_py()
+        if place >= 0:
             names = ("seq", "run_id", "format_version", "version")
-            refuse_newer({name: self.value(name, place) for name in names})
+            refuse_other_formats({name: self.value(name, place) for name in names})
 
 
 Condition = Callable[[LedgerFile], pa.Array]
@@ -164,7 +158,7 @@ def ledger_files(files: StoredFiles) -> list[LedgerFile]:
 
     Raises:
         DamagedFile: a file is not what was written, or is not there.
-        NewerFormat: a row was written by a newer version of the product.
+        NewerFormat, EarlierFormat: another version of the product wrote a row.
     """
     identities = _identities(files)
     opened_files = {identity: file for identity in identities if (file := _FILES.get(identity)) is not None}
@@ -261,6 +255,6 @@ def _table_of(file: StoredFiles) -> pa.Table:
     except FileNotFoundError:
         rows = None
     if rows is None or (rows.schema.names, rows.schema.types) != (file.schema.names, file.schema.types):
-        # It is of an earlier format, or missing, which this says as it should be said.
+        # It was written otherwise, or is missing, which this says as it should be said.
         return file.read(file.schema.names)
     return rows

@@ -35,9 +35,7 @@ def process_place() -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Whether `owner` was a process of this place that runs no more. False where that can't be known, also
-    for owners as earlier versions wrote them, without a place.
-    """
+    """Whether `owner` was a process of this place that runs no more. False where that can't be known."""
     parts = owner.split("/")
     this_place = [socket.gethostname(), process_place()]
     if len(parts) != 4 or parts[:2] != this_place or not this_place[1]:

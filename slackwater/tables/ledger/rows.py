@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
-from slackwater.stored_columns import ADDED_COLUMNS
 from slackwater.tables import schemas
-from slackwater.tables.errors import NewerFormat
+from slackwater.tables.errors import EarlierFormat, NewerFormat
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.ledger.spans import Span, Spans, seqs_of
 
@@ -147,7 +146,7 @@ class LedgerRow(_ReadWhenAsked):
             NewerFormat: a newer version of the product wrote it.
         """
         values = json.loads(text)
-        refuse_newer(values)
+        refuse_other_formats(values)
         for name, kind in schemas.RUNS:
             if pa.types.is_timestamp(kind) and values[name] is not None:
                 values[name] = datetime.fromisoformat(values[name])
@@ -167,11 +166,10 @@ class LedgerRow(_ReadWhenAsked):
         """The inverse of `values`, for a row of `pyarrow.Table.to_pylist`.
 
         Raises:
-            NewerFormat: a newer version of the product wrote it.
+            NewerFormat, EarlierFormat: another version of the product wrote it.
         """
-        refuse_newer(values)
-        values_of_columns = {**dict.fromkeys(ADDED_COLUMNS["runs"]), **values}
-        return cls(**{name: _field_value(name, value) for name, value in values_of_columns.items()})
+        refuse_other_formats(values)
+        return cls(**{name: _field_value(name, value) for name, value in values.items()})
 
     @classmethod
     def stored(cls, columns: StoredColumns, place: int) -> Self:
@@ -197,9 +195,9 @@ class LedgerRow(_ReadWhenAsked):
         _set(cls, rows, name, values)
 
 
+EARLIER_VERSIONS = "0.1."  # of which nothing is read
 _NAMES = frozenset(column.name for column in fields(LedgerRow))
-# How fields come from plain values, where they are not the same. Null is what rows of earlier versions have
-# in columns that were added since.
+# How fields come from plain values, where they are not the same.
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     "live": lambda spans: tuple(span if isinstance(span, Span) else Span(**span) for span in spans or ()),
     "inputs": lambda items: tuple(Input(**item) for item in items or ()),
@@ -215,12 +213,21 @@ def _field_value(name: str, value: Any) -> Any:
     return value if convert is None else convert(value)
 
 
-def refuse_newer(values: dict[str, Any]) -> None:
-    """Refuse a row, given by its columns, of a format that this version does not know.
+def refuse_other_formats(values: dict[str, Any]) -> None:
+    """Refuse a row, given by its columns, of a format that this version does not read.
 
     Raises:
         NewerFormat: with the version to install.
+        EarlierFormat: a version before 0.2.0 wrote it.
     """
+    if (values["version"] or "").startswith(EARLIER_VERSIONS):
+        raise EarlierFormat(
+            f"run {values['seq'] or values['run_id']} was written by slackwater {values['version']}; formats "
+            "from before 0.2.0 are not read. Move the pipeline's folder out of the warehouse and run it from "
+            "the start.",
+            seq=values["seq"],
+            version=values["version"],
+        )
     if values["format_version"] > schemas.FORMAT_VERSION:
         raise NewerFormat(
             f"run {values['seq'] or values['run_id']} was written in format {values['format_version']} by "

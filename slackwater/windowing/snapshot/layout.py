@@ -97,7 +97,6 @@ class SnapshotLayout:
         json: writes values without a column.
         keeps_timer_order: timers keep the snapshot's order, because the order mode's ties are the history of
             a heap; otherwise rows are sorted.
-        keeps_lists_whole: a list is one value however long it is, as in format 1; see `list_pieces`.
         timer_owner: what registers timers, as errors call it.
     """
 
@@ -107,7 +106,6 @@ class SnapshotLayout:
     json: JsonValues = field(default_factory=JsonValues)
     keeps_timer_order: bool = False
     window_columns: WindowColumns = field(default_factory=WindowColumns)
-    keeps_lists_whole: bool = False
     timer_owner: str = "the function"
 
     @classmethod
@@ -120,7 +118,6 @@ class SnapshotLayout:
         states: Iterable[StateDescriptor] = (),
         json: JsonValues | None = None,
         order_mode: OrderMode = OrderMode.ROCKSDB,
-        keeps_lists_whole: bool = False,
     ) -> SnapshotLayout:
         """The layout of a window operator; key columns are named after Flink's fields unless given."""
         windows = WindowLayout(
@@ -141,7 +138,6 @@ class SnapshotLayout:
             window_columns=WindowColumns(
                 own_window_class(window_type) if declares_columns(window_type) else None
             ),
-            keeps_lists_whole=keeps_lists_whole,
             timer_owner=f"the trigger {type(config.trigger).__name__}",
         )
 
@@ -154,7 +150,6 @@ class SnapshotLayout:
         states: Iterable[StateDescriptor] = (),
         json: JsonValues | None = None,
         order_mode: OrderMode = OrderMode.ROCKSDB,
-        keeps_lists_whole: bool = False,
     ) -> SnapshotLayout:
         """The layout of a KeyedProcessFunction's operator."""
         columns = KeyColumns.for_key_type(key_type) if keys is None else keys
@@ -164,7 +159,6 @@ class SnapshotLayout:
             states=tuple(states),
             json=json or JsonValues(),
             keeps_timer_order=order_mode.has_heap_timers,
-            keeps_lists_whole=keeps_lists_whole,
         )
 
     def value_columns(self) -> dict[str, tuple[str, pa.DataType]]:

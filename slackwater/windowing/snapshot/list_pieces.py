@@ -30,7 +30,7 @@ PieceOwner = tuple[str, Any, Any]  # state name, key, namespace
 
 def piece_length(entry: StateEntry, layout: SnapshotLayout) -> int | None:
     """Elements per piece of a list; None for a list of one piece, and for other state."""
-    if entry.kind != "list" or layout.keeps_lists_whole or len(entry.value) <= FEWEST_IN_PIECE:
+    if entry.kind != "list" or len(entry.value) <= FEWEST_IN_PIECE:
         return None
     if entry.state_name in layout.value_columns():
         return TYPED_ELEMENTS if len(entry.value) > TYPED_ELEMENTS else None

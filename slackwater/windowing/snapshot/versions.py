@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from slackwater.windowing.snapshot.errors import SnapshotVersionError
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 1
 
 
 class SnapshotTables(NamedTuple):
@@ -24,8 +24,8 @@ class SnapshotTables(NamedTuple):
 
 Step = Callable[[SnapshotTables], SnapshotTables]
 
-# Version → from it to the next. Since 2 long lists may be in pieces; whole ones are read as before.
-STEPS: Final[Mapping[int, Step]] = {1: lambda tables: tables}
+# Version → the step from it to the next.
+STEPS: Final[Mapping[int, Step]] = {}
 
 
 def migrate(

@@ -9,23 +9,18 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
 from slackwater.engine.columnar import ColumnarEngine
 from slackwater.engine.operator import OperatorEngine
 from slackwater.engine.replaying.replay import Engine, Replay
 from slackwater.engine.rows.carried_timeline import timeline_of_slice
-from slackwater.engine.transport.in_process import InProcess
 from slackwater.inspection.inspection import Inspection
 from slackwater.runs.lineage.moves import Moves
-from slackwater.runs.lineage.verify import Verifier
 from slackwater.runs.planning.plan_range import RangePlanner
 from slackwater.runs.publishing.roll_forward import RollForward
 from slackwater.runs.staging import collected_mark
 from slackwater.runs.staging.declarations import Declarations
 from slackwater.runs.staging.rejection import SliceRejected
-from slackwater.tables.delta.foreign_commits import TOKEN
-from slackwater.tables.ledger.rows import LedgerRow
 from slackwater.tables.run_files.staging import read_staged
 from slackwater.windowing import EventTimeSessionWindows, SlidingEventTimeWindows
 from slackwater.windowing.columnar.timeline.timeline import INITIAL_WATERMARK
@@ -174,58 +169,7 @@ def test_a_fork_and_a_restore_take_the_mark_of_their_run(tmp_path: Path) -> None
     assert second.seq == 2 and marks(world) == [None] * 4
 
 
-def as_of_the_first_format(world: World) -> None:
-    """Write the ledger as an earlier release did: its rows are of the first format."""
-    folder = world.tables["runs"]
-    rows = folder.read()
-    numbers = [1] * rows.num_rows
-    rows = rows.set_column(
-        rows.schema.get_field_index("format_version"), rows.schema.field("format_version"), [numbers]
-    )
-    ours = CommitProperties(custom_metadata={TOKEN: "an earlier release"})
-    write_deltalake(folder.uri, rows, mode="overwrite", commit_properties=ours)
-
-
-def created_again(world: World) -> list[LedgerRow]:
-    """A run of the first format: it creates collected windows again."""
-    with patch("slackwater.runs.staging.slice_replay.mark_of", lambda *facts: None):
-        rows = world.run(48)
-    as_of_the_first_format(world)
-    return rows
-
-
-@BY_ENGINE
-def test_the_mark_of_an_older_snapshot_follows_from_the_ledger(tmp_path: Path, engine: Engine) -> None:
-    world = world_of(tmp_path, engine)
-    as_of_the_first_format(world)
-    world.declare(allowed_lateness=120 * HOUR)
-    world.run(48)
-    assert counts(world)[2] == 2 and marks(world) == [None, 22 - 3]
-    world.append([Event(3.5, 49, 103), *every_hour(49, 72)])
-    world.run(72)
-    assert counts(world)[2] == 2, "the next snapshot has it from this one"
-
-
-@pytest.mark.slow
-@BY_ENGINE
-def test_runs_of_the_first_format_repeat_as_they_were_and_what_they_created_again_is_collected_by_the_next(
-    tmp_path: Path, engine: Engine
-) -> None:
-    world = world_of(tmp_path, engine)
-    world.declare(allowed_lateness=120 * HOUR)
-    created_again(world)
-    assert counts(world)[2] == 1, "the fault that is in such warehouses"
-    verifier = Verifier(world.warehouse, world.pipeline, world.code, engine, InProcess())
-    verification = verifier.verify(2)
-    assert verification.is_equal, [fact for fact in verification.facts if not fact.is_equal]
-    world.append([Event(3.5, 49, 103), *every_hour(49, 72)])
-    [row] = world.run(72)
-    assert (row.rows_late, counts(world)[2], marks(world)[-1]) == (1, 1, 19.0)
-    world.backfill(0, 72)
-    assert counts(world)[2] == 4, "a restatement mends it"
-
-
-def test_a_run_on_a_snapshot_of_this_format_reads_no_history(tmp_path: Path) -> None:
+def test_a_run_reads_no_history(tmp_path: Path) -> None:
     world = world_of(tmp_path, OperatorEngine())
     with patch(
         "slackwater.runs.staging.collected_mark.marks",

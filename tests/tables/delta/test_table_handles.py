@@ -56,7 +56,7 @@ def opened_uris(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_table_that_is_used_again_and_again_is_opened_once(folder: Folder, opened_uris: list[str]) -> None:
-    folder.stored_layout()
+    folder.stored_schema()
     folder.append(rows((1, MONDAY)))
     folder.append(rows((2, MONDAY)), expected_table=folder.ensure())
     folder.commit_files([file_of(folder, 3)])
@@ -178,7 +178,7 @@ def test_a_folder_sees_what_others_have_committed_since(folder: Folder) -> None:
     other.commit_files([], other.files(Within.only("n", 3)))
     assert (3, MONDAY) not in values(folder)
     other.add_columns([pa.field("more", pa.string())])
-    assert folder.stored_layout().schema.names == ["n", "day", "more"]
+    assert folder.stored_schema().names == ["n", "day", "more"]
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
@@ -196,7 +196,7 @@ def test_a_table_that_was_removed_is_forgotten(folder: Folder, is_made_again: bo
 
 
 def test_threads_that_append_at_once_append_once_each(folder: Folder) -> None:
-    folder.stored_layout()
+    folder.stored_schema()
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda n: folder.append(rows((n, MONDAY))), range(12)))
     assert values(folder) == [(n, MONDAY) for n in range(12)]

@@ -33,7 +33,7 @@ def run_row(run_id: str, *, day_number: int = 0, **changes: object) -> LedgerRow
         live=(),
         slice_start=day(day_number),
         slice_end=day(day_number + 1),
-        version="0.1.0",
+        version="0.2.0",
     )
     return replace(row, **changes)  # type: ignore[arg-type]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from slackwater.errors import LostRaceError
 from slackwater.tables import schemas
-from slackwater.tables.errors import DamagedFile, NewerFormat, NoRuns
+from slackwater.tables.errors import DamagedFile, EarlierFormat, NewerFormat, NoRuns
 from slackwater.tables.ledger.erasures import ErasedRows
 from slackwater.tables.ledger.reader import LedgerReader
 from slackwater.tables.ledger.rows import Input, LedgerRow
@@ -338,7 +338,7 @@ class TestANewerFormat:
         ):
             with pytest.raises(
                 NewerFormat,
-                match=r"run 1 was written in format 4 by slackwater 9\.9; this one reads up to 3\. Install",
+                match=r"run 1 was written in format 2 by slackwater 9\.9; this one reads up to 1\. Install",
             ):
                 read()
 
@@ -356,3 +356,17 @@ class TestANewerFormat:
             LedgerRow.from_json(
                 json.dumps({"seq": 0, "run_id": "r9", "format_version": 99, "version": "9.9"})
             )
+
+
+class TestAnEarlierFormat:
+    SENTENCE = r"run 1 was written by slackwater 0\.1\.0; formats from before 0\.2\.0 are not read\. Move"
+
+    def test_is_refused_by_every_reader(self, ledger: LedgerWriter) -> None:
+        ledger.folder.append(row_table(run_row("r1", seq=1, version="0.1.0")))
+        for read in (ledger.head, ledger.rows, lambda: ledger.row(1), lambda: commit(ledger, "main", "x")):
+            with pytest.raises(EarlierFormat, match=self.SENTENCE):
+                read()
+
+    def test_is_refused_as_json(self) -> None:
+        with pytest.raises(EarlierFormat, match=self.SENTENCE):
+            LedgerRow.from_json(run_row("r1", seq=1, version="0.1.0").to_json())

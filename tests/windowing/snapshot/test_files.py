@@ -93,6 +93,6 @@ def test_the_files_of_one_snapshot_have_one_version(monkeypatch: pytest.MonkeyPa
     tables = SnapshotTables(*[TEXT_KEYS.slice(0, 2)] * 3)
     files = write_tables(tables)
     assert read_tables(files) == (tables, FORMAT_VERSION)
-    monkeypatch.setattr("slackwater.windowing.snapshot.files.FORMAT_VERSION", 3)
-    with pytest.raises(SnapshotFormatError, match="have the formats 2, 3"):
+    monkeypatch.setattr("slackwater.windowing.snapshot.files.FORMAT_VERSION", 2)
+    with pytest.raises(SnapshotFormatError, match="have the formats 1, 2"):
         read_tables((files[0], write_rows(tables.timers), files[2]))

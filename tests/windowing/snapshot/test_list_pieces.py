@@ -47,10 +47,8 @@ def snapshot_of(*entries: StateEntry) -> OperatorSnapshot:
     return OperatorSnapshot(entries, (), 0, windows)
 
 
-def codec(keeps_lists_whole: bool = False) -> SnapshotCodec:
-    return SnapshotCodec(
-        SnapshotLayout.for_windows(CONFIG, states=[TYPED], keeps_lists_whole=keeps_lists_whole)
-    )
+def codec() -> SnapshotCodec:
+    return SnapshotCodec(SnapshotLayout.for_windows(CONFIG, states=[TYPED]))
 
 
 def lists_of(snapshots: Sequence[OperatorSnapshot]) -> dict[Any, list[Any]]:
@@ -132,13 +130,8 @@ def test_a_missing_piece_is_noticed() -> None:
         codec().from_tables(tables)
 
 
-def test_lists_stay_whole_where_an_earlier_format_is_asked_for() -> None:
-    whole = codec(keeps_lists_whole=True).to_tables(snapshot_of(*LISTS))
-    assert whole.keyed_state["map_key"].null_count == whole.keyed_state.num_rows == 2
-    assert all(row["contents"] for row in whole.window_state.to_pylist())
-    assert lists_of([codec().from_tables(whole, 1)]) == lists_of([snapshot_of(*LISTS)])
-
-
-def test_short_lists_are_as_they_were() -> None:
+def test_a_list_of_at_most_1024_elements_is_one_value() -> None:
     short = snapshot_of(*(item._replace(value=list(item.value)[:1024]) for item in LISTS))
-    assert SnapshotTables(*codec().to_tables(short)) == codec(keeps_lists_whole=True).to_tables(short)
+    tables = SnapshotTables(*codec().to_tables(short))
+    assert tables.keyed_state["map_key"].null_count == tables.keyed_state.num_rows == 2
+    assert all(row["contents"] for row in tables.window_state.to_pylist())

@@ -57,7 +57,7 @@ NOTHING = SnapshotTables(*[pa.table({"key_group": pa.array([], pa.int32())})] * 
 
 def test_a_newer_version_is_refused() -> None:
     with pytest.raises(
-        SnapshotVersionError, match=r"of format 9, this release reads up to 2\. Install the release"
+        SnapshotVersionError, match=r"of format 9, this release reads up to 1\. Install the release"
     ) as refusal:
         migrate(NOTHING, 9)
     assert (refusal.value.version, refusal.value.supported) == (9, FORMAT_VERSION)

@@ -23,19 +23,19 @@ def imported_files(files: Mapping[str, Path], name: str) -> dict[str, Path]:
     through each other.
     """
     names_by_module = {_module(other): other for other in files}
-    imported: dict[str, Path] = {}
+    files_by_name: dict[str, Path] = {}
     queue = [name]
     while queue:
         file = queue.pop()
-        if file not in imported:
-            imported[file] = files[file]
+        if file not in files_by_name:
+            files_by_name[file] = files[file]
             queue += [
                 names_by_module[part]
                 for module in _imported_modules(file, files[file].read_bytes())
                 for part in _with_parents(module)
                 if part in names_by_module
             ]
-    return imported
+    return files_by_name
 
 
 def _imported_modules(file: str, source: bytes) -> Iterator[str]:

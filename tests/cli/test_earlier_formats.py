@@ -87,8 +87,7 @@ def _facts(stored: StoredTables) -> dict[str, Counter[str]]:
     tables |= {"published": stored.rows("published")}
     return {
         name: Counter(
-            repr({column: value for column, value in row.items() if column not in ACCIDENTAL})
-            for row in rows
+            repr({column: value for column, value in row.items() if column not in ACCIDENTAL}) for row in rows
         )
         for name, rows in tables.items()
     }

@@ -1,8 +1,8 @@
 """What ledger rows have changed in `published`, summed up: how many rows, and on which days.
 
 The roll-forward counts while it writes and leaves the sum in its commit of `corrections`, so that to say it
-later reads one commit of the log and no row. Where there is no such sum the rows are counted: of a commit that
-upkeep has dropped from the log, or behind which an erasure has taken rows away. The bounds of a file are
+later reads one commit of the log and no row. Where there is no such sum the rows are counted: of a commit
+that upkeep has dropped from the log, or behind which an erasure has taken rows away. The bounds of a file are
 asked first, and then the columns are read that these leave open, some rows at a time.
 """
 

@@ -24,7 +24,7 @@ from slackwater.windowing.columnar.arrays.columns import Booleans, Longs
 REVISED_COLUMNS = frozenset({"state_hash", "output_hash", "files", "windows_open", "timers_pending"})
 
 
-def revised(rows: Sequence[LedgerRow], remainders: Remainders) -> list[LedgerRow]:
+def revised_rows(rows: Sequence[LedgerRow], remainders: Remainders) -> list[LedgerRow]:
     """`rows` with the hashes, files and counts of what erasures have left of them."""
     return [_without_erased(row, remainders) if row.run_id in remainders.of_runs else row for row in rows]
 
@@ -68,7 +68,7 @@ class LiveRuns(Sequence[LedgerRow]):
             return self._at(self.places[place])
         if "_rows" in self.__dict__:
             return self._rows[place]
-        return revised(rows_at(self.files, self.places[[place]]), self.remainders)[0]
+        return revised_rows(rows_at(self.files, self.places[[place]]), self.remainders)[0]
 
     def __iter__(self) -> Iterator[LedgerRow]:
         return iter(self._rows)
@@ -103,7 +103,7 @@ class LiveRuns(Sequence[LedgerRow]):
 
     @cached_property
     def _rows(self) -> list[LedgerRow]:
-        return revised(rows_at(self.files, self.places), self.remainders)
+        return revised_rows(rows_at(self.files, self.places), self.remainders)
 
     def _at(self, places: Longs) -> Self:
         return type(self)(self.files, places, self.remainders)

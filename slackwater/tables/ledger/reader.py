@@ -24,7 +24,7 @@ from slackwater.tables.ledger.ledger_files import (
     plain_values,
     rows_of_files,
 )
-from slackwater.tables.ledger.live_runs import LiveRuns, revised
+from slackwater.tables.ledger.live_runs import LiveRuns, revised_rows
 from slackwater.tables.ledger.row_kinds import RowKind
 from slackwater.tables.ledger.rows import MAIN, Branch, LedgerRow
 from slackwater.tables.ledger.spans import seq_numbers, seqs_of, spans_of
@@ -271,7 +271,7 @@ class LedgerReader:
         of which rows were erased are those of the rows that are left.
         """
         rows = rows_of_files(files, condition)
-        return revised(rows, self._known_remainders())
+        return revised_rows(rows, self._known_remainders())
 
     def _known_remainders(self) -> Remainders:
         """`remainders` by the log as it was read last."""

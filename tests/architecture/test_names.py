@@ -21,7 +21,6 @@ ALLOWED_WORDS = frozenset({"put", "left"})
 # Participles that are columns, fields of JSON, verdicts, names of Flink, Delta or Arrow, or what users write.
 ALLOWED_PARTICIPLES = frozenset(
     [
-        "calibrated",
         "checked",
         "closed",
         "compacted",

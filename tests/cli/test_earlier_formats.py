@@ -227,5 +227,5 @@ def test_a_key_is_erased_from_every_table_and_it_is_gone_on_with(earlier: Path, 
     )
     _done(earlier, "verify", pipeline, "--tables")
     _done(earlier, "run", pipeline, "--to", "2024-03-06")
-    _done(earlier, "backfill", pipeline, "--from", "2024-03-02", "--to", "2024-03-03")
+    _done(earlier, "backfill", pipeline, "--from", "2024-03-03", "--to", "2024-03-04")
     _done(earlier, "verify", pipeline, "--tables")

@@ -1,6 +1,7 @@
 """The snapshot codec of a pipeline: what it declares for `slackwater.windowing.snapshot`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
